@@ -40,12 +40,12 @@ def candidate_lines(one: Candidate) -> Iterator[str]:
 
 def override_lines(settings: Settings) -> Iterator[str]:
     """The overrides of the file: texts that agents read, and pinned arguments."""
-    for one in settings.overrides:
-        fields = {"name": one.name, "description": one.description, **one.arguments}
-        given = ", ".join(f"{k}: {json.dumps(v)}" for k, v in fields.items() if v is not None)
-        tools = ", ".join((*one.servers, *one.patterns))
-        yield f"override  {visible_line(tools)}  ({one.origin}; {visible_line(given)})"
-        yield from _suspicions(findings_in(one.description or ""))
+    for override in settings.overrides:
+        fields = {"name": override.name, "description": override.description, **override.arguments}
+        values = ", ".join(f"{k}: {json.dumps(v)}" for k, v in fields.items() if v is not None)
+        tools = ", ".join((*override.servers, *override.patterns))
+        yield f"override  {visible_line(tools)}  ({override.origin}; {visible_line(values)})"
+        yield from _suspicions(findings_in(override.description or ""))
 
 
 def _facts(one: Candidate) -> Iterator[tuple[str, str]]:

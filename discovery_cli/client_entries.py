@@ -56,7 +56,7 @@ def _variables(server: ServerSettings) -> Iterator[str]:
             texts = [url, *headers.values(), oauth.client_id, oauth.client_secret]
         case None:
             texts = []
-    for reference in (one for text in texts for one in references_in(text)):
+    for reference in (reference for text in texts for reference in references_in(text)):
         if reference.kind == "variable" and reference.default is None:
             yield reference.name
 
@@ -106,5 +106,5 @@ def _command(environ: Mapping[str, str]) -> list[str]:
     for program in (started, beside):
         if program.stem == _NAME and os.access(program, os.X_OK) and program.is_file():
             return [str(program)]
-    found = shutil.which(_NAME, path=environ.get("PATH"))
-    return [found] if found else [sys.executable, "-m", "discovery_cli"]
+    path = shutil.which(_NAME, path=environ.get("PATH"))
+    return [path] if path else [sys.executable, "-m", "discovery_cli"]

@@ -13,18 +13,18 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
+        names = self.list_commands(ctx)
         word = args[0]
-        if word in known or word.startswith("-") or ctx.resilient_parsing:
+        if word in names or word.startswith("-") or ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, known)}", ctx)
+        raise click.UsageError(f"there is no command {word!r}{did_you_mean(word, names)}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Whole summaries: click would cut them to one line."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, found.get_short_help_str(_WHOLE)) for name, found in commands if found]
+                [(name, entry.get_short_help_str(_WHOLE)) for name, entry in commands if entry]
             )
 
 

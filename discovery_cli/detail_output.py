@@ -68,9 +68,9 @@ class DetailPrinter(Struct, frozen=True):
         self.output.table(_tool_facts(entry, view), indent=_INDENT)
         self._arguments(entry, _INDENT)
         self.output.line(f"  example: {command_line(entry)}")
-        if found := examples_of(entry, view):
-            self.output.line(f"  typical requests ({found}):")
-            for text in found.texts:
+        if examples := examples_of(entry, view):
+            self.output.line(f"  typical requests ({examples}):")
+            for text in examples.texts:
                 self.output.line(f"    {one_line(text)}", "faint")
 
     def _tools(self, entries: Sequence[Entry], view: View) -> None:
@@ -113,9 +113,9 @@ def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | st
         if part
         else "",
         "removed": "; ".join(
-            f"{named(one.name)} (on {date_of(one.at)})"
-            for one in (part.removed if part else ())
-            if now - one.at < REMOVED_FOR
+            f"{named(tool.name)} (on {date_of(tool.at)})"
+            for tool in (part.removed if part else ())
+            if now - tool.at < REMOVED_FOR
         ),
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]

@@ -70,7 +70,7 @@ def show_details(
     output.table(rows, indent=_INDENT)
     show_warnings(output, details.warnings)
     say_problems(output, details.problems)
-    if any(one.severity == "error" for one in details.warnings):
+    if any(warning.severity == "error" for warning in details.warnings):
         output.say("read what is marked with !! before you install it")
     elif entry.packages or entry.remotes:
         output.say(f"next: {next_command}")
@@ -90,19 +90,19 @@ def show_heading(output: Output, entry: MarketplaceEntry) -> None:
 
 def show_warnings(output: Output, warnings: Iterable[Diagnostic]) -> None:
     """One for each, in their order, with what to do about it."""
-    for one in warnings:
-        style: Style = "plain" if one.severity == "info" else "bad"
-        words = one_line(f"{one.sentence} [{one.code}]")
-        hint = f" ({one_line(one.hint)})" if one.hint else ""
-        output.table([[Cell(_MARKS[one.severity], style), f"{words}{hint}"]], indent=_INDENT)
+    for warning in warnings:
+        style: Style = "plain" if warning.severity == "info" else "bad"
+        words = one_line(f"{warning.sentence} [{warning.code}]")
+        hint = f" ({one_line(warning.hint)})" if warning.hint else ""
+        output.table([[Cell(_MARKS[warning.severity], style), f"{words}{hint}"]], indent=_INDENT)
 
 
 def say_problems(output: Output, problems: Iterable[Diagnostic]) -> None:
     """Write what could not be found out to stderr."""
-    for one in problems:
-        hint = f"; {one_line(one.hint)}" if one.hint else ""
-        place = f"{one_line(str(one.origin))}: " if one.origin.file else ""
-        output.say(f"note: {place}{one_line(one.sentence)}{hint}")
+    for problem in problems:
+        hint = f"; {one_line(problem.hint)}" if problem.hint else ""
+        place = f"{one_line(str(problem.origin))}: " if problem.origin.file else ""
+        output.say(f"note: {place}{one_line(problem.sentence)}{hint}")
 
 
 def version(entry: MarketplaceEntry) -> str:
@@ -111,9 +111,9 @@ def version(entry: MarketplaceEntry) -> str:
 
 def kinds(entry: MarketplaceEntry) -> str:
     """How it can be started or reached: `npm, oci`, `remote`."""
-    found: list[str] = [one.registry_type for one in entry.packages]
+    registry_types: list[str] = [package.registry_type for package in entry.packages]
     remote = ["remote"] if entry.remotes else []
-    return ", ".join(dict.fromkeys([*found, *remote])) or "not usable"
+    return ", ".join(dict.fromkeys([*registry_types, *remote])) or "not usable"
 
 
 def status(entry: MarketplaceEntry) -> str:
@@ -160,9 +160,9 @@ def _age(date: str, now: float) -> str:
 
 
 def _versions(entry: MarketplaceEntry) -> str:
-    shown = [named(note.version) for note in entry.versions[:_VERSIONS]]
-    more = len(entry.versions) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+    names = [named(note.version) for note in entry.versions[:_VERSIONS]]
+    more = len(entry.versions) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
 def _origin(origin: EntryOrigin) -> str:
@@ -210,11 +210,11 @@ def _remote(remote: RemoteOffer) -> str:
 
 
 def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
-    for one in inputs:
-        for asked in one.asked:
-            name = named(asked.name or one.name or "a value")
-            about = asked.description or one.description
-            yield "asks for", f"{name} ({_manner(one, asked)}){f': {about}' if about else ''}"
+    for field in inputs:
+        for part in field.asked:
+            name = named(part.name or field.name or "a value")
+            about = part.description or field.description
+            yield "asks for", f"{name} ({_manner(field, part)}){f': {about}' if about else ''}"
 
 
 def _manner(one: Input, asked: Input) -> str:
@@ -241,14 +241,14 @@ def _prerequisites(
 
 def _needs(found: Iterable[Prerequisite]) -> Iterator[tuple[str, str]]:
     """The programs that start it: those that are here, and how to get each of the others."""
-    programs = {one.program: one for one in found}
+    programs = {prerequisite.program: prerequisite for prerequisite in found}
     # uvx is a part of uv: one of them is enough, and to get one is to get both.
-    uv = next((one for one in ("uvx", "uv") if one in programs and programs[one].is_usable), "uvx")
+    uv = next((key for key in ("uvx", "uv") if key in programs and programs[key].is_usable), "uvx")
     for other in {"uvx", "uv"} - {uv}:
         programs.pop(other, None)
-    here = [f"{one.program} {one.version}".strip() for one in programs.values() if one.is_usable]
+    here = [f"{app.program} {app.version}".strip() for app in programs.values() if app.is_usable]
     yield "needs", f"{', '.join(here)}: here" if here else ""
-    for one in programs.values():
-        if not one.is_usable:
-            hint = f"; {one.hint}" if one.hint else ""
-            yield "needs", f"{one.program}: {one.problem}{hint}"
+    for prerequisite in programs.values():
+        if not prerequisite.is_usable:
+            hint = f"; {prerequisite.hint}" if prerequisite.hint else ""
+            yield "needs", f"{prerequisite.program}: {prerequisite.problem}{hint}"

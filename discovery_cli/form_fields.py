@@ -88,8 +88,8 @@ class FormField(Struct, frozen=True):
         try:
             self._check(value)
         except InvalidInputError as error:
-            written = "" if self.is_secret else f", not {json.dumps(value)[:_SHOWN]}"
-            raise InvalidInputError(f"{error}{written}") from error
+            ending = "" if self.is_secret else f", not {json.dumps(value)[:_SHOWN]}"
+            raise InvalidInputError(f"{error}{ending}") from error
 
     @property
     def _expected(self) -> str:
@@ -104,8 +104,8 @@ class FormField(Struct, frozen=True):
     def _read(self, text: str) -> JSONValue:
         """Convert a person's text to the value that it means; `_check` says if it is allowed."""
         if self.is_list:
-            texts = [one.strip() for one in text.split(",") if one.strip()]
-            return [self._chosen(one) if self.choices else one for one in texts]
+            texts = [part.strip() for part in text.split(",") if part.strip()]
+            return [self._chosen(part) if self.choices else part for part in texts]
         if self.choices:
             return self._chosen(text)
         match self.schema.get("type"):
@@ -128,8 +128,8 @@ class FormField(Struct, frozen=True):
             if not isinstance(value, list):
                 raise InvalidInputError("must be a list")
             self._check_count(value)
-            for one in value:
-                self._check_choice(one)
+            for element in value:
+                self._check_choice(element)
         elif self.choices:
             self._check_choice(value)
         else:
@@ -139,7 +139,7 @@ class FormField(Struct, frozen=True):
         if not isinstance(value, str):
             raise InvalidInputError("must be text")
         if self.choices and value not in self.choices:
-            choices = " or ".join(json.dumps(one, ensure_ascii=False) for one in self.choices)
+            choices = " or ".join(json.dumps(choice, ensure_ascii=False) for choice in self.choices)
             raise InvalidInputError(f"must be {one_line(choices)[:_SHOWN]}")
 
     def _check_count(self, values: list[JSONValue]) -> None:
@@ -193,17 +193,17 @@ def fields_of(schema: JSONValue) -> list[FormField]:
     required = schema.get("required")
     needed = required if isinstance(required, list) else []
     return [
-        FormField(name, one, name in needed)
-        for name, one in schema["properties"].items()
-        if isinstance(one, dict)
+        FormField(name, field_schema, name in needed)
+        for name, field_schema in schema["properties"].items()
+        if isinstance(field_schema, dict)
     ]
 
 
 def _choices(schema: JSONObject) -> Mapping[str, str]:
     for key in ("oneOf", "anyOf"):
         if isinstance(options := schema.get(key), list):
-            titled = [one for one in options if isinstance(one, dict) and "const" in one]
-            return {str(one["const"]): str(one.get("title", one["const"])) for one in titled}
+            titled = [pair for pair in options if isinstance(pair, dict) and "const" in pair]
+            return {str(pair["const"]): str(pair.get("title", pair["const"])) for pair in titled}
     values = schema.get("enum")
     if not isinstance(values, list):
         return {}
@@ -225,7 +225,7 @@ def _shown(value: JSONValue) -> str:
     if isinstance(value, bool):
         return "y" if value else "n"
     if isinstance(value, list):
-        return ", ".join(one_line(str(one)) for one in value)
+        return ", ".join(one_line(str(element)) for element in value)
     return one_line(str(value))
 
 

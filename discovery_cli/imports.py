@@ -21,14 +21,14 @@ def plan_form(plan: ImportPlan) -> JSONObject:
     return {
         "servers": [
             {
-                "name": one.server.name,
-                "from": one.server.source,
-                "entry": serialize_server_redacted(one.server),
-                "variables": list(one.variables),
+                "name": candidate.server.name,
+                "from": candidate.server.source,
+                "entry": serialize_server_redacted(candidate.server),
+                "variables": list(candidate.variables),
             }
-            for one in plan.servers
+            for candidate in plan.servers
         ],
-        "skipped": [{"name": one.name, "reason": one.reason} for one in plan.skipped],
+        "skipped": [{"name": server.name, "reason": server.reason} for server in plan.skipped],
         "variables": plan.variables,
         "secrets": [
             {"name": name, "length": length_class(text)} for name, text in plan.secrets.items()
@@ -40,22 +40,22 @@ def plan_form(plan: ImportPlan) -> JSONObject:
 
 def show_plan(output: Output, plan: ImportPlan) -> None:
     rows: list[list[Cell | str]] = [
-        [output.mark(good=True), Cell(one.server.name, "strong"), _about(one)]
-        for one in plan.servers
+        [output.mark(good=True), Cell(candidate.server.name, "strong"), _about(candidate)]
+        for candidate in plan.servers
     ]
     rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.skipped]
     output.table(rows)
     for name, text in plan.secrets.items():
         output.say(f"stores {name}: ••••  {length_class(text)} characters")
-    for one in plan.servers:
-        if one.is_seen:
+    for candidate in plan.servers:
+        if candidate.is_seen:
             output.say(
-                f"note: {one.server.name} gets a secret in its arguments, where other programs of"
-                " this machine can see it"
+                f"note: {candidate.server.name} gets a secret in its arguments, where other"
+                " programs of this machine can see it"
             )
     for problem in plan.warnings:
         output.say(f"note: {problem}")
-    if any(one.is_secret for one in plan.skipped):
+    if any(server.is_secret for server in plan.skipped):
         output.say(f"hint: {_ADVICE}")
 
 

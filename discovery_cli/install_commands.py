@@ -138,14 +138,14 @@ async def planned_installation(
     """The plan with the values of the options, of stdin, and of the person at the terminal."""
     from discovery_engine.installer.install_records import Grants
 
-    installer, given, to = engine.installer, given_values(chosen["values"]), chosen.get("to")
+    installer, values, to = engine.installer, given_values(chosen["values"]), chosen.get("to")
     server, offer = chosen.get("server", ""), chosen.get("offer", "")
-    asked = await installer.asked(name, server=server, offer=offer, to=to)
-    require_no_secret_value(given, asked)
+    inputs = await installer.asked(name, server=server, offer=offer, to=to)
+    require_no_secret_value(values, inputs)
     hidden = await secret_values(secrets)
     if asks:
-        typed = await answers(one for one in asked if one.key not in {*given, *hidden})
-        given, hidden = given | typed.values, hidden | typed.secrets
+        typed = await answers(field for field in inputs if field.key not in {*values, *hidden})
+        values, hidden = values | typed.values, hidden | typed.secrets
     network, read, write = (chosen.get(key) for key in ("no_network", "read", "write"))
     grants = Grants(network=not network, read=read or (), write=write or ())
     version = chosen.get("version", "")
@@ -154,7 +154,7 @@ async def planned_installation(
         server=server,
         offer=offer,
         version=version,
-        values=given,
+        values=values,
         secrets=hidden,
         grants=grants,
         to=to,
@@ -195,14 +195,14 @@ def update(
 
     async def work(engine: Engine) -> None:
         installer = engine.installer
-        given, hidden = given_values(values), await secret_values(secrets)
-        if given or hidden:
-            plans = [await installer.plan_update(names[0], values=given, secrets=hidden)]
-            require_no_secret_value(given, plans[0].asked)
+        plain_values, hidden = given_values(values), await secret_values(secrets)
+        if plain_values or hidden:
+            plans = [await installer.plan_update(names[0], values=plain_values, secrets=hidden)]
+            require_no_secret_value(plain_values, plans[0].asked)
         else:
             plans = list(await installer.plan_updates(names))
         for plan in plans:
-            await run.update(installer, plan, given, hidden)
+            await run.update(installer, plan, plain_values, hidden)
 
     invocation.run(work)
     return run.report()
@@ -276,13 +276,13 @@ def uninstall(
         await installer.uninstall(name, delete_secrets=deletes)
         return True, () if deletes else stored
 
-    is_done, kept = invocation.run(work)
+    is_done, names = invocation.run(work)
     if output.as_json:
-        output.answer({"name": name, "removed": is_done, "kept_secrets": list(kept)})
+        output.answer({"name": name, "removed": is_done, "kept_secrets": list(names)})
     elif is_done:
         output.say(f"removed {name}")
-        if kept:
-            output.say(f"its secrets stay stored: `discovery secrets delete {' '.join(kept)}`")
+        if names:
+            output.say(f"its secrets stay stored: `discovery secrets delete {' '.join(names)}`")
     else:
         output.say("nothing was removed" if asks else NO_TERMINAL)
     return ExitCode.OK if is_done else ExitCode.DISABLED

@@ -85,8 +85,8 @@ def update_lines(plan: UpdatePlan) -> Iterator[str]:
         yield f"{plan.name}  {pin.version} is the newest"
     else:
         yield f"{plan.name}  ({visible_line(plan.record.entry_name)})"
-    for one in plan.differences:
-        yield f"  {one.what:<11} {_change(one)}"
+    for difference in plan.differences:
+        yield f"  {difference.what:<11} {_change(difference)}"
     if plan.install:
         for warning in plan.install.warnings:
             yield f"  {'careful':<11} {visible_line(warning)}"
@@ -111,9 +111,9 @@ def _facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:
     for program in plan.prerequisites:
         state = program.version or "is there"
         yield "needs", f"{program.program}: {program.problem or state}"
-    for one in plan.asked:
-        if not one.is_given:
-            yield "takes", input_line(one)
+    for field in plan.asked:
+        if not field.is_given:
+            yield "takes", input_line(field)
 
 
 def _remote_facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:

@@ -27,13 +27,13 @@ def is_agreed(question: str, *, yes: bool, asks: bool) -> bool:
 
 
 def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise click.UsageError(f"--with {pair!r} is not KEY=VALUE")
-        given.setdefault(key, []).append(value)
-    return given
+        values.setdefault(key, []).append(value)
+    return values
 
 
 def require_no_secret_value(
@@ -42,23 +42,23 @@ def require_no_secret_value(
     """Other users see the arguments of a program, and the shell keeps them."""
     from discovery_engine.installer.offered_inputs import is_reference
 
-    for one in asked:
-        if one.is_secret and not all(map(is_reference, given.get(one.key, ()))):
+    for field in asked:
+        if field.is_secret and not all(map(is_reference, given.get(field.key, ()))):
             raise click.UsageError(
-                f"{one.key} is a secret, and others can see the arguments of a program: use"
-                f" `--secret {one.key}`, or a reference such as `--with '{one.key}=${{NAME}}'`"
+                f"{field.key} is a secret, and others can see the arguments of a program: use"
+                f" `--secret {field.key}`, or a reference such as `--with '{field.key}=${{NAME}}'`"
             )
 
 
 async def secret_values(keys: Iterable[str]) -> dict[str, list[str]]:
-    given: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for key in keys:
         if sys.stdin.isatty():
             value = await _typed(f"{key} (hidden): ", is_hidden=True)
         elif not (value := sys.stdin.readline().rstrip("\r\n")):
             raise click.UsageError(f"stdin has no line for --secret {key}")
-        given[key] = [value]
-    return given
+        values[key] = [value]
+    return values
 
 
 class Answers(NamedTuple):
@@ -72,15 +72,15 @@ async def answers(asked: Iterable[AskedInput]) -> Answers:
     """Ask the person at the terminal for the required values."""
     from discovery_cli.install_output import input_line
 
-    given = Answers({}, {})
-    for one in asked:
-        if not one.is_missing:
+    replies = Answers({}, {})
+    for field in asked:
+        if not field.is_missing:
             continue
-        click.echo(input_line(one), err=True)
-        hidden = " (hidden)" if one.is_secret else ""
-        text = await _typed(f"{one.key}{hidden}: ", is_hidden=one.is_secret)
-        (given.secrets if one.is_secret else given.values)[one.key] = [text]
-    return given
+        click.echo(input_line(field), err=True)
+        hidden = " (hidden)" if field.is_secret else ""
+        text = await _typed(f"{field.key}{hidden}: ", is_hidden=field.is_secret)
+        (replies.secrets if field.is_secret else replies.values)[field.key] = [text]
+    return replies
 
 
 async def _typed(prompt: str, *, is_hidden: bool) -> str:

@@ -94,8 +94,8 @@ class Invocation(Struct):
     @property
     def options(self) -> str:
         """The options of another command about the same configuration and data."""
-        given = {"--config": self.config, "--data-dir": self.data_dir}
-        return shlex.join(word for name, value in given.items() if value for word in (name, value))
+        flags = {"--config": self.config, "--data-dir": self.data_dir}
+        return shlex.join(word for name, value in flags.items() if value for word in (name, value))
 
     def note_exposed_data(self) -> None:
         """Say that others may write to the data folder, if they may."""
@@ -218,8 +218,8 @@ def named(names: Iterable[str]) -> str:
     """Names as text: the first few, and the number of the others."""
     ordered = sorted(names)
     rest = len(ordered) - _NAMED
-    shown = ", ".join(ordered[:_NAMED])
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    listing = ", ".join(ordered[:_NAMED])
+    return f"{listing} and {rest} more" if rest > 0 else listing
 
 
 def _aged(view: View, name: ServerName, now: float) -> float | None:

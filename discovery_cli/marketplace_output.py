@@ -32,20 +32,20 @@ def show_page(
     output: Output, page: MarketplacePage, query: str, *, now: float, with_all: bool
 ) -> None:
     """The answer of a search, what is wrong with its sources, and the next step."""
-    shown = page.entries if with_all else _fitting(page.entries)
-    show_entries(output, [found.entry for found in shown])
+    hits = page.entries if with_all else _fitting(page.entries)
+    show_entries(output, [hit.entry for hit in hits])
     say_problems(output, page.problems)
     if page.synced_at is not None and now - page.synced_at > _OLD:
         since = ago(now - page.synced_at)
         output.say(f"note: as copied {since} ago; `discovery marketplace sync` asks again")
-    if not shown and not page.sources:
+    if not hits and not page.sources:
         return
-    if not shown:
+    if not hits:
         about = f" for {one_line(query)!r}" if query else ""
         output.say(f"no server was found{about}; other words, or an exact name, may find one")
         return
-    output.say(_summary(page, len(shown)))
-    output.say(f"next: discovery marketplace show {named(shown[0].entry.name)}")
+    output.say(_summary(page, len(hits)))
+    output.say(f"next: discovery marketplace show {named(hits[0].entry.name)}")
 
 
 def show_entries(output: Output, entries: Iterable[MarketplaceEntry]) -> None:
@@ -68,35 +68,35 @@ def show_entries(output: Output, entries: Iterable[MarketplaceEntry]) -> None:
 def show_sync_reports(output: Output, reports: Iterable[SourceReport]) -> None:
     """Print what was copied from each source."""
     rows: list[list[Cell | str]] = []
-    kept = list(reports)
-    for one in kept:
-        done = f"{one.added:,} new, {one.updated:,} changed, {one.removed:,} removed"
-        if not one.was_due:
+    syncs = list(reports)
+    for sync in syncs:
+        done = f"{sync.added:,} new, {sync.updated:,} changed, {sync.removed:,} removed"
+        if not sync.was_due:
             done = "was asked lately; `--force` asks again"
-        text = _problem_text(one.problems) if one.is_failed else done
-        rows.append([output.mark(good=not one.is_failed), Cell(one.source, "strong"), text])
+        text = _problem_text(sync.problems) if sync.is_failed else done
+        rows.append([output.mark(good=not sync.is_failed), Cell(sync.source, "strong"), text])
     output.table(rows)
-    say_problems(output, (note for one in kept for note in one.problems if not one.is_failed))
-    if not kept:
+    say_problems(output, (note for sync in syncs for note in sync.problems if not sync.is_failed))
+    if not syncs:
         output.say(_NO_SOURCES)
 
 
 def show_sources(output: Output, states: Iterable[SourceState], *, now: float) -> None:
     """Each source with its trust, the number of its entries, and the age of its copy."""
-    kept = list(states)
+    copies = list(states)
     rows: list[list[Cell | str]] = [
         [
-            _state_mark(output, one),
-            Cell(one.name, "strong"),
-            one.trust,
-            Cell(f"{one.entries:,}", to_the_right=True),
-            _problem_text(one.problems) if one.is_failing else _age_of(one, now),
+            _state_mark(output, copy),
+            Cell(copy.name, "strong"),
+            copy.trust,
+            Cell(f"{copy.entries:,}", to_the_right=True),
+            _problem_text(copy.problems) if copy.is_failing else _age_of(copy, now),
         ]
-        for one in kept
+        for copy in copies
     ]
     output.table(rows)
-    say_problems(output, (note for one in kept for note in one.problems if not one.is_failing))
-    if not kept:
+    say_problems(output, (note for copy in copies for note in copy.problems if not copy.is_failing))
+    if not copies:
         output.say(_NO_SOURCES)
     output.say("`marketplace.sources` of discovery.yaml sets them; `marketplace sync` copies them")
 
@@ -110,7 +110,7 @@ def _state_mark(output: Output, state: SourceState) -> Cell:
 def _fitting(found: Sequence[FoundEntry]) -> Sequence[FoundEntry]:
     """Return entries that fit about as well as the best; others only have a word of the query."""
     least = _SHARE * found[0].relevance if found else 0.0
-    return [one for one in found if one.relevance >= least]
+    return [hit for hit in found if hit.relevance >= least]
 
 
 def _summary(page: MarketplacePage, shown: int) -> str:
@@ -130,4 +130,4 @@ def _age_of(state: SourceState, now: float) -> str:
 
 
 def _problem_text(problems: Iterable[Diagnostic]) -> str:
-    return "; ".join(one_line(one.message) for one in problems)
+    return "; ".join(one_line(problem.message) for problem in problems)

@@ -20,11 +20,11 @@ def duration_or_date(
     if match := _DURATION.fullmatch(text):
         return float(match[1]) * _UNITS[match[2]]
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         message = f"{text!r} is neither a duration like 90m, 12h, 30d or 4w nor a date"
         raise click.BadParameter(message, context, parameter) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def past(moment: float | datetime | None, now: float) -> float | None:

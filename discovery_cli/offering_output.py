@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 def show_lists(output: Output, view: View, lists: Iterable[tuple[str, OfferingList]]) -> None:
     """Lists with their keys in JSON, one below the other; notices once."""
-    found = list(lists)
-    notices = tuple(dict.fromkeys(notice for _, one in found for notice in one.notices))
+    pairs = list(lists)
+    notices = tuple(dict.fromkeys(notice for _, page in pairs for notice in page.notices))
     if output.as_json:
-        forms = {key: [offering_form(e, view) for e in one.entries] for key, one in found}
+        forms = {key: [offering_form(e, view) for e in page.entries] for key, page in pairs}
         output.answer({**forms, "notices": notice_forms(notices)})
         return
-    output.table([offering_row(output, entry, view) for _, one in found for entry in one.entries])
+    output.table([offering_row(output, entry, view) for _, page in pairs for entry in page.entries])
     say_notices(output, notices)
 
 
 def say_unlisted(output: Output, view: View, kinds: Iterable[OfferingKind]) -> None:
     """A note for each server of which these could not be listed."""
-    wanted = set(kinds)
+    offering_kinds = set(kinds)
     for part in view.catalog.parts.values():
         for kind, reason in part.unlisted.items():
-            if OfferingKind(kind) in wanted:
+            if OfferingKind(kind) in offering_kinds:
                 noun = OfferingKind(kind).label
                 text = f"the {noun}s of {part.server} could not be listed: {one_line(reason)}"
                 output.say(f"note: {text}; shown are the last known ones")
@@ -46,9 +46,9 @@ def say_unlisted(output: Output, view: View, kinds: Iterable[OfferingKind]) -> N
 
 def signature(entry: OfferingEntry) -> str:
     """For instance `code=… [style=…]`: the arguments of a prompt as they are typed."""
-    given = [f"{named(p.name)}=…" for p in entry.offering.parameters if p.required]
+    required = [f"{named(p.name)}=…" for p in entry.offering.parameters if p.required]
     optional = [f"[{named(p.name)}=…]" for p in entry.offering.parameters if not p.required]
-    return " ".join([*given, *optional])
+    return " ".join([*required, *optional])
 
 
 def show_contents(output: Output, result: JSONObject) -> None:

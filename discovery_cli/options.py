@@ -108,8 +108,8 @@ def _completer(words: Callable[[View], Iterable[str]]) -> Completer:
         except DiscoveryError:  # completion shows no errors
             return []
         begins = incomplete.casefold()
-        known = words(view) if view else ()
-        return [word for word in known if word.casefold().startswith(begins)]
+        candidates = words(view) if view else ()
+        return [word for word in candidates if word.casefold().startswith(begins)]
 
     return complete
 

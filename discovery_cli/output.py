@@ -145,11 +145,11 @@ class Output(Struct, frozen=True):
         return Cell("…" if self.has_unicode else ".", "faint")
 
     def _cell(self, cell: Cell | str) -> Cell:
-        made = Cell(cell) if isinstance(cell, str) else cell
+        table_cell = Cell(cell) if isinstance(cell, str) else cell
         # Most answers have nothing else beyond ASCII, and `clean` takes 3 ms for the first that is.
-        if self.has_unicode and made.text in _MARKS:
-            return made
-        return replace(made, text=self._writable(one_line(made.text)))
+        if self.has_unicode and table_cell.text in _MARKS:
+            return table_cell
+        return replace(table_cell, text=self._writable(one_line(table_cell.text)))
 
     def _row(self, row: Sequence[Cell], widths: Sequence[int], indent: int) -> str:
         *front, last = row
@@ -197,13 +197,13 @@ def silence(stream: TextIO) -> None:
 
 def with_warnings(form: JSONObject, warnings: Iterable[str]) -> JSONObject:
     """With the member `warnings`, if there are any."""
-    found = [clean(warning) for warning in warnings]
-    return {**form, "warnings": found} if found else form
+    texts = [clean(warning) for warning in warnings]
+    return {**form, "warnings": texts} if texts else form
 
 
 def with_options(words: str, options: str) -> str:
     """With options in each command of this program."""
-    return _COMMAND.sub(lambda found: f"{found[0]}{options} ", words) if options else words
+    return _COMMAND.sub(lambda match: f"{match[0]}{options} ", words) if options else words
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:
@@ -226,13 +226,13 @@ def shortened(text: str, width: int, ellipsis: str) -> str:
     if columns_of(text) <= width:
         return text
     space = width - len(ellipsis)
-    kept = 0
+    length = 0
     for character in text:
         space -= columns_of(character)
         if space < 0:
             break
-        kept += 1
-    return text[:kept].rstrip() + ellipsis
+        length += 1
+    return text[:length].rstrip() + ellipsis
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -124,8 +124,8 @@ async def _say_embedded(engine: Engine, output: Output, wait: float) -> None:
         await anyio.sleep(wait)
         wait = 2 * wait
         view = engine.view
-        known, tools = len(view.vectors or ()), counted(len(view.catalog), "tool")
-        output.say(f"{known:,} of {tools} embedded; Ctrl-C keeps these")
+        vector_count, tools = len(view.vectors or ()), counted(len(view.catalog), "tool")
+        output.say(f"{vector_count:,} of {tools} embedded; Ctrl-C keeps these")
 
 
 async def _follow_starts(engine: Engine, display: Display) -> None:

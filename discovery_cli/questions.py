@@ -154,7 +154,7 @@ class _Person:
         self._interrupts = run.interrupts
         self._screen = run.screen
         self._terminal = TerminalInput()
-        self._outputs = [one for one in (sys.stdout, sys.stderr) if one.isatty()]
+        self._outputs = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
         self._turn: anyio.Lock | None = None
 
     async def ask(self, _: str, params: JSONObject) -> JSONObject:
@@ -205,8 +205,8 @@ class _Person:
         if field.description:
             self._terminal.write(f"  {field.description}")
         for number, (value, title) in enumerate(field.choices.items(), 1):
-            shown = one_line(title if title == value else f"{title} ({value})")
-            self._terminal.write(f"  {number}  {shown}")
+            label = one_line(title if title == value else f"{title} ({value})")
+            self._terminal.write(f"  {number}  {label}")
         while True:
             text = await self._terminal.line(f"{field.label}: ", is_hidden=field.is_secret)
             try:

@@ -52,10 +52,10 @@ def wanted_server_row(output: Output, server: ServerReport) -> Row:
 
 def long_server_row(output: Output, server: ServerReport) -> Row:
     """All columns of a server, in the order of `LONG_COLUMNS`."""
-    mark, name, tools, wanted, state, about = wanted_server_row(output, server)
-    found = [server.package or "-", server.source, ", ".join(server.tags) or "-"]
+    mark, name, tools, switch, state, about = wanted_server_row(output, server)
+    details = [server.package or "-", server.source, ", ".join(server.tags) or "-"]
     dates = [_day(server.created_at), _day(server.updated_at)]
-    return [mark, name, wanted, state, tools, *found, *dates, about]
+    return [mark, name, switch, state, tools, *details, *dates, about]
 
 
 LONG_COLUMNS = (

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 def show_sync(output: Output, plan: SyncPlan) -> None:
     rows: list[list[Cell | str]] = [
-        [output.mark(good=True), Cell(one.name, "strong"), _about(one)] for one in plan.plans
+        [output.mark(good=True), Cell(entry.name, "strong"), _about(entry)] for entry in plan.plans
     ]
-    rows += [_problem_row(output, one, good=True) for one in plan.report.skipped]
-    rows += [_problem_row(output, one, good=False) for one in plan.report.errors]
+    rows += [_problem_row(output, problem, good=True) for problem in plan.report.skipped]
+    rows += [_problem_row(output, problem, good=False) for problem in plan.report.errors]
     output.table(rows)
-    for name in (name for one in plan.plans for name in one.secrets):
+    for name in (name for entry in plan.plans for name in entry.secrets):
         output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
 
 

@@ -67,8 +67,8 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
     def concerned(view: View) -> list[ServerName]:
         if server is not None:
             return [view.server(server).name]
-        found = view.addresses.servers_in(words[0]) if words else []
-        return found or [s.name for s in view.settings.servers]
+        servers = view.addresses.servers_in(words[0]) if words else []
+        return servers or [s.name for s in view.settings.servers]
 
     return concerned
 
@@ -160,9 +160,9 @@ def tool_shown(
     except ToolNotFoundError as error:
         if error.server is None or view.is_known(ServerName(error.server)):
             raise
-        found = view.require_connectable(error.server)
-        if failure := view.catalog.part(found.name).failure:
-            raise UnlistedServerError(found.name, failure) from None
+        target = view.require_connectable(error.server)
+        if failure := view.catalog.part(target.name).failure:
+            raise UnlistedServerError(target.name, failure) from None
         raise
 
 

@@ -25,16 +25,16 @@ def ask_for(invocation: Invocation, *, lists: bool = False) -> bool:
     With `lists` the servers that got one are listed, as far as they wait for none.
     """
     waiting = invocation.run(_waiting)
-    given: dict[str, dict[str, str]] = {}
+    values: dict[str, dict[str, str]] = {}
     for address, servers in waiting.items():
         name, whose = address.removeprefix("secret:"), ", ".join(server.name for server in servers)
-        prompt = next((one.prompts[address] for one in servers if address in one.prompts), "")
+        prompt = next((entry.prompts[address] for entry in servers if address in entry.prompts), "")
         what = f"{name} ({quoted(prompt)})" if prompt else name
         value = typed_value(f"value of {what} for {whose}, kept encrypted (Enter leaves it out)")
         for server in servers if value else ():
-            given.setdefault(server.name, {})[address] = value
-    if given:
-        changed = invocation.run(partial(_give, given=given, lists=lists))
+            values.setdefault(server.name, {})[address] = value
+    if values:
+        changed = invocation.run(partial(_give, given=values, lists=lists))
         for plan, report in changed:
             _say(invocation, plan, report, is_listed=lists)
     return bool(waiting)

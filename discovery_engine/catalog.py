@@ -255,8 +255,8 @@ class Catalog(Struct, frozen=True, dict=True):
 
     def only(self, servers: Iterable[ServerName]) -> Catalog:
         """The next revision, with nothing left of any other server."""
-        kept = set(servers)
-        parts = (part for part in self.parts.values() if part.server in kept)
+        names = set(servers)
+        parts = (part for part in self.parts.values() if part.server in names)
         return Catalog.of(parts, revision=self.revision + 1)
 
     @property

@@ -279,7 +279,7 @@ class EventBus:
 
     def wants(self, kind: type[Event]) -> bool:
         """Return whether there are subscribers to events of a kind."""
-        return any(kind in one.kinds for one in self._subscriptions)
+        return any(kind in subscription.kinds for subscription in self._subscriptions)
 
     def publish(self, event: Event) -> None:
         for subscription in self._subscriptions:

@@ -121,15 +121,15 @@ class AccessTokens:
         )
 
         def add(known: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
-            kept = [one for one in known if not one.is_expired(now)]
-            if name and any(one.name == name for one in kept):
+            entries = [entry for entry in known if not entry.is_expired(now)]
+            if name and any(entry.name == name for entry in entries):
                 hint = "choose another one, or revoke it first"
                 raise token_problem("--name", f"another token has the name {name!r}", hint)
-            if len(kept) >= _MOST:
+            if len(entries) >= _MOST:
                 message = f"holds {_MOST} tokens, which are the most"
                 origin = "the registry" if self.shared else self.path
                 raise token_problem(origin, message, "`discovery token revoke` ends one")
-            return (*kept, token)
+            return (*entries, token)
 
         (self.shared or self._stored).change(add)
         return value, token
@@ -143,11 +143,11 @@ class AccessTokens:
             RegistryError: If the database of shared ones does not answer.
         """
         stores = [(store, store.all()) for store in (self._stored, self.shared) if store]
-        known = [token for _, tokens in stores for token in tokens]
-        ended = tuple(dict.fromkeys(_named(known, one) for one in ids_or_names))
+        all_tokens = [token for _, tokens in stores for token in tokens]
+        ended = tuple(dict.fromkeys(_named(all_tokens, id_or_name) for id_or_name in ids_or_names))
         for store, tokens in stores:
             if not set(ended).isdisjoint(tokens):
-                store.change(lambda now: tuple(one for one in now if one not in ended))
+                store.change(lambda now: tuple(token for token in now if token not in ended))
         return ended
 
     def all(self) -> tuple[AccessToken, ...]:
@@ -163,15 +163,15 @@ class AccessTokens:
 
         Every token is compared, each in constant time.
         """
-        digest, found = token_digest(value), None
+        digest, match = token_digest(value), None
         for token in self._current():
             if hmac.compare_digest(token.digest, digest):
-                found = token
-        return found
+                match = token
+        return match
 
     def is_of_owner(self, token_id: str) -> bool:
         """Return whether a token may do what only the owner may."""
-        return any(one.id == token_id and "admin" in one.scopes for one in self._current())
+        return any(token.id == token_id and "admin" in token.scopes for token in self._current())
 
     def is_valid(self, token_id: str) -> bool:
         """Return whether a token is valid now: neither revoked, damaged nor expired."""
@@ -180,8 +180,8 @@ class AccessTokens:
     def valid(self, token_id: str) -> AccessToken | None:
         """A token, unless it is revoked, damaged or expired by now."""
         now = self._clock()
-        found = (token for token in self._current() if token.id == token_id)
-        valid = (token for token in found if not (token.is_damaged or token.is_expired(now)))
+        candidates = (token for token in self._current() if token.id == token_id)
+        valid = (token for token in candidates if not (token.is_damaged or token.is_expired(now)))
         return next(valid, None)
 
     def is_expired(self, token: AccessToken) -> bool:
@@ -193,8 +193,11 @@ class AccessTokens:
 
 
 def _named(tokens: Sequence[AccessToken], id_or_name: str) -> AccessToken:
-    for names in ({one.id: one for one in tokens}, {one.name: one for one in tokens if one.name}):
+    for names in (
+        {token.id: token for token in tokens},
+        {token.name: token for token in tokens if token.name},
+    ):
         if id_or_name in names:
             return names[id_or_name]
-    known = [name for one in tokens for name in (one.id, one.name) if name]
-    raise AccessTokenNotFoundError(id_or_name, known)
+    ids_and_names = [name for token in tokens for name in (token.id, token.name) if name]
+    raise AccessTokenNotFoundError(id_or_name, ids_and_names)

@@ -247,10 +247,10 @@ async def _open_gateway(
                 open_notifications(engine) as notifications,
                 open_list_changed_hook(engine, environ) as on_list_changed,
             ):
-                shown = engine if view is None else engine.in_view(view)
+                scoped_engine = engine if view is None else engine.in_view(view)
                 gateway = Gateway(
-                    shown,
-                    notifications.of(shown),
+                    scoped_engine,
+                    notifications.of(scoped_engine),
                     subscriptions_of=notifications.of,
                     on_list_changed=on_list_changed,
                     view=view,

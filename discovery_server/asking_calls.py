@@ -232,7 +232,7 @@ class AskingCalls:
         """
         if call.id:
             return
-        of_client = sum(one.client == call.client for one in self._calls.values())
+        of_client = sum(other.client == call.client for other in self._calls.values())
         if of_client >= self._limits.calls_of_client or len(self) >= self._limits.calls:
             text = (
                 f"too many calls wait for responses of their clients ({of_client} of this one);"
@@ -248,10 +248,10 @@ class AskingCalls:
         Raises:
             InvalidStateError: If there is none: it has ended, or was continued already.
         """
-        found = self._calls.get(call)
-        if found is None or not found.is_parked or found.round != number:
+        candidate = self._calls.get(call)
+        if candidate is None or not candidate.is_parked or candidate.round != number:
             raise InvalidStateError
-        return found
+        return candidate
 
     def remove(self, call: AskingCall) -> None:
         """A call has ended; no-op if it never asked."""
@@ -259,7 +259,7 @@ class AskingCalls:
 
     async def end(self, client: str | None) -> None:
         """Cancel the calls of a client that is gone."""
-        for call in [one for one in self._calls.values() if one.client == client]:
+        for call in [call for call in self._calls.values() if call.client == client]:
             await call.cancel()
 
     async def close(self) -> None:

@@ -380,9 +380,9 @@ class ClientConnection:
         if line.head:
             self._overlong_id = id_at_edges(line.head, b"")
             return
-        found, self._overlong_id = self._overlong_id, None
+        head_id, self._overlong_id = self._overlong_id, None
         text = f"INPUT_TOO_LONG: a message may have at most {MAX_LINE:,} bytes"
-        request = id_at_edges(b"", line.tail) if found is None else found
+        request = id_at_edges(b"", line.tail) if head_id is None else head_id
         _refuse(stream, request, INVALID_REQUEST, text)
 
 

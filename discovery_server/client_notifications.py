@@ -71,11 +71,11 @@ class EngineFeed:
     def _is_visible(self, address: str, updated: ResourceUpdated) -> bool:
         with suppress(DiscoveryError):
             view = self._engine.view
-            found = view.resource(None, address)
+            resource = view.resource(None, address)
             # A part need not be listed; but a hidden one must not show by its updates.
-            is_itself = updated.uri == found.uri
-            return found.server == updated.server and (
-                is_itself or view.offerings.shows_part(updated.uri, found.entry)
+            is_itself = updated.uri == resource.uri
+            return resource.server == updated.server and (
+                is_itself or view.offerings.shows_part(updated.uri, resource.entry)
             )
         return False
 
@@ -115,16 +115,16 @@ class ClientNotifications:
         with engine.subscribe(*kinds) as changes:
             async for _ in changes:
                 changes.clear()  # one look finds all that has changed by then
-                for subscriptions, shown in list(self._shown.items()):
-                    await _notify(subscriptions, shown.lists)
+                for subscriptions, content in list(self._shown.items()):
+                    await _notify(subscriptions, content.lists)
 
     async def follow_resources(self, engine: ScopedEngine) -> None:
         """Notify clients of updated resources, until cancelled."""
         with engine.subscribe(ResourceUpdated) as updates:
             async for event in updates:
                 if isinstance(event, ResourceUpdated):
-                    for subscriptions, shown in list(self._shown.items()):
-                        for address in shown.feed.addresses_of(event):
+                    for subscriptions, content in list(self._shown.items()):
+                        for address in content.feed.addresses_of(event):
                             subscriptions.resource_updated(address)
 
 

@@ -46,8 +46,8 @@ class TaskRequest(Protocol):
 
 def process_of(task: str) -> str:
     """The process that has a task, by the handle of it; empty if it names none."""
-    found = _HANDLE.fullmatch(task)
-    return found[1] if found else ""
+    match = _HANDLE.fullmatch(task)
+    return match[1] if match else ""
 
 
 def declares_tasks(params: JSONObject) -> bool:
@@ -98,10 +98,10 @@ async def _presented(
     if "inputRequests" not in state:
         return state
     capabilities = askable(request.params)
-    asked = await presented_requests(
+    questions = await presented_requests(
         state["inputRequests"], capabilities, request.version, scheduler
     )
-    return {**state, "inputRequests": asked}
+    return {**state, "inputRequests": questions}
 
 
 def unknown_task() -> RpcError:

@@ -189,14 +189,14 @@ class Output:
             self._watch()
             return False
         try:
-            written = os.write(self._descriptor, self._data[:_PIECE])
+            count = os.write(self._descriptor, self._data[:_PIECE])
         except BlockingIOError:  # another process made it non-blocking
             self._watch()
             return False
         except OSError:  # the reader is gone
             self.close()
             return False
-        self._advance(written)
+        self._advance(count)
         return True
 
     def _next_data(self) -> bool:
@@ -254,13 +254,13 @@ class ThreadOutput(Output):
     async def _write_in_thread(self) -> None:
         while self._next_data():
             try:
-                written = await anyio.to_thread.run_sync(
+                count = await anyio.to_thread.run_sync(
                     os.write, self._descriptor, self._data, abandon_on_cancel=True
                 )
             except OSError:  # the reader is gone
                 self.close()
                 return
-            self._advance(written)
+            self._advance(count)
 
 
 def _read_some(descriptor: int) -> bytes:

@@ -47,11 +47,11 @@ _DISCOVER = ClientRequest(
 
 async def remember_first_answer(engine: Engine, gateway: Gateway, first: FirstAnswer) -> None:
     """Write the answer now and after each change, until cancelled."""
-    written: object = None
+    answer: object = None
     with engine.subscribe(CatalogChanged, ConfigurationReloaded, TrustChanged) as changes:
         while True:
             try:
-                written = await _write(engine, gateway, first, written)
+                answer = await _write(engine, gateway, first, answer)
             except OSError as error:
                 logger.debug("The first answer is not remembered: %s", error)
             await anext(changes)
@@ -64,7 +64,7 @@ async def _write(
 ) -> tuple[JSONObject, JSONObject | None]:
     """Write the answer unless it is `written`; returns what is written now."""
     inputs = engine.settings.inputs
-    observed = first.observed(one.path for one in inputs)
+    observed = first.observed(file.path for file in inputs)
     answer = observed, gateway.answer(_INITIALIZE)
     discovered = gateway.answer(_DISCOVER)
     if answer == written or answer[1] is None or discovered is None:

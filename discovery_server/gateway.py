@@ -124,8 +124,8 @@ class Gateway:
         if self.view is not None or name not in names:
             return None
         if name not in self._in_views:
-            shown = self._engine.in_view(name)
-            self._in_views[name] = self._made(shown, name, is_of_owner=self._is_of_owner)
+            engine = self._engine.in_view(name)
+            self._in_views[name] = self._made(engine, name, is_of_owner=self._is_of_owner)
         return self._in_views[name]
 
     def visible_to(self, principals: frozenset[str]) -> Gateway:
@@ -135,11 +135,11 @@ class Gateway:
         """
         if not self._engine.settings.reserves:
             return self
-        if (found := self._parts.get(principals)) is None:
-            shown = self._engine.visible_to(*principals)
-            found = self._made(shown, self.view, is_of_owner=False)
-            self._parts.add(principals, found)
-        return found
+        if (gateway := self._parts.get(principals)) is None:
+            engine = self._engine.visible_to(*principals)
+            gateway = self._made(engine, self.view, is_of_owner=False)
+            self._parts.add(principals, gateway)
+        return gateway
 
     def is_open_to(self, *, owner: bool) -> bool:
         """Return whether clients may go on; reservations may have come or gone meanwhile."""
@@ -178,11 +178,11 @@ class Gateway:
 
         It is the same one as long as anything uses it.
         """
-        if (found := self._parts.get(limits)) is None:
-            shown = self._engine.within(limits.scope())
-            found = self._made(shown, self.view, is_of_owner=self._is_of_owner)
-            self._parts.add(limits, found)
-        return found
+        if (gateway := self._parts.get(limits)) is None:
+            engine = self._engine.within(limits.scope())
+            gateway = self._made(engine, self.view, is_of_owner=self._is_of_owner)
+            self._parts.add(limits, gateway)
+        return gateway
 
     def _made(self, shown: ScopedEngine, view: str | None, *, is_of_owner: bool) -> Gateway:
         return Gateway(
@@ -199,7 +199,7 @@ class Gateway:
     def is_configured(self) -> bool:
         """True if it has no view, or the configuration still has its view."""
         return self.view is None or any(
-            one.name == self.view for one in self._engine.settings.views
+            view.name == self.view for view in self._engine.settings.views
         )
 
     def client_id(self, user: str | None) -> str | None:

@@ -178,11 +178,13 @@ class HttpService:
             if bound is not None and named not in ("", bound):
                 return None
             is_own = not named and bound in (None, gateway.view)
-            shown = gateway if principals is None else gateway.visible_to(principals)
-            found = shown if is_own else shown.in_view(named or bound or "")
-            if found is None or not found.is_configured:
+            visible_gateway = gateway if principals is None else gateway.visible_to(principals)
+            path_gateway = (
+                visible_gateway if is_own else visible_gateway.in_view(named or bound or "")
+            )
+            if path_gateway is None or not path_gateway.is_configured:
                 return None
-            return found if limits == NO_LIMITS else found.limited(limits)
+            return path_gateway if limits == NO_LIMITS else path_gateway.limited(limits)
 
         def gateway_of_user(user: User | None, view: str | None) -> Gateway | None:
             path = PATH if view == gateway.view else f"{PATH}/{view}"

@@ -84,8 +84,8 @@ class LineWriter:
             self._sink(text)
         except (OSError, ValueError):  # the reader is gone, or the text cannot be encoded
             if len(texts) > 1:
-                for one in texts:
-                    self._write([one])
+                for piece in texts:
+                    self._write([piece])
                 return
             with self._lock:
                 self._dropped += text.count("\n") if lines is None else lines

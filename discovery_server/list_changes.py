@@ -47,12 +47,20 @@ class ListSource(Struct, frozen=True):
     @property
     def _surface(self) -> object:
         """The settings that shape the list of tools."""
-        one, names = self.settings.server, tuple(meta_tools(self.settings))
-        if one.mode == "meta":
-            return one.mode, names
+        options, names = self.settings.server, tuple(meta_tools(self.settings))
+        if options.mode == "meta":
+            return options.mode, names
         limits = [server.limits.max_result_tokens for server in self.settings.servers]
-        of_results = one.max_result_tokens, one.truncate.style, limits
-        return one.mode, names, one.expose, one.pins, one.pool_limit, one.naming, of_results
+        of_results = options.max_result_tokens, options.truncate.style, limits
+        return (
+            options.mode,
+            names,
+            options.expose,
+            options.pins,
+            options.pool_limit,
+            options.naming,
+            of_results,
+        )
 
 
 class ListChanges:

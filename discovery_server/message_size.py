@@ -50,8 +50,8 @@ def refusal(message: bytes) -> JSONObject | None:
 
 def id_at_edges(beginning: bytes, end: bytes) -> RequestId | None:
     """The id of a request, if it is in its first or last bytes, as nearly always."""
-    if found := _BEGINNING.match(beginning[:_EDGE]) or _END.search(end[-_EDGE:]):
-        return msgspec.json.decode(found[1], type=int | str)
+    if match := _BEGINNING.match(beginning[:_EDGE]) or _END.search(end[-_EDGE:]):
+        return msgspec.json.decode(match[1], type=int | str)
     return None
 
 

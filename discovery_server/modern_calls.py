@@ -91,8 +91,8 @@ class ModernCalls:
         try:
             call, continuation = await self._continued(gateway, request, client)
             if call is None:
-                made = replace(request, continuation=continuation)
-                work = partial(_call, gateway, made, client, origin)
+                call_request = replace(request, continuation=continuation)
+                work = partial(_call, gateway, call_request, client, origin)
                 if not askable(request.params):
                     return self._handed_out(await work(output, None))
                 call = self._asking.begin(client, lambda call: work(call, call.ask))
@@ -199,9 +199,9 @@ class ModernCalls:
     ) -> JSONObject:
         """The result of a server that asks by itself, with its questions presented."""
         passed = dict(result)
-        if isinstance(asked := result.get("inputRequests"), dict):
+        if isinstance(questions := result.get("inputRequests"), dict):
             passed["inputRequests"] = await presented_requests(
-                asked, askable(request.params), request.version, scheduler
+                questions, askable(request.params), request.version, scheduler
             )
         if isinstance(state := result.get("requestState"), str):
             passed["requestState"] = await self._sealed({"state": state}, call, request, _PASSED_ON)

@@ -174,8 +174,8 @@ class Offerings:
         start = 0 if cursor is None else bisect_right(entries, _position(cursor), key=_place)
         page = _first_page(entries[start : start + _PAGE])
         own = _OWN[kind] if cursor is None else []
-        shown = [_shown(entry, book.address(entry.offering)) for entry in page]
-        result: JSONObject = {kind.wire.member: [*own, *shown]}
+        forms = [_shown(entry, book.address(entry.offering)) for entry in page]
+        result: JSONObject = {kind.wire.member: [*own, *forms]}
         if start + len(page) < len(entries):
             result["nextCursor"] = _cursor(_place(page[-1]))
         return result
@@ -201,8 +201,8 @@ def _first_page(entries: Sequence[OfferingEntry]) -> Sequence[OfferingEntry]:
 
 def _shown(entry: OfferingEntry, address: str) -> JSONObject:
     offering = entry.offering
-    shown = {key: _cleaned(key, value) for key, value in offering.definition.items()}
-    return shown | {offering.kind.wire.identifier: address}
+    form = {key: _cleaned(key, value) for key, value in offering.definition.items()}
+    return form | {offering.kind.wire.identifier: address}
 
 
 def _cleaned(key: str, value: JSONValue) -> JSONValue:
@@ -212,8 +212,8 @@ def _cleaned(key: str, value: JSONValue) -> JSONValue:
     if key == "arguments" and isinstance(value, list):
         return [
             {k: clean(v) if k in ("title", "description") and isinstance(v, str) else v
-             for k, v in one.items()}
-            for one in value
+             for k, v in argument.items()}
+            for argument in value
         ]  # fmt: skip
     return value
 

@@ -48,8 +48,8 @@ def askable(params: JSONObject) -> dict[str, JSONObject]:
     `params` are those of its request. Without changes of its roots: this era has no notification.
     """
     declared = params["_meta"][CLIENT_CAPABILITIES]
-    known = {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
-    return of_questions(known)
+    capabilities = {name: declared[name] for name in _ASKED if isinstance(declared.get(name), dict)}
+    return of_questions(capabilities)
 
 
 async def presented_requests(
@@ -64,8 +64,8 @@ async def presented_requests(
         RpcError: If the client cannot answer one of them.
     """
     return {
-        key: await _presented_request(one, capabilities, version, scheduler)
-        for key, one in asked.items()
+        key: await _presented_request(question, capabilities, version, scheduler)
+        for key, question in asked.items()
     }
 
 
@@ -78,9 +78,12 @@ async def _presented_request(
     match question:
         case {"method": str(method)}:
             params = question.get("params")
-            given = params if isinstance(params, dict) else {}
-            require_capability(method, given, capabilities)
-            return {**question, "params": await present(method, given, version, scheduler)}
+            question_params = params if isinstance(params, dict) else {}
+            require_capability(method, question_params, capabilities)
+            return {
+                **question,
+                "params": await present(method, question_params, version, scheduler),
+            }
     raise RpcError(INVALID_PARAMS, "the server requires input, but asks no question")
 
 
@@ -92,8 +95,8 @@ def require_capability(
     Raises:
         RpcError: If it has not declared the capability that the question needs.
     """
-    wanted = _wanted(method, params)
-    [(name, parts)] = wanted.items()
+    requirements = _wanted(method, params)
+    [(name, parts)] = requirements.items()
     declared = capabilities.get(name)
     # A client that names no mode of elicitation has forms only.
     is_form = name == "elicitation" and "form" in parts
@@ -106,7 +109,7 @@ def require_capability(
             f"{method} needs a client with the capability {dotted}, which this one lacks;"
             " use a client that has it, or give the tool what it asks for as arguments"
         )
-        raise RpcError(MISSING_CLIENT_CAPABILITY, text, {"requiredCapabilities": wanted})
+        raise RpcError(MISSING_CLIENT_CAPABILITY, text, {"requiredCapabilities": requirements})
 
 
 async def present(
@@ -124,9 +127,9 @@ async def present(
 
 def presented_steps(method: str, params: JSONObject, version: str) -> ParseSteps[JSONObject]:
     """The steps of `present`."""
-    shown = {key: value for key, value in params.items() if key not in _LEFT_OUT}
+    members = {key: value for key, value in params.items() if key not in _LEFT_OUT}
     try:
-        question: JSONObject = yield from _cleaned(shown)
+        question: JSONObject = yield from _cleaned(members)
     except RecursionError:
         raise RpcError(INVALID_PARAMS, "the question nests too deeply") from None
     if method != ELICIT:
@@ -142,8 +145,10 @@ def presented_steps(method: str, params: JSONObject, version: str) -> ParseSteps
         if (
             version not in MODERN_VERSIONS
         ):  # which requires an id; servers of the other era have none
-            given = params.get("elicitationId")
-            question["elicitationId"] = given if isinstance(given, str) else os.urandom(8).hex()
+            elicitation_id = params.get("elicitationId")
+            question["elicitationId"] = (
+                elicitation_id if isinstance(elicitation_id, str) else os.urandom(8).hex()
+            )
     return question
 
 
@@ -188,8 +193,8 @@ def _cleaned(
         case list():
             items = []
             for item in value:
-                one = yield from _cleaned(item, is_read=is_read)
-                items.append(one)
+                element = yield from _cleaned(item, is_read=is_read)
+                items.append(element)
             yield
             return items
         case dict():

@@ -220,18 +220,18 @@ class Relay:
 
     def _require_room(self, client: str | None, size: int) -> None:
         limits = self._limits
-        waiting = [one for one in self._waiting.values() if one.pass_messages]
+        waiting = [request for request in self._waiting.values() if request.pass_messages]
         if size > limits.request_bytes:
             text = (
                 f"the request has {size:,} bytes, and at most {limits.request_bytes:,} are passed"
                 " to another gateway: send less, or send it to that one"
             )
             raise _failed(text)
-        of_client = sum(one.client == client for one in waiting)
+        of_client = sum(request.client == client for request in waiting)
         if (
             of_client >= limits.requests_of_client
             or len(waiting) >= limits.requests
-            or sum(one.size for one in waiting) + size > limits.waiting_bytes
+            or sum(request.size for request in waiting) + size > limits.waiting_bytes
         ):
             text = (
                 f"too many requests wait for other gateways ({of_client} of this client): send the"
@@ -274,10 +274,12 @@ class Relay:
         return _LOOK_EVERY if is_busy or is_expecting else math.inf
 
     def _next_turn(self) -> RelayTurn:
-        asked = _first(self._unsent, lambda one: len(one.content), self._limits.written_bytes)
+        requests = _first(
+            self._unsent, lambda request: len(request.content), self._limits.written_bytes
+        )
         answers = _first(self._answers, len, self._limits.written_bytes)
         return RelayTurn(
-            asked=tuple(asked.values()),
+            asked=tuple(requests.values()),
             waiting=[id_ for id_ in self._waiting if id_ not in self._unsent],
             over=frozenset(self._over),
             serving=[id_ for id_ in self._serving if id_ not in answers],
@@ -304,32 +306,32 @@ class Relay:
             self._serving.pop(id_).scope.cancel()
         self._settle(news)
         for request in news.taken:
-            one = self._serving[request.id] = _Serving(request, anyio.CancelScope())
-            tasks.start_soon(self._serve, one, serve)
+            serving = self._serving[request.id] = _Serving(request, anyio.CancelScope())
+            tasks.start_soon(self._serve, serving, serve)
         # There may be more than fits into one turn.
         if news.taken or news.answers or self._unsent or self._answers:
             self._wake()
 
     def _settle(self, news: RelayNews) -> None:
-        for id_, one in self._waiting.items():
+        for id_, request in self._waiting.items():
             if (answer := news.answers.get(id_)) is not None:
-                one.answer.set(answer)
+                request.answer.set(answer)
             elif id_ in news.untaken:
-                one.answer.fail(one.elsewhere.without_answer())
+                request.answer.fail(request.elsewhere.without_answer())
             elif id_ in news.lost:
-                one.answer.fail(_lost(one.elsewhere))
+                request.answer.fail(_lost(request.elsewhere))
 
     def _give_up(self, turn: RelayTurn, error: RegistryError) -> None:
         """Wait no longer for what the database has not been able to say for too long."""
         for request in turn.asked:
             if self._unsent.pop(request.id, None):
-                one = self._waiting[request.id]
-                one.answer.fail(_unasked(one.elsewhere, error))
+                own_request = self._waiting[request.id]
+                own_request.answer.fail(_unasked(own_request.elsewhere, error))
         if self._clock() < self._turn_at + LEASE:
             return
         for id_ in self._waiting.keys() - self._unsent.keys():
-            one = self._waiting[id_]
-            one.answer.fail(_lost(one.elsewhere))
+            own_request = self._waiting[id_]
+            own_request.answer.fail(_lost(own_request.elsewhere))
         self._over.clear()  # by then others delete them
         for served in self._serving.values():  # and nobody waits for these
             served.scope.cancel()
@@ -392,9 +394,9 @@ class Relay:
 
     async def _received(self, sender: str, content: JSONObject) -> JSONObject:
         """The answer to messages, once the client of the request that they belong to has them."""
-        one = self._waiting.get(bytes.fromhex(content["request"]))
-        if one and one.pass_messages and one.elsewhere.process == sender:
-            await one.pass_messages(content["messages"])
+        request = self._waiting.get(bytes.fromhex(content["request"]))
+        if request and request.pass_messages and request.elsewhere.process == sender:
+            await request.pass_messages(content["messages"])
         return {"result": {}}
 
     def _sealed(self, request: RelayedRequest, answer: JSONObject) -> bytes:
@@ -413,11 +415,11 @@ def _first(found: dict[bytes, T], size_of: Callable[[T], int], most: int) -> dic
     """At least one, if there is one, and not many more bytes than one may write in time."""
     chosen: dict[bytes, T] = {}
     size = 0
-    for id_, one in found.items():
-        size += size_of(one)
+    for id_, value in found.items():
+        size += size_of(value)
         if chosen and size > most:
             break
-        chosen[id_] = one
+        chosen[id_] = value
     return chosen
 
 

@@ -56,8 +56,8 @@ class SharedTokens:
         Raises:
             RegistryError: If the database does not answer.
         """
-        found = map(self._decoded, self._store.access_tokens(self._scope))
-        return tuple(token for token in found if token)
+        tokens = map(self._decoded, self._store.access_tokens(self._scope))
+        return tuple(token for token in tokens if token)
 
     def names_elsewhere(self) -> list[str]:
         """Other configurations that have tokens, by their names or paths, if this one has none.
@@ -68,7 +68,9 @@ class SharedTokens:
             RegistryError: If the database does not answer.
         """
         scopes = self._store.token_scopes()
-        return [] if self._scope in scopes else sorted(one.removeprefix(_NAMED) for one in scopes)
+        return (
+            [] if self._scope in scopes else sorted(scope.removeprefix(_NAMED) for scope in scopes)
+        )
 
     def change(self, change: TokenChange) -> None:
         """Store what `change` makes of the tokens; see `StoredTokens.change`.
@@ -81,12 +83,12 @@ class SharedTokens:
 
         def changed(documents: tuple[str, ...]) -> tuple[str, ...]:
             tokens = {document: self._decoded(document) for document in documents}
-            written = {token: document for document, token in tokens.items() if token}
-            wanted = [
-                written.get(token) or encode_tokens(token).decode()
-                for token in change(tuple(written))
+            documents_by_token = {token: document for document, token in tokens.items() if token}
+            new_documents = [
+                documents_by_token.get(token) or encode_tokens(token).decode()
+                for token in change(tuple(documents_by_token))
             ]
-            return (*(document for document, token in tokens.items() if not token), *wanted)
+            return (*(document for document, token in tokens.items() if not token), *new_documents)
 
         self._store.change_access_tokens(self._scope, changed)
 
@@ -105,14 +107,14 @@ class SharedTokens:
 
     async def _read(self) -> None:
         try:
-            found = await anyio.to_thread.run_sync(self.all)
+            tokens = await anyio.to_thread.run_sync(self.all)
         except RegistryError as error:  # the outage itself is logged once, where it is noticed
             logger.debug("The tokens of the gateways are as they were: %s", error)
             return
-        self.known = found
-        if found != self._copy.current():
+        self.known = tokens
+        if tokens != self._copy.current():
             try:
-                await anyio.to_thread.run_sync(self._copy.replace, found)
+                await anyio.to_thread.run_sync(self._copy.replace, tokens)
             except ConfigurationError as error:
                 logger.warning("A start without the database would lack tokens: %s", error)
 

@@ -44,18 +44,18 @@ class ShownEngines:
         if view is None and limits == NO_LIMITS and principals is None:
             return self.whole
         key = view, limits, principals
-        found = self._kept.pop(key, None) or self._made(*key)
-        self._kept[key] = found
+        engine = self._kept.pop(key, None) or self._made(*key)
+        self._kept[key] = engine
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
-        return found
+        return engine
 
     def _made(
         self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
     ) -> ScopedEngine:
-        shown: ScopedEngine = self.whole
+        engine: ScopedEngine = self.whole
         if principals is not None:
-            shown = shown.visible_to(*principals)
+            engine = engine.visible_to(*principals)
         if view is not None:
-            shown = shown.in_view(view)
-        return shown if limits == NO_LIMITS else shown.within(limits.scope())
+            engine = engine.in_view(view)
+        return engine if limits == NO_LIMITS else engine.within(limits.scope())

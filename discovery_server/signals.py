@@ -62,15 +62,15 @@ def _stopping(handlers: SignalHandlers) -> Iterator[None]:
     loop = asyncio.get_running_loop()
 
     def ask(*_: object) -> None:
-        for one in before:
-            signal.signal(one, signal.SIG_DFL)
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(handlers.stop)
 
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        for one in before:
-            signal.signal(one, ask)
+        for number in before:
+            signal.signal(number, ask)
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler or signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)

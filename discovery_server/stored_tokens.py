@@ -111,11 +111,11 @@ class StoredTokens:
 
     def _stamp_of_file(self) -> object:
         try:
-            found = os.stat(self.path)  # noqa: PTH116 - 2 us instead of 5, at every request
+            status = os.stat(self.path)  # noqa: PTH116 - 2 us instead of 5, at every request
         except OSError:
             return None
         # A file of the same time is another one if it was replaced.
-        return found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size, found.st_mode
+        return status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_size, status.st_mode
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

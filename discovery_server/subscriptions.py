@@ -101,7 +101,9 @@ class Subscriber:
 
     def resource_updated(self, uri: str) -> None:
         """No-op if neither the resource nor one that it is part of is wanted."""
-        if uri in self.uris or any(uri.startswith(f"{one.rstrip('/')}/") for one in self.uris):
+        if uri in self.uris or any(
+            uri.startswith(f"{parent.rstrip('/')}/") for parent in self.uris
+        ):
             self._notify("notifications/resources/updated", uri)
 
     def close(self) -> None:
@@ -243,24 +245,24 @@ class Subscriptions:
         Raises:
             RpcError: If there are too many, of this client or of all.
         """
-        of_client = sum(one.client == client for one in self._subscribers)
+        of_client = sum(subscriber.client == client for subscriber in self._subscribers)
         if of_client >= _SUBSCRIBERS_OF_CLIENT or self._total.number >= _SUBSCRIBERS:
             text = f"too many subscriptions ({of_client} of this client); end one of them first"
             raise RpcError(INTERNAL_ERROR, text)
-        wanted = params["notifications"]
+        notifications = params["notifications"]
         meta: JSONObject = {SUBSCRIPTION_ID: request}
-        lists = [kind for kind in LISTS if wanted.get(f"{kind}ListChanged")]
+        lists = [kind for kind in LISTS if notifications.get(f"{kind}ListChanged")]
         subscriber = self.add(client, lists, lambda: stream, meta)
         try:
             async with anyio.create_task_group() as group:
-                for uri in dict.fromkeys(wanted.get("resourceSubscriptions") or ()):
+                for uri in dict.fromkeys(notifications.get("resourceSubscriptions") or ()):
                     group.start_soon(self._try_to_watch, subscriber, uri)
             lists = [kind for kind in lists if kind in self.changing]
             honoured: JSONObject = {f"{kind}ListChanged": True for kind in lists}
             if subscriber.uris:
                 honoured["resourceSubscriptions"] = sorted(subscriber.uris)
-            if tasks and (found := await tasks.find(wanted.get("taskIds") or ())):
-                honoured["taskIds"] = found
+            if tasks and (task_ids := await tasks.find(notifications.get("taskIds") or ())):
+                honoured["taskIds"] = task_ids
             acknowledged: JSONObject = {"_meta": meta, "notifications": honoured}
             stream.write(as_json(Notification(_ACKNOWLEDGED, acknowledged)))
             subscriber.start()

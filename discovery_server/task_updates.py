@@ -41,19 +41,19 @@ class TaskUpdates:
 
     async def find(self, tasks: Iterable[str]) -> list[str]:
         """Return which of the tasks the client has."""
-        asked = list(dict.fromkeys(tasks))[:_TASKS]
-        found: dict[str, JSONObject] = {}
+        task_ids = list(dict.fromkeys(tasks))[:_TASKS]
+        states: dict[str, JSONObject] = {}
         limiter = anyio.CapacityLimiter(_FOUND_AT_ONCE)
 
         async def find(task: str) -> None:
             async with limiter:
                 with suppress(RpcError):  # then it is not acknowledged
-                    found[task] = await self._look(task)
+                    states[task] = await self._look(task)
 
         async with anyio.create_task_group() as group:  # one may be at a gateway that is silent
-            for task in asked:
+            for task in task_ids:
                 group.start_soon(find, task)
-        self._first = {task: found[task] for task in asked if task in found}
+        self._first = {task: states[task] for task in task_ids if task in states}
         return list(self._first)
 
     async def follow(self, stream: ClientStream, meta: JSONObject) -> None:
@@ -65,13 +65,13 @@ class TaskUpdates:
     async def _follow(
         self, task: str, state: JSONObject, stream: ClientStream, meta: JSONObject
     ) -> None:
-        written: JSONObject = {}
+        last_state: JSONObject = {}
         failures = 0
         while True:
-            if state != written:
+            if state != last_state:
                 if stream.is_congested:
                     await stream.drain()
-                written = state
+                last_state = state
                 stream.write(as_json(Notification(_METHOD, _params(state, meta))))
             if state["status"] in _TERMINAL:
                 return
@@ -90,5 +90,5 @@ def _is_unknown(error: RpcError) -> bool:
 
 
 def _params(state: JSONObject, meta: JSONObject) -> JSONObject:
-    given = {name: value for name, value in state.items() if name != "resultType"}
-    return {**given, "_meta": {**(given.get("_meta") or {}), **meta}}
+    members = {name: value for name, value in state.items() if name != "resultType"}
+    return {**members, "_meta": {**(members.get("_meta") or {}), **meta}}

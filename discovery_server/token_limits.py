@@ -70,14 +70,14 @@ def checked_principals(teams: Sequence[str], user: str | None) -> tuple[str, ...
     """
     if len(teams) > _MOST:
         raise token_problem("--team", f"{len(teams)} teams are too many", f"{_MOST} are the most")
-    given = [("--team", f"team:{team}") for team in teams]
-    given += [("--user", f"user:{user}")] if user is not None else []
-    for option, principal in given:
+    pairs = [("--team", f"team:{team}") for team in teams]
+    pairs += [("--user", f"user:{user}")] if user is not None else []
+    for option, principal in pairs:
         try:
             parse_principal(principal)
         except PrincipalError as error:
             raise token_problem(option, str(error), error.hint) from error
-    return tuple(sorted({principal for _, principal in given}))
+    return tuple(sorted({principal for _, principal in pairs}))
 
 
 def _require_usable(option: str, patterns: Sequence[str]) -> None:

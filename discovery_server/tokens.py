@@ -103,8 +103,8 @@ def find_tokens(
     """
     if file is not None:
         return _from_file(Path(file))
-    if given := environ.get(VARIABLE, "").strip():
-        tokens = parse_tokens(given, origin=VARIABLE)
+    if text := environ.get(VARIABLE, "").strip():
+        tokens = parse_tokens(text, origin=VARIABLE)
         whereabouts = f"the gateway was started with it in {VARIABLE}"
         return Tokens(tokens.values, whereabouts, f"${{{VARIABLE}}}")
     return _from_data_folder(registry_path(data_dir, environ).with_name(_OWN_FILE), renew=renew)

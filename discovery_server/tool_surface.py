@@ -252,5 +252,5 @@ def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _unknown_tool(name: str, hint: str) -> RpcError:
-    shown = repr(shortened(name, NAME_LENGTH))
-    return RpcError(INVALID_PARAMS, f"Unknown tool: {shown}; {hint}")
+    label = repr(shortened(name, NAME_LENGTH))
+    return RpcError(INVALID_PARAMS, f"Unknown tool: {label}; {hint}")

@@ -86,12 +86,12 @@ def command(
     from discovery_cli.server_changes import place_of, say_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form
 
-    output, written, has_file = invocation.output, _entry(program, **entry), True
+    output, server_entry, has_file = invocation.output, _entry(program, **entry), True
 
     async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport | None]:
         nonlocal has_file
         has_file = engine.settings.path is not None
-        plan = await engine.servers.plan_add(name, written, to=to, wanted=not off)
+        plan = await engine.servers.plan_add(name, server_entry, to=to, wanted=not off)
         if not output.as_json:
             show_diff(output, plan)
             say_secrets(output, plan)
@@ -164,7 +164,7 @@ def _entry(
     else:
         stray = {"--env": variables, "--cwd": cwd}
         entry = {"url": url, "headers": dict(map(_header, headers)), "transport": transport}
-    if misplaced := next((option for option, given in stray.items() if given), None):
+    if misplaced := next((option for option, value in stray.items() if value), None):
         needed = "--url" if url is None else "a program"
         raise click.UsageError(f"{misplaced} is of no use without {needed}")
     entry |= {"description": description, "tags": list(tags)}
@@ -172,13 +172,13 @@ def _entry(
 
 
 def _variable(text: str) -> tuple[str, str]:
-    name, given, value = text.partition("=")
-    return name, value if given else f"${{{name}}}"
+    name, equals, value = text.partition("=")
+    return name, value if equals else f"${{{name}}}"
 
 
 def _header(text: str) -> tuple[str, str]:
-    name, given, value = text.partition(":")
-    if not given:
+    name, colon, value = text.partition(":")
+    if not colon:
         raise click.UsageError(f'--header {text!r} has no colon; write "Name: value"')
     return name.strip(), value.strip()
 

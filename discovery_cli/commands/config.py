@@ -63,7 +63,7 @@ def validate(invocation: Invocation) -> ExitCode:
     settings = _load(invocation)
     broken = [server.problem for server in settings.servers if server.problem]
     warnings = [problem for problem in settings.warnings if problem not in broken]
-    found = lint_entries(invocation.known())
+    findings = lint_entries(invocation.known())
     if output.as_json:
         output.answer(
             {
@@ -71,12 +71,12 @@ def validate(invocation: Invocation) -> ExitCode:
                 "valid": not broken,
                 "problems": [problem_form(problem) for problem in broken],
                 "warnings": [problem_form(problem) for problem in warnings],
-                "findings": list(map(entry_form, found)),
+                "findings": list(map(entry_form, findings)),
             }
         )
     else:
         _show_problems(output, (*broken, *warnings))
-        for finding in found:
+        for finding in findings:
             show_diagnostic(output, finding)
         _say_sum(output, settings, good=not broken)
     return ExitCode.USAGE if broken else ExitCode.OK
@@ -138,8 +138,8 @@ def path(invocation: Invocation) -> ExitCode:
     if output.as_json:
         registry = str(registry_path(invocation.data_dir, os.environ))
         absent = list(location.absent)
-        found = {"path": location.path, "exists": is_there and location.path is not None}
-        output.answer({**found, "looked_at": absent, "registry": registry})
+        file_form = {"path": location.path, "exists": is_there and location.path is not None}
+        output.answer({**file_form, "looked_at": absent, "registry": registry})
     elif location.path is None:
         output.say("there is no discovery.yaml; looked for")
         for place in location.absent:
@@ -208,12 +208,12 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
         settings.sources, read_sources(settings, environ=os.environ), strict=True
     ):
         read = [file.path for file in imported.inputs if file.digest]
-        read = [one for one in read if data not in Path(one).parents]  # of running gateways
+        read = [file for file in read if data not in Path(file).parents]  # of running gateways
         read += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
-        given = [s for s in left if s.source == source.type and s.origin.file in read]
-        left = [server for server in left if server not in given]
-        form = _source_form(source.type, source.path, read, [s.name for s in given])
-        is_broken = any(one.code == "SOURCE_UNREADABLE" for one in imported.warnings)
+        servers = [s for s in left if s.source == source.type and s.origin.file in read]
+        left = [server for server in left if server not in servers]
+        form = _source_form(source.type, source.path, read, [s.name for s in servers])
+        is_broken = any(warning.code == "SOURCE_UNREADABLE" for warning in imported.warnings)
         forms.append({**form, "is_readable": not is_broken})
     if registered := [server.name for server in left if server.is_registered]:
         forms.append(_source_form(REGISTRY, None, [registry], registered))
@@ -224,12 +224,12 @@ def _source_form(
     kind: str, path: str | None, files: Iterable[str], servers: Sequence[str]
 ) -> JSONObject:
     """A source: `path` as its entry has it, the files that are there, and what was used of them."""
-    found = list(dict.fromkeys(filter(None, files)))
+    paths = list(dict.fromkeys(filter(None, files)))
     return {
         "type": kind,
         "path": path,
-        "is_there": bool(found),
+        "is_there": bool(paths),
         "is_readable": True,
-        "files": found,
+        "files": paths,
         "servers": list(servers),
     }

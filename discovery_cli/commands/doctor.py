@@ -34,18 +34,20 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     """
     output = invocation.output
     try:
-        found = invocation.run(
+        checks = invocation.run(
             partial(_check, invocation=invocation, online=online), with_lines=online
         )
     except ConfigurationError as error:
         from discovery_engine.doctor.setup import check_invalid_configuration
 
-        found = check_invalid_configuration(error, environ=os.environ, data_dir=invocation.data_dir)
+        checks = check_invalid_configuration(
+            error, environ=os.environ, data_dir=invocation.data_dir
+        )
     if output.as_json:
-        output.answer({"checks": [check.to_json() for check in found]})
+        output.answer({"checks": [check.to_json() for check in checks]})
     else:
-        _show(output, found)
-    sick = any(check.level == "problem" for check in found)
+        _show(output, checks)
+    sick = any(check.level == "problem" for check in checks)
     return ExitCode.UNHEALTHY if sick and not exit_zero else ExitCode.OK
 
 
@@ -56,7 +58,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
         await engine.refresh()
     await engine.complete_settings()  # programs and secrets are looked for
     view = engine.view
-    found = await check_setup(
+    checks = await check_setup(
         view,
         await engine.health(invocation.observed(view)),
         environ=os.environ,
@@ -64,7 +66,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
         data_dir=invocation.data_dir,
     )
     return (
-        *found,
+        *checks,
         *await _webhooks(engine),
         *_reserved(engine, invocation),
     )

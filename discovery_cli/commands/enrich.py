@@ -93,8 +93,8 @@ def command(
         else:
             output.say("nothing was sent; --yes sends it")
         return ExitCode.DISABLED
-    shown = (lambda _: None) if output.as_json else partial(_show_tool, output)
-    report = invocation.run(lambda engine: engine.enrichment.run(plan, shown))
+    on_tool = (lambda _: None) if output.as_json else partial(_show_tool, output)
+    report = invocation.run(lambda engine: engine.enrichment.run(plan, on_tool))
     return _answer(output, plan, report)
 
 
@@ -107,27 +107,27 @@ def _kept(
     yes: bool,
 ) -> ExitCode:
     output = invocation.output
-    found = invocation.run(lambda engine: engine.enrichment.written(servers, tools=tools))
-    forms = list(map(_written_form, found))
+    texts = invocation.run(lambda engine: engine.enrichment.written(servers, tools=tools))
+    forms = list(map(_written_form, texts))
     if not output.as_json:
-        for one in found:
-            _show_written(output, one)
+        for text in texts:
+            _show_written(output, text)
     if not is_over:
         if output.as_json:
             output.answer({"tools": forms})
-        elif not found:
+        elif not texts:
             output.say("nothing was written; `discovery enrich` has it written")
         return ExitCode.OK
-    question = f"Delete what was written for {counted(len(found), 'definition')}?"
-    is_agreed = bool(found) and (yes or _may_go_on(output, question))
-    forgotten = invocation.run(lambda engine: engine.enrichment.forget(found)) if is_agreed else 0
+    question = f"Delete what was written for {counted(len(texts), 'definition')}?"
+    is_agreed = bool(texts) and (yes or _may_go_on(output, question))
+    forgotten = invocation.run(lambda engine: engine.enrichment.forget(texts)) if is_agreed else 0
     if output.as_json:
         output.answer({"tools": forms, "forgotten_count": forgotten})
-    elif is_agreed or not found:
+    elif is_agreed or not texts:
         output.say(f"deleted what was written for {counted(forgotten, 'definition')}")
     else:
         output.say("nothing was deleted; --yes deletes what is shown")
-    return ExitCode.OK if is_agreed or not found else ExitCode.DISABLED
+    return ExitCode.OK if is_agreed or not texts else ExitCode.DISABLED
 
 
 def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
@@ -136,7 +136,7 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
     if not plan.requests:
         output.say("no tool lacks typical requests; --again has them written anew")
         return
-    servers = {one.entry.tool.server for one in plan.requests}
+    servers = {request.entry.tool.server for request in plan.requests}
     where = "nowhere yet, since `enrich` cannot be used" if plan.problem else _where(plan)
     output.say(
         f"{counted(len(plan.requests), 'request')} about {counted(len(plan.requests), 'tool')} of"
@@ -148,9 +148,9 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
         return
     output.line("instructions", "strong")
     output.text(plan.instructions)
-    for one in plan.requests:
-        output.line(one.entry.key.label, "strong")
-        output.line(f"  {one.message}")
+    for request in plan.requests:
+        output.line(request.entry.key.label, "strong")
+        output.line(f"  {request.message}")
 
 
 def _where(plan: EnrichmentPlan) -> str:
@@ -175,8 +175,8 @@ def _show_written(output: Output, written: WrittenRequests) -> None:
 
 
 def _answer(output: Output, plan: EnrichmentPlan, report: EnrichmentReport) -> ExitCode:
-    done = [one for one in report.tools if one.requests]
-    failed = [one for one in report.tools if one.problem]
+    done = [tool for tool in report.tools if tool.requests]
+    failed = [tool for tool in report.tools if tool.problem]
     left = len(plan.requests) - len(done)
     if output.as_json:
         output.answer(_plan_form(plan) | _report_form(report, left))
@@ -210,8 +210,8 @@ def _plan_form(plan: EnrichmentPlan) -> JSONObject:
         "model": plan.model,
         "instructions": plan.instructions,
         "planned": [
-            {"server": one.entry.tool.server, "tool": one.entry.tool.name, "message": one.message}
-            for one in plan.requests
+            {"server": ask.entry.tool.server, "tool": ask.entry.tool.name, "message": ask.message}
+            for ask in plan.requests
         ],
         "skipped": dict(plan.skipped),
         "estimated_tokens": plan.tokens,
@@ -223,12 +223,12 @@ def _report_form(report: EnrichmentReport, left: int) -> JSONObject:
     return {
         "tools": [
             {
-                "server": one.key.server,
-                "tool": one.key.tool,
-                "requests": list(one.requests),
-                "problem": one.problem,
+                "server": tool.key.server,
+                "tool": tool.key.tool,
+                "requests": list(tool.requests),
+                "problem": tool.problem,
             }
-            for one in report.tools
+            for tool in report.tools
         ],
         "left_count": left,
         "tokens": report.tokens,

@@ -131,7 +131,7 @@ def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> E
     if options.junit:
         _write_junit(options.junit, report, gate_results)
     _answer(invocation.output, report, baseline, gate_results, as_markdown=options.as_markdown)
-    return ExitCode.OK if all(one.held for one in gate_results) else ExitCode.UNHEALTHY
+    return ExitCode.OK if all(result.held for result in gate_results) else ExitCode.UNHEALTHY
 
 
 def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
@@ -141,8 +141,8 @@ def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> R
 
     content = queries.read()
     view = invocation.view()
-    asked = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
-    return run(asked, view, cost=answer_tokens)
+    query_set = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
+    return run(query_set, view, cost=answer_tokens)
 
 
 def _gates(texts: Iterable[str], *, more_is_better: bool) -> list[Gate]:
@@ -260,16 +260,16 @@ def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
     from discovery_engine.evaluation.suggest import suggest
 
     output = invocation.output
-    made = suggest(invocation.view(), per_tool=per_tool)
-    drafts = [draft.to_json() for draft in made.drafts]
+    suggestions = suggest(invocation.view(), per_tool=per_tool)
+    drafts = [draft.to_json() for draft in suggestions.drafts]
     if output.as_json:
-        silent = [str(key) for key in made.silent]
+        silent = [str(key) for key in suggestions.silent]
         output.answer({"queries": drafts, "without_draft": silent})
     else:
         from discovery_engine.config.editing.yaml_text import block
 
         output.text(_DRAFTS + block({"queries": drafts}).rstrip())
-        _say_drafts(output, made)
+        _say_drafts(output, suggestions)
     return ExitCode.OK if drafts else ExitCode.USAGE
 
 

@@ -66,18 +66,18 @@ def command(
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
     """  # noqa: D301 - click wants the character itself
-    given = read_object(document, "--args") if document is not None else {}
-    asked = _Asked(words, server, given)
-    known = invocation.remembered(asked.concerned)
-    if known is not None:  # a mistake is answered before anything is started
-        asked.prepared_unless_unknown(known)
+    arguments = read_object(document, "--args") if document is not None else {}
+    request = _Asked(words, server, arguments)
+    view = invocation.remembered(request.concerned)
+    if view is not None:  # a mistake is answered before anything is started
+        request.prepared_unless_unknown(view)
     output = invocation.output
     if dry_run:
-        return show_preview(output, invocation.run(partial(_preview, asked=asked)))
+        return show_preview(output, invocation.run(partial(_preview, asked=request)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
     with answering(invocation, answer) as client:
         entry, result = invocation.run(
-            partial(_execute, asked=asked, client=client, on_progress=on_progress)
+            partial(_execute, asked=request, client=client, on_progress=on_progress)
         )
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)

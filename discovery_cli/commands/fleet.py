@@ -43,15 +43,15 @@ def status(invocation: Invocation) -> ExitCode:
     With dead servers the exit code is 7.
     """
     output = invocation.output
-    found, refusals = invocation.run(_status)
+    fleet_status, refusals = invocation.run(_status)
     if output.as_json:
-        output.answer(fleet_form(found))
-    elif not found.jobs:
+        output.answer(fleet_form(fleet_status))
+    elif not fleet_status.jobs:
         output.say("the queue is empty; `discovery worker` fills it with the configured servers")
     else:
-        _show(output, found)
+        _show(output, fleet_status)
         say_refusals(output, refusals)
-    return ExitCode.UNHEALTHY if found.counts["dead"] else ExitCode.OK
+    return ExitCode.UNHEALTHY if fleet_status.counts["dead"] else ExitCode.OK
 
 
 @command.command("retry")
@@ -78,8 +78,8 @@ def refresh(invocation: Invocation, *, servers: tuple[str, ...]) -> None:
 
     `discovery refresh` lists them from here instead, without a worker.
     """
-    found = invocation.run(lambda engine: engine.fleet.refresh(servers))
-    _answer(invocation.output, found, "refresh")
+    due_servers = invocation.run(lambda engine: engine.fleet.refresh(servers))
+    _answer(invocation.output, due_servers, "refresh")
 
 
 async def _status(engine: Engine) -> tuple[FleetStatus, list[UntrustedServerError]]:

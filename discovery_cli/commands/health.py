@@ -66,23 +66,23 @@ def command(
     output = invocation.output
     probed: Probed = {}
     if probe:
-        view, found, probed = _probed(invocation, servers, timeout or _WAIT, online=online)
+        view, reports, probed = _probed(invocation, servers, timeout or _WAIT, online=online)
     else:
-        view, found = _online(invocation, servers) if online else _known(invocation, servers)
-    shown = [one for one in found if servers or show_all or one.state != "disabled"]
-    is_bad = bool(unhealthy(shown)) or not all(one.is_healthy for one in probed.values())
+        view, reports = _online(invocation, servers) if online else _known(invocation, servers)
+    rows = [report for report in reports if servers or show_all or report.state != "disabled"]
+    is_bad = bool(unhealthy(rows)) or not all(ping.is_healthy for ping in probed.values())
     if output.as_json:
-        forms = [_form(one, probed) if probe else _form(one) for one in shown]
+        forms = [_form(report, probed) if probe else _form(report) for report in rows]
         output.answer({"servers": forms, "decisions_lost_at": view.lost_at or None})
     elif probe and not servers:
-        _show_probes(output, shown, probed)
+        _show_probes(output, rows, probed)
     elif servers:
-        for one in shown:
-            _show_in_full(output, one, invocation.clock())
-            if one.name in probed:
-                output.line(f"  {_answered(probed[one.name])}")
-    elif found:
-        _show(output, shown, len(found) - len(shown), invocation.clock())
+        for report in rows:
+            _show_in_full(output, report, invocation.clock())
+            if report.name in probed:
+                output.line(f"  {_answered(probed[report.name])}")
+    elif reports:
+        _show(output, rows, len(reports) - len(rows), invocation.clock())
     else:
         say_notices(output, invocation.known().general_notices())
     return ExitCode.UNHEALTHY if is_bad else ExitCode.OK
@@ -99,8 +99,8 @@ def _form(server: ServerReport, probed: Probed | None = None) -> JSONObject:
 def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
     view = invocation.known()
     chosen = [view.server(name).name for name in names]
-    found = health(view, now=invocation.clock(), observed=invocation.observed(view))
-    return view, _chosen(found, chosen)
+    reports = health(view, now=invocation.clock(), observed=invocation.observed(view))
+    return view, _chosen(reports, chosen)
 
 
 def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
@@ -108,8 +108,8 @@ def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[Se
         chosen = [engine.view.server(name).name for name in names]
         askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
         await engine.refresh(askable)
-        found = await engine.health(invocation.observed(engine.view))
-        return engine.view, _chosen(found, chosen)
+        reports = await engine.health(invocation.observed(engine.view))
+        return engine.view, _chosen(reports, chosen)
 
     return invocation.run(connect, with_lines=True)
 
@@ -124,9 +124,9 @@ def _probed(
         askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
         if online:
             await engine.refresh(askable)
-        probed = {one.server: one for one in await engine.probe(askable, max_wait=max_wait)}
-        found = await engine.health(invocation.observed(engine.view))
-        return engine.view, _chosen(found, chosen), probed
+        probed = {ping.server: ping for ping in await engine.probe(askable, max_wait=max_wait)}
+        reports = await engine.health(invocation.observed(engine.view))
+        return engine.view, _chosen(reports, chosen), probed
 
     return invocation.run(ask, with_lines=True)
 
@@ -142,7 +142,7 @@ def _may_be_asked(server: ServerReport) -> bool:
 
 
 def _show(output: Output, servers: Sequence[ServerReport], hidden: int, now: float) -> None:
-    ill, ordered = unhealthy(servers), sorted(servers, key=lambda one: not one.has_problem)
+    ill, ordered = unhealthy(servers), sorted(servers, key=lambda server: not server.has_problem)
     if servers:
         rows = [_row(output, server, now) for server in ordered]
         output.table([["", *(Cell(head, "faint") for head in _HEADS)], *rows])
@@ -171,7 +171,7 @@ def _show_probes(output: Output, servers: Sequence[ServerReport], probed: Probed
             ]
         )
     output.table(rows)
-    bad = [one for one in probed.values() if not one.is_healthy]
+    bad = [ping for ping in probed.values() if not ping.is_healthy]
     output.say(f"{counted(len(probed), 'server')} asked, {counted(len(bad), 'problem')}")
     if bad:
         output.say(f"`discovery health {bad[0].server}` shows details")

@@ -100,7 +100,7 @@ def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]])
     Raises:
         UsageError: For the first that is not there.
     """
-    there = [server.name for _, one in imported for server in one.servers]
+    there = [server.name for _, result in imported for server in result.servers]
     for name in names:
         if imported and name not in there:
             question = did_you_mean(name, there)
@@ -128,7 +128,7 @@ def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Set
     servers = [candidate.server for candidate in plan.servers]
     at, data_dir = invocation.clock(), invocation.data_dir
     edit = add_servers(target, servers, plan.rules)
-    originals = [one.original for one in plan.servers if one.original]
+    originals = [candidate.original for candidate in plan.servers if candidate.original]
     with taking_over_in_file(originals, settings, environ=os.environ, data_dir=data_dir, at=at):
         edit.apply()
     named = [server.name for server in servers if not server.is_untrusted_origin]
@@ -175,15 +175,15 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
 
     if origins:
         return [client_files.source_named(origin) for origin in origins]
-    found = client_files.found_files()
-    if not found:
+    files = client_files.found_files()
+    if not files:
         output.say("no configuration of another MCP client was found; name a file with --from")
         return []
     output.say("files of other clients:")
-    client_files.say_files(output, found)
+    client_files.say_files(output, files)
     if not client_files.confirm("Read them?", yes=yes or dry_run):
         return []
-    return [Source(client) for client in dict.fromkeys(file.client for file in found)]
+    return [Source(client) for client in dict.fromkeys(file.client for file in files)]
 
 
 def _target(invocation: Invocation) -> Path:

@@ -104,11 +104,11 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
 
     if origins:
         return [client_files.source_named(origin) for origin in origins]
-    found = client_files.found_files()
-    if not found:
+    files = client_files.found_files()
+    if not files:
         output.say("no configuration of another client was found on this machine")
         return []
-    return _chosen(output, found, yes=yes)
+    return _chosen(output, files, yes=yes)
 
 
 def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[Source]:

@@ -82,8 +82,8 @@ def _whole_server(view: View, words: tuple[str, ...], server: str | None) -> Ser
         return view.server(server or "").name
     if len(words) > 1 or server is not None:
         return None
-    found = server_named(view, words[0])
-    return found.name if found else None
+    named_server = server_named(view, words[0])
+    return named_server.name if named_server else None
 
 
 def _inspect_all(

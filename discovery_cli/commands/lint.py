@@ -57,20 +57,20 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     from discovery_engine.evaluation.text_lint import lint_texts
 
     output, view = invocation.output, invocation.view()
-    found, suspicions = lint_entries(view), lint_texts(view)
+    findings, suspicions = lint_entries(view), lint_texts(view)
     about = lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
     if output.as_json:
-        output.answer(_form(found, suspicions, about))
+        output.answer(_form(findings, suspicions, about))
     else:
         most = None if thorough else _SHOWN
-        for finding in found:
+        for finding in findings:
             show_diagnostic(output, finding)
-        for suspicion in _of_each(suspicions, lambda one: one.finding.severity, most, output):
+        for suspicion in _of_each(suspicions, lambda hit: hit.finding.severity, most, output):
             _show_suspicion(output, suspicion)
-        for advice in _of_each(about.findings, lambda one: one.code, most, output):
+        for advice in _of_each(about.findings, lambda finding: finding.code, most, output):
             _show_catalog_finding(output, advice)
-        _say_sum(output, view, found, suspicions, about)
-    counts = found or (strict and (about.findings or _alarms(suspicions)))
+        _say_sum(output, view, findings, suspicions, about)
+    counts = findings or (strict and (about.findings or _alarms(suspicions)))
     return ExitCode.USAGE if counts and not exit_zero else ExitCode.OK
 
 
@@ -86,7 +86,7 @@ def _form(
 
 
 def _alarms(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
-    return [one for one in suspicions if one.finding.is_alarm]
+    return [suspicion for suspicion in suspicions if suspicion.finding.is_alarm]
 
 
 def _of_each(

@@ -157,7 +157,7 @@ def _say_sum(output: Output, view: View, servers: Sequence[ServerReport]) -> Non
 def _say_reserved(output: Output, name: ServerName, view: View) -> None:
     settings = view.settings
     if reserved := reservations_of_server(settings, settings.by_name[name]):
-        output.say(f"{name}: visible to {', and to '.join(one.text for one in reserved)}")
+        output.say(f"{name}: visible to {', and to '.join(hold.text for hold in reserved)}")
 
 
 def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:
@@ -171,9 +171,9 @@ def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:
 
 
 def _say_reason(output: Output, servers: Sequence[ServerReport]) -> None:
-    names, one = ", ".join(server.name for server in servers), servers[0]
+    names, first = ", ".join(server.name for server in servers), servers[0]
     step = advice(*servers)
-    output.say(f"{names}: {one.reason}{f' ({step})' if step else ''}")
+    output.say(f"{names}: {first.reason}{f' ({step})' if step else ''}")
     for server in servers:
         if detail := short_detail(server.detail):
             whose = f"{server.name}: " if len(servers) > 1 else ""

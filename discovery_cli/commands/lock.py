@@ -73,18 +73,18 @@ def _show_check(output: Output, report: LockReport) -> ExitCode:
 
     if report.unlisted:
         return _refuse(output, report.unlisted)
-    found = report.deviations
+    deviations = report.deviations
     if output.as_json:
-        forms = list(map(deviation_form, found))
+        forms = list(map(deviation_form, deviations))
         output.answer(
             {"path": str(report.path), "written": False, "deviations": forms, "failed": []}
         )
     else:
-        for one in found:
-            for line in deviation_lines(one):
+        for deviation in deviations:
+            for line in deviation_lines(deviation):
                 output.line(line)
-        output.say(_sum(found))
-    return ExitCode.UNHEALTHY if found else ExitCode.OK
+        output.say(_sum(deviations))
+    return ExitCode.UNHEALTHY if deviations else ExitCode.OK
 
 
 def _sum(found: tuple[Deviation, ...]) -> str:
@@ -92,5 +92,5 @@ def _sum(found: tuple[Deviation, ...]) -> str:
 
     if not found:
         return "everything is as it is pinned"
-    counts = {weight: sum(one.weight == weight for one in found) for weight in WEIGHTS}
+    counts = {weight: sum(deviation.weight == weight for deviation in found) for weight in WEIGHTS}
     return ", ".join(f"{count} {weight}" for weight, count in counts.items() if count)

@@ -159,10 +159,10 @@ def _export(
 def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: int) -> None:
     output = invocation.output
     entries = reader.entries(chosen, limit=limit)
-    losses = [one for one in reader.losses() if one.at > invocation.clock() - _DAY]
-    lost = sum(one.entries for one in losses)
+    losses = [loss for loss in reader.losses() if loss.at > invocation.clock() - _DAY]
+    lost = sum(loss.entries for loss in losses)
     if output.as_json:
-        output.answer({"entries": [one.to_json() for one in entries], "lost": lost})
+        output.answer({"entries": [entry.to_json() for entry in entries], "lost": lost})
         return
     _table(output, entries)
     if not entries:
@@ -192,9 +192,9 @@ def _why_empty(invocation: Invocation, chosen: LogFilter) -> str:
 
 
 def _require_status(status: str) -> None:
-    known = ("error", *NO_ERRORS, *CODES)
-    if status not in known:
-        meant = nearest(status, known)
+    statuses = ("error", *NO_ERRORS, *CODES)
+    if status not in statuses:
+        meant = nearest(status, statuses)
         guess = f"; did you mean {meant[0]}?" if meant else "; it is ok, error, or a code"
         raise click.UsageError(f"there is no status {status!r}{guess}")
 

@@ -168,10 +168,10 @@ def sync(invocation: Invocation, names: tuple[str, ...], *, force: bool) -> Exit
 
     reports, output = invocation.run(work), invocation.output
     if output.as_json:
-        output.answer({"sources": [sync_form(one) for one in reports]})
+        output.answer({"sources": [sync_form(report) for report in reports]})
     else:
         show_sync_reports(output, reports)
-    return ExitCode.UNREACHABLE if any(one.is_failed for one in reports) else ExitCode.OK
+    return ExitCode.UNREACHABLE if any(report.is_failed for report in reports) else ExitCode.OK
 
 
 @command.command("sources")
@@ -184,7 +184,7 @@ def sources(invocation: Invocation) -> None:
 
     states, output = invocation.run(work), invocation.output
     if output.as_json:
-        output.answer({"sources": [source_form(one) for one in states]})
+        output.answer({"sources": [source_form(state) for state in states]})
     else:
         show_sources(output, states, now=invocation.clock())
 

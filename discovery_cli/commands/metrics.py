@@ -42,13 +42,13 @@ def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitC
     if reset:
         log_database(invocation).reset_errors(server, now=now)
         output.say(f"errors of {server or 'all servers'} count from zero")
-    found = log_reader(invocation).metrics(server)
+    metrics = log_reader(invocation).metrics(server)
     if output.as_json:
-        output.answer({"servers": [one.to_json() for one in found]})
-    elif found:
-        _show(output, found, now, is_one=server is not None)
-    if found or server is None:
-        if not found:
+        output.answer({"servers": [server_metrics.to_json() for server_metrics in metrics]})
+    elif metrics:
+        _show(output, metrics, now, is_one=server is not None)
+    if metrics or server is None:
+        if not metrics:
             output.say("no call was counted yet; `discovery execute` makes one")
         return ExitCode.OK
     output.say(f"no call of server {server!r} was counted; `discovery metrics` shows all")
@@ -68,9 +68,9 @@ def _show(output: Output, found: Sequence[ServerMetrics], now: float, *, is_one:
     calls = sum(server.total.calls for server in found)
     errors = sum(server.total.errors for server in found)
     output.say(f"{counted(calls, 'call')}, {counted(errors, 'error')}")
-    known = [server.total.server for server in found if server.total.server]
-    if known and not is_one:
-        output.say(f"`discovery metrics --server {known[0]}` shows its tools")
+    names = [server.total.server for server in found if server.total.server]
+    if names and not is_one:
+        output.say(f"`discovery metrics --server {names[0]}` shows its tools")
 
 
 def _row(name: str, metrics: ToolMetrics, now: float) -> Row:

@@ -79,13 +79,13 @@ def command(
     from discovery_engine.agent.context_costs import definition_tokens
 
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):
-        given = {"rule": rule, "override": override, "synonym": synonym}
-        added = [_added(option, text) for option, text in given.items() if text is not None]
+        options = {"rule": rule, "override": override, "synonym": synonym}
+        added = [_added(option, text) for option, text in options.items() if text is not None]
         projection = _projection(invocation, new, added)
-        asked = _queries(projection, queries) if queries else []
-        made = projection.plan(price=definition_tokens, queries=asked, view=view_name)
-    _show(invocation.output, made)
-    return ExitCode.OK if made.is_empty else ExitCode.CHANGES
+        searches = _queries(projection, queries) if queries else []
+        plan = projection.plan(price=definition_tokens, queries=searches, view=view_name)
+    _show(invocation.output, plan)
+    return ExitCode.OK if plan.is_empty else ExitCode.CHANGES
 
 
 def _projection(invocation: Invocation, new: str | None, added: Sequence[Settings]) -> Projection:
@@ -97,8 +97,8 @@ def _projection(invocation: Invocation, new: str | None, added: Sequence[Setting
     current = register(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen))
     changed = current
     if new is not None:
-        written = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
-        changed = register(written)
+        replacement = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
+        changed = register(replacement)
     for more in added:
         changed = _with(changed, more)
     is_edit = changed is current
@@ -195,10 +195,10 @@ def _view_row(change: ViewChange) -> Iterator[Cell | str]:
 
 def _in_view(change: ViewChange) -> Iterator[str]:
     """Describe briefly what changes in a view: `--view` shows all of it."""
-    tools = [(one.what, named(one.tool, before=f"{one.server}:")) for one in change.tools]
-    others = [(one.what, named(one.identifier)) for one in change.offerings]
+    tools = [(tool.what, named(tool.tool, before=f"{tool.server}:")) for tool in change.tools]
+    others = [(offering.what, named(offering.identifier)) for offering in change.offerings]
     for what, verb in (("appears", "shows"), ("vanishes", "hides"), ("changes", "changes")):
-        names = [name for found, name in (*tools, *others) if found == what]
+        names = [name for kind, name in (*tools, *others) if kind == what]
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             yield f"{verb} {', '.join(names[:_NAMED])}{more}"

@@ -51,10 +51,10 @@ def command(
       discovery prompt docs:review language=python code="$(cat main.py)"
     """  # noqa: D301 - click wants the character itself
     output = invocation.output
-    given = _given(arguments)
+    values = _given(arguments)
     with answering(invocation, answer) as client:
         result = invocation.run(
-            partial(_get, output=output, name=name, given=given, server=server, client=client)
+            partial(_get, output=output, name=name, given=values, server=server, client=client)
         )
     if output.as_json:
         output.answer({"prompt": name, "result": result})
@@ -63,15 +63,15 @@ def command(
 
 
 def _given(words: Sequence[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
         if not sign or not name:
             raise click.UsageError(f"{word!r} is no argument; write it as key=value")
-        if name in given:
+        if name in arguments:
             raise click.UsageError(f"argument {name!r} is given twice")
-        given[name] = value
-    return given
+        arguments[name] = value
+    return arguments
 
 
 async def _get(
@@ -104,7 +104,7 @@ def _check(entry: OfferingEntry, given: dict[str, str], view: View) -> None:
     missing = [p.name for p in parameters if p.required and p.name not in given]
     unknown = [name for name in given if name not in {p.name for p in parameters}]
     if missing or unknown:
-        wrong = [f"argument {clean(one)!r} is missing" for one in missing]
-        wrong += [f"there is no argument {one!r}" for one in unknown]
+        wrong = [f"argument {clean(name)!r} is missing" for name in missing]
+        wrong += [f"there is no argument {name!r}" for name in unknown]
         usage = f"discovery prompt {view.offerings.address(entry.offering)} {signature(entry)}"
         raise click.UsageError(f"{'; '.join(wrong)}: `{clean(usage).strip()}`")

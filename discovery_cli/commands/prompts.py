@@ -29,8 +29,8 @@ def command(
     """
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
-    found = view.list_offerings(OfferingKind.PROMPT, server, include_disabled=include_disabled)
-    show_lists(output, view, [("prompts", found)])
+    prompts = view.list_offerings(OfferingKind.PROMPT, server, include_disabled=include_disabled)
+    show_lists(output, view, [("prompts", prompts)])
     say_unlisted(output, view, [OfferingKind.PROMPT])
-    output.say(counted(len(found.entries), "prompt"))
+    output.say(counted(len(prompts.entries), "prompt"))
     return exit_code_of_server(view, server)

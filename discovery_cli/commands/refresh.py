@@ -72,9 +72,9 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
     say_notices(output, view.general_notices())
     say_held_back(output, view, [name for name, _ in report.servers])
     diff = report.diff
-    asked, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")
+    servers, added = counted(len(report.servers), "server"), counted(len(diff.added), "tool")
     removed, changed = len(diff.removed), len(diff.changed)
-    output.say(f"{asked} asked: {added} added, {removed} removed, {changed} changed")
+    output.say(f"{servers} asked: {added} added, {removed} removed, {changed} changed")
 
 
 def _advice(failure: Failure) -> str:

@@ -55,8 +55,8 @@ def check(invocation: Invocation) -> None:
         output.answer(_form(report) | {"advice": advice})
         return
     _show(output, report)
-    for one in advice:
-        output.say(one)
+    for line in advice:
+        output.say(line)
     if not (advice or report.ignored):
         output.say("all is well")
 
@@ -106,8 +106,8 @@ def copy(invocation: Invocation, target: str) -> None:
     if output.as_json:
         output.answer(to_builtins(copied))
         return
-    for kind, one in copied.items():
-        output.line(f"{one.count:>8,} {kind}")
+    for kind, digest in copied.items():
+        output.line(f"{digest.count:>8,} {kind}")
     output.say("the copy is complete, and its digests are those of the original")
     if copied["deliveries"].count:
         output.say(
@@ -131,8 +131,8 @@ def _report(invocation: Invocation) -> RegistryReport:
 
 def _show(output: Output, report: RegistryReport) -> None:
     output.line(report.place)
-    for one in report.ignored:
-        output.say(f"{one.sentence}: {one.hint}")
+    for diagnostic in report.ignored:
+        output.say(f"{diagnostic.sentence}: {diagnostic.hint}")
     if database := report.database:
         tls = "with TLS" if database.is_encrypted else "without TLS"
         output.line(f"  PostgreSQL {database.server}, tables of version {database.version}, {tls}")
@@ -145,5 +145,5 @@ def _show(output: Output, report: RegistryReport) -> None:
 
 
 def _form(report: RegistryReport) -> JSONObject:
-    ignored = [one.sentence for one in report.ignored]
+    ignored = [diagnostic.sentence for diagnostic in report.ignored]
     return {"place": report.place, "database": to_builtins(report.database), "ignored": ignored}

@@ -43,17 +43,17 @@ def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) ->
         question = f"Remove {plan.name!r} from {place_of(plan)}{with_package}?"
         agreed = not dry_run and confirm(question, yes=yes)
         own = f"{plan.dropped or plan.name}/"
-        kept = [name for name in engine.secrets.names() if name.startswith(own)]
+        secrets = [name for name in engine.secrets.names() if name.startswith(own)]
         if agreed:
             await engine.installer.remove(plan)
-        return plan, agreed, kept
+        return plan, agreed, secrets
 
-    plan, agreed, kept = invocation.run(plan_and_apply)
+    plan, agreed, secrets = invocation.run(plan_and_apply)
     if output.as_json:
-        output.answer({**server_plan_form(plan, is_written=agreed), "secrets": kept})
+        output.answer({**server_plan_form(plan, is_written=agreed), "secrets": secrets})
     elif agreed:
         output.say(f"removed {plan.name} from {place_of(plan)}")
-        say_kept_secrets(output, kept)
+        say_kept_secrets(output, secrets)
     else:
         output.say(f"{place_of(plan)} was not changed")
     return ExitCode.OK

@@ -48,24 +48,24 @@ def command(context: click.Context, invocation: Invocation, *, show_all: bool) -
     """
     if context.invoked_subcommand is not None:
         return
-    found = invocation.run(lambda engine: engine.requests.list(None if show_all else "waiting"))
+    requests = invocation.run(lambda engine: engine.requests.list(None if show_all else "waiting"))
     output, now = invocation.output, invocation.clock()
     if output.as_json:
-        output.answer({"requests": list(map(request_form, found))})
+        output.answer({"requests": list(map(request_form, requests))})
         return
     output.table(
         [
             [
-                Cell(one.id, "strong"),
-                one.state,
-                f"{one.action} {visible(one.name)}".strip(),
-                f"{ago(now - one.created_at)} ago",
-                Cell(_about(one), "faint", is_summary=True),
+                Cell(request.id, "strong"),
+                request.state,
+                f"{request.action} {visible(request.name)}".strip(),
+                f"{ago(now - request.created_at)} ago",
+                Cell(_about(request), "faint", is_summary=True),
             ]
-            for one in found
+            for request in requests
         ]
     )
-    waiting = sum(one.state == "waiting" for one in found)
+    waiting = sum(request.state == "waiting" for request in requests)
     output.say(f"{counted(waiting, 'request')} waiting")
     if waiting:
         output.say("`discovery requests accept ID` shows what would be done, and asks you")

@@ -32,11 +32,11 @@ def command(
     """
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
-    found = [
+    lists = [
         view.list_offerings(kind, server, include_disabled=include_disabled) for kind in _KINDS
     ]
-    show_lists(output, view, zip(("resources", "templates"), found, strict=True))
+    show_lists(output, view, zip(("resources", "templates"), lists, strict=True))
     say_unlisted(output, view, _KINDS)
-    resources, templates = (len(one.entries) for one in found)
+    resources, templates = (len(listing.entries) for listing in lists)
     output.say(f"{counted(resources, 'resource')}, {counted(templates, 'template')}")
     return exit_code_of_server(view, server)

@@ -53,11 +53,11 @@ def command(
     output = invocation.output
     waiting = invocation.run(lambda engine: engine.review.changes(servers, tools=tools))
     accepted: dict[ServerName, tuple[Review, ...]] = {}
-    for server, found in waiting.items():
+    for server, reviews in waiting.items():
         if not output.as_json:
-            _show(output, server, found)
-        if accept or _is_confirmed(output, server, len(found)):
-            accepted[server] = found
+            _show(output, server, reviews)
+        if accept or _is_confirmed(output, server, len(reviews)):
+            accepted[server] = reviews
     if accepted:
         invocation.run(lambda engine: engine.review.accept(accepted))
     count = sum(map(len, accepted.values()))
@@ -102,7 +102,7 @@ def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> No
     from discovery_engine.json_forms.review_form import reviewed_server_form
 
     if output.as_json:
-        servers = [reviewed_server_form(name, found) for name, found in waiting.items()]
+        servers = [reviewed_server_form(name, reviews) for name, reviews in waiting.items()]
         output.answer({"servers": servers, "accepted_count": accepted, "waiting_count": left})
     elif accepted:
         output.say(f"accepted {counted(accepted, 'change')}")

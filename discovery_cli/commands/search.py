@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("the query is empty; give the words to search for")
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
-    asked: Asked = {
+    options: Asked = {
         "server": server,
         "tags": tags,
         "any_tag": any_tag,
@@ -105,7 +105,7 @@ def command(  # noqa: PLR0913 - one for each option
     }
     answer = SearchAnswer(query, ())
     if not kinds or "tool" in kinds:
-        answer = _answer(invocation, view, query, asked, view_name)
+        answer = _answer(invocation, view, query, options, view_name)
     if set(kinds) - {"tool"}:
         others = view.search_offerings(
             query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit
@@ -116,8 +116,8 @@ def command(  # noqa: PLR0913 - one for each option
         from discovery_engine.agent.render.search import search_result
         from discovery_engine.agent.tool_text import Detail
 
-        found = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
-        show_result(output, found, search_form(answer, view, explain=explain))
+        result = search_result(answer, Budget(max_tokens), Detail.SCHEMA)
+        show_result(output, result, search_form(answer, view, explain=explain))
     elif output.as_json:
         output.answer(search_form(answer, view, explain=explain))
     else:
@@ -187,7 +187,7 @@ def _answer(
     async def search(engine: Engine) -> SearchAnswer:
         patience = embeddings.timeout if embeddings.is_remote else _PATIENCE
         await engine.wait_embedded(timeout=patience)
-        shown = engine if view_name is None else engine.in_view(view_name)
-        return await shown.search(query, **asked)
+        scope = engine if view_name is None else engine.in_view(view_name)
+        return await scope.search(query, **asked)
 
     return invocation.run(search)

@@ -96,13 +96,13 @@ def list_(invocation: Invocation) -> ExitCode:
     missing = [name for name in servers if name not in stored]
     output = invocation.output
     if output.as_json:
-        shown: list[JSONObject] = [
+        forms: list[JSONObject] = [
             {"name": name, "length": length, "servers": list(servers.get(name, ()))}
             for name, length in stored.items()
         ]
         output.answer(
             {
-                "secrets": shown,
+                "secrets": forms,
                 "missing": [{"name": name, "servers": servers[name]} for name in missing],
                 "key": secrets.key_place(),
             }
@@ -185,10 +185,10 @@ def _store_line(count: int, place: KeyPlace) -> str:
     from discovery_engine.secret_store.keys import working_keyring
 
     name = working_keyring() if place == "keyring" else ""
-    kept = f"{_KEPT[place]}, {name}" if name else _KEPT[place]
+    location = f"{_KEPT[place]}, {name}" if name else _KEPT[place]
     if not count:
-        return f"0 secrets; the key of a first one would be {kept}"
-    return f"{counted(count, 'secret')}, encrypted; the key is {kept}"
+        return f"0 secrets; the key of a first one would be {location}"
+    return f"{counted(count, 'secret')}, encrypted; the key is {location}"
 
 
 def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
@@ -203,24 +203,24 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
 
     files = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
     settings = with_registered(files, data_dir=invocation.data_dir, environ=os.environ)
-    found: dict[str, list[str]] = {}
+    references: dict[str, list[str]] = {}
     for server in settings.servers:
         for name in stored_secrets(server):
-            found.setdefault(name, []).append(server.name)
+            references.setdefault(name, []).append(server.name)
     for index, override in enumerate(settings.overrides):
         for name in pinned_secrets(override):
-            found.setdefault(name, []).append(f"overrides.{index}")
-    return found
+            references.setdefault(name, []).append(f"overrides.{index}")
+    return references
 
 
 def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
     """Map the names of the secrets that are used to what refers to them."""
     try:
-        known = _references(invocation)
+        references = _references(invocation)
     except ConfigurationError:  # it must be possible to delete a secret all the same
         unknown = "servers that are not known, because the configuration is invalid"
         return {name: [unknown] for name in names}
-    return {name: list(known[name]) for name in names if name in known}
+    return {name: list(references[name]) for name in names if name in references}
 
 
 def _is_agreed(used: Collection[str], *, yes: bool) -> bool:

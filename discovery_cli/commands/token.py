@@ -145,11 +145,11 @@ def list_(invocation: Invocation) -> None:
     Where the registry is a database, also whether they are for its gateways or for this machine.
     """
     output, now, tokens = invocation.output, invocation.clock(), _tokens(invocation)
-    found = [(token, "this machine") for token in tokens.all()]
+    entries = [(token, "this machine") for token in tokens.all()]
     if tokens.shared:
-        found += [(token, _SHARED) for token in tokens.shared.all()]
+        entries += [(token, _SHARED) for token in tokens.shared.all()]
     if output.as_json:
-        forms = [_form(token, now) | {"is_shared": place == _SHARED} for token, place in found]
+        forms = [_form(token, now) | {"is_shared": place == _SHARED} for token, place in entries]
         output.answer({"tokens": forms})
         return
     output.table(
@@ -163,10 +163,10 @@ def list_(invocation: Invocation) -> None:
                 _validity(token, now),
                 place if tokens.shared else "",
             ]
-            for token, place in found
+            for token, place in entries
         ]
     )
-    output.say(counted(len(found), "token"))
+    output.say(counted(len(entries), "token"))
     if tokens.shared and (others := tokens.shared.names_elsewhere()):
         output.say(
             f"the registry has tokens of {', '.join(map(repr, others))}: if this configuration had"

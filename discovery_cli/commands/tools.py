@@ -56,36 +56,36 @@ def command(
     if server is None:
         if max_tokens:
             raise click.UsageError("--max-tokens needs a SERVER: agents list one at a time")
-        found = view.all_tools(tags=tags, any_tag=any_tag, include_disabled=include_disabled)
-        known: Iterable[Entry] = view.catalog
+        selection = view.all_tools(tags=tags, any_tag=any_tag, include_disabled=include_disabled)
+        entries: Iterable[Entry] = view.catalog
     else:
         listed = view.list_tools(server, include_disabled=include_disabled)
-        found = ToolSelection(tuple(filter(is_chosen, listed.entries)), listed.notices)
-        server, known = listed.server, view.catalog.part(listed.server).entries
+        selection = ToolSelection(tuple(filter(is_chosen, listed.entries)), listed.notices)
+        server, entries = listed.server, view.catalog.part(listed.server).entries
     form = {
         "server": server,
-        "tools": [tool_form(e, view) for e in found.entries] if output.as_json else [],
-        "notices": notice_forms(found.notices),
+        "tools": [tool_form(e, view) for e in selection.entries] if output.as_json else [],
+        "notices": notice_forms(selection.notices),
     }
     if max_tokens and server:
         from discovery_engine.agent.budget import Budget
         from discovery_engine.agent.render.tools import tools_result
         from discovery_engine.agent.tool_text import Detail
 
-        shown = ToolList(ServerName(server), found.entries, found.notices)
-        show_result(output, tools_result(shown, Budget(max_tokens), Detail.SCHEMA), form)
+        answer = ToolList(ServerName(server), selection.entries, selection.notices)
+        show_result(output, tools_result(answer, Budget(max_tokens), Detail.SCHEMA), form)
     elif output.as_json:
         output.answer(form)
     else:
         row = partial(tool_row, output, view=view, with_tags=with_tags, with_server=not server)
-        output.table([row(entry) for entry in found.entries])
-        say_notices(output, found.notices)
-        listable = [entry for entry in known if is_chosen(entry) and not entry.is_withheld]
-        hidden = 0 if include_disabled else len(listable) - len(found.entries)
-        output.say(_sum(len(found.entries), hidden))
+        output.table([row(entry) for entry in selection.entries])
+        say_notices(output, selection.notices)
+        listable = [entry for entry in entries if is_chosen(entry) and not entry.is_withheld]
+        hidden = 0 if include_disabled else len(listable) - len(selection.entries)
+        output.say(_sum(len(selection.entries), hidden))
     return exit_code_of_server(view, server)
 
 
 def _sum(count: int, hidden: int) -> str:
-    shown = counted(count, "tool")
-    return f"{shown}; {hidden} disabled (--all shows them)" if hidden else shown
+    total = counted(count, "tool")
+    return f"{total}; {hidden} disabled (--all shows them)" if hidden else total

@@ -38,22 +38,22 @@ def command(
         raise click.UsageError("either --yes or --revoke, not both")
     if revoke:
         return _revoke(invocation, servers)
-    found, settings = invocation.run(partial(_candidates, servers=servers))
+    candidates, settings = invocation.run(partial(_candidates, servers=servers))
     output = invocation.output
     if not output.as_json:
-        _show(output, found, settings)
-    approved = bool(found) and _is_confirmed(output, len(found), yes=yes)
+        _show(output, candidates, settings)
+    approved = bool(candidates) and _is_confirmed(output, len(candidates), yes=yes)
     if approved:
-        invocation.run(lambda engine: engine.trust.approve(found))
+        invocation.run(lambda engine: engine.trust.approve(candidates))
     if output.as_json:
         from discovery_engine.json_forms.candidate_form import candidate_form
 
-        output.answer({"servers": list(map(candidate_form, found)), "approved": approved})
+        output.answer({"servers": list(map(candidate_form, candidates)), "approved": approved})
     elif approved:
-        output.say(f"approved {counted(len(found), 'server')}")
-    elif found:
-        output.say(f"nothing was approved; {counted(len(found), 'server')} still waiting")
-    return ExitCode.DISABLED if found and not approved else ExitCode.OK
+        output.say(f"approved {counted(len(candidates), 'server')}")
+    elif candidates:
+        output.say(f"nothing was approved; {counted(len(candidates), 'server')} still waiting")
+    return ExitCode.DISABLED if candidates and not approved else ExitCode.OK
 
 
 async def _candidates(
@@ -65,8 +65,8 @@ async def _candidates(
 def _show(output: Output, found: tuple[Candidate, ...], settings: Settings) -> None:
     from discovery_cli.approval_output import candidate_lines, override_lines
 
-    for one in found:
-        for line in candidate_lines(one):
+    for candidate in found:
+        for line in candidate_lines(candidate):
             output.line(line)
     for line in override_lines(settings) if found else ():
         output.line(line)

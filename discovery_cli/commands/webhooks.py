@@ -42,20 +42,20 @@ def list_(invocation: Invocation) -> ExitCode:
     failed are only waiting for their next attempt.
     """
     output = invocation.output
-    found, refusal = invocation.run(_list)
+    reports, refusal = invocation.run(_list)
     if output.as_json:
         from discovery_engine.json_forms.webhook_form import webhooks_form
 
-        output.answer(webhooks_form(found, refusal))
+        output.answer(webhooks_form(reports, refusal))
     elif refusal is not None:
         output.say(f"no webhook is used: {refusal.line}")
         output.say(f"  hint: {refusal.hint}")
-    elif not found:
+    elif not reports:
         output.say("no webhook is configured; add one under `webhooks` in discovery.yaml")
     else:
-        _show(output, found, invocation.clock())
+        _show(output, reports, invocation.clock())
     is_well = refusal is None and all(
-        one.condition in ("ok", "off", "failing") and not one.state.dead for one in found
+        report.condition in ("ok", "off", "failing") and not report.state.dead for report in reports
     )
     return ExitCode.OK if is_well else ExitCode.UNHEALTHY
 
@@ -70,17 +70,17 @@ def test(invocation: Invocation, name: str) -> ExitCode:
     not accepted, the exit code is 5.
     """
     output = invocation.output
-    found = invocation.run(lambda engine: engine.webhooks.test(name))
+    result = invocation.run(lambda engine: engine.webhooks.test(name))
     if output.as_json:
         from discovery_engine.json_forms.webhook_form import webhook_test_form
 
-        output.answer(webhook_test_form(found))
-    elif found.is_accepted:
-        output.say(f"accepted: HTTP {found.status} after {found.seconds:.1f} s")
+        output.answer(webhook_test_form(result))
+    elif result.is_accepted:
+        output.say(f"accepted: HTTP {result.status} after {result.seconds:.1f} s")
     else:
-        hint = f"; {found.hint}" if found.hint else ""
-        output.say(f"not accepted: {found.reason}{hint}")
-    return ExitCode.OK if found.is_accepted else ExitCode.UNREACHABLE
+        hint = f"; {result.hint}" if result.hint else ""
+        output.say(f"not accepted: {result.reason}{hint}")
+    return ExitCode.OK if result.is_accepted else ExitCode.UNREACHABLE
 
 
 @command.command("retry")
@@ -116,11 +116,11 @@ async def _list(engine: Engine) -> tuple[tuple[WebhookReport, ...], Diagnostic |
 
 def _show(output: Output, found: tuple[WebhookReport, ...], now: float) -> None:
     heads = [Cell(head, "faint") for head in _HEADS]
-    output.table([heads, *(_row(one, now) for one in found)])
-    dead = [one.name for one in found if one.state.dead or one.condition == "disabled"]
+    output.table([heads, *(_row(report, now) for report in found)])
+    dead = [report.name for report in found if report.state.dead or report.condition == "disabled"]
     if dead:
         output.say(f"`discovery webhooks retry {' '.join(dead)}` has what is dead sent again")
-    if dropped := sum(one.state.dropped for one in found):
+    if dropped := sum(report.state.dropped for report in found):
         output.say(f"{counted(dropped, 'event')} dropped: too many waited")
 
 

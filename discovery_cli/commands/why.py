@@ -134,8 +134,8 @@ def _show(
 def _show_reservations(output: Output, reserved: Sequence[Reservation]) -> None:
     output.table(
         [
-            ["and to" if at else "visible to", one.text, one.by, Cell(str(one.origin), "faint")]
-            for at, one in enumerate(reserved)
+            ["and to" if at else "visible to", hold.text, hold.by, Cell(str(hold.origin), "faint")]
+            for at, hold in enumerate(reserved)
         ],
         indent=3,
     )
@@ -145,11 +145,11 @@ def _show_overrides(output: Output, entry: Entry, view: View) -> None:
     overridden = entry.tool.overridden
     if entry.tool.name != entry.tool.given_name:
         output.line(f"   its server calls it {named(entry.tool.given_name)}")
-    found = [(index, view.settings.overrides[index]) for index in overridden.by]
+    overrides = [(index, view.settings.overrides[index]) for index in overridden.by]
     output.table(
         [
-            [f"override {index + 1}", one.gives(), Cell(str(one.origin), "faint")]
-            for index, one in found
+            [f"override {index + 1}", override.gives(), Cell(str(override.origin), "faint")]
+            for index, override in overrides
         ],
         indent=3,
     )

@@ -84,12 +84,12 @@ def command(
     from discovery_engine.runtime.refresh_worker import WorkerOptions
 
     options = WorkerOptions(slots, lease, every * 3600.0, is_once=once)
-    shown = Reports(invocation.output, invocation.clock)
+    reports = Reports(invocation.output, invocation.clock)
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):
-        invocation.interrupts.run(lambda: _work(invocation, options, shown))
+        invocation.interrupts.run(lambda: _work(invocation, options, reports))
     if once:
-        shown.summarize()
-    return ExitCode.UNEXPECTED if once and shown.failed else ExitCode.OK
+        reports.summarize()
+    return ExitCode.UNEXPECTED if once and reports.failed else ExitCode.OK
 
 
 async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) -> None:

@@ -32,9 +32,9 @@ def says(texts: list[str], value: JSONValue) -> bool:
     SDKs wrap a value that is no object: `{"result": ["a", "b"]}` beside the texts `a` and `b`.
     """
     values = [_read(text) for text in texts]
-    given = [texts, values, *texts, *values]
+    readings = [texts, values, *texts, *values]
     is_wrapped = isinstance(value, dict) and list(value) == ["result"]
-    return value in given or (is_wrapped and value["result"] in given)
+    return value in readings or (is_wrapped and value["result"] in readings)
 
 
 def refuse_constant(constant: str) -> NoReturn:

@@ -25,10 +25,10 @@ class KeptInUse(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """None if there is none any more."""
-        found = self._all.get(key)
-        if found is not None:
-            self._use(key, found)
-        return found
+        value = self._all.get(key)
+        if value is not None:
+            self._use(key, value)
+        return value
 
     def add(self, key: K, value: V) -> None:
         self._all[key] = value

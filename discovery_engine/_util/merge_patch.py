@@ -8,12 +8,12 @@ from discovery_engine._util.json import JSONObject
 def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
     """The value with a patch applied: null removes a member, maps are merged."""
     merged = dict(value)
-    for name, one in patch.items():
-        if one is None:
+    for name, change in patch.items():
+        if change is None:
             merged.pop(name, None)
-        elif isinstance(one, dict):
-            known = merged.get(name)
-            merged[name] = merge_patch(known if isinstance(known, dict) else {}, one)
+        elif isinstance(change, dict):
+            member = merged.get(name)
+            merged[name] = merge_patch(member if isinstance(member, dict) else {}, change)
         else:
-            merged[name] = one
+            merged[name] = change
     return merged

@@ -20,14 +20,14 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     # Only a mistake needs this library, and every start of the command line would pay for it.
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
-    written = _words(word)
+    parts = _words(word)
     likeness: dict[str, float] = {}
     for name in known:
         words = _words(name)
-        alike = OSA.normalized_similarity("".join(written), "".join(words))
-        has_words = bool(written) and all(_is_among(one, words) for one in written)
+        alike = OSA.normalized_similarity("".join(parts), "".join(words))
+        has_words = bool(parts) and all(_is_among(part, words) for part in parts)
         likeness[name] = _ALIKE + (1 - _ALIKE) * alike if has_words else alike
-    near = [name for name, alike in likeness.items() if written and alike >= _ALIKE]
+    near = [name for name, alike in likeness.items() if parts and alike >= _ALIKE]
     return sorted(near, key=lambda name: (-likeness[name], name))[:_OFFERED]
 
 
@@ -37,8 +37,8 @@ def closest(word: str, known: Iterable[str], *, least: float | None = None) -> s
         return next(iter(nearest(word, known)), None)
     from rapidfuzz import fuzz, process  # noqa: PLC0415 - as above
 
-    found = process.extractOne(word, list(known), scorer=fuzz.ratio, score_cutoff=100 * least)
-    return found[0] if found else None
+    match = process.extractOne(word, list(known), scorer=fuzz.ratio, score_cutoff=100 * least)
+    return match[0] if match else None
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:

@@ -99,14 +99,14 @@ class AgentTool(Struct, frozen=True):
         Raises:
             MetaArgumentsError: If they are anything else.
         """
-        given: JSONValue = arguments
-        if isinstance(given, str):
+        value: JSONValue = arguments
+        if isinstance(value, str):
             with suppress(ValueError):
-                given = parse_json(given) if given.strip() else None
-        if given is None:
+                value = parse_json(value) if value.strip() else None
+        if value is None:
             return {}
-        if not isinstance(given, dict):
+        if not isinstance(value, dict):
             signature = f"{self.name}({', '.join(self.parameters['properties'])})"
             mistake = f"the arguments of {self.name} must be a JSON object"
             raise MetaArgumentsError(mistake, signature)
-        return given
+        return value

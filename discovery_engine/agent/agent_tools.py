@@ -31,10 +31,10 @@ class AgentTools:
         tools = []
         for entry in entries:
             if name := addresses.client_name(entry.key):
-                known = self._made.get(name)
-                if known is None or known[0] is not entry:
-                    known = self._made[name] = entry, _made(entry, name, settings, self._calls)
-                tools.append(known[1])
+                pair = self._made.get(name)
+                if pair is None or pair[0] is not entry:
+                    pair = self._made[name] = entry, _made(entry, name, settings, self._calls)
+                tools.append(pair[1])
         return tools
 
     def all(self, exposed: ExposedTools) -> list[AgentTool]:
@@ -50,8 +50,8 @@ class AgentTools:
         if before and before[0] is view.catalog and before[1] is view.settings:
             return
         is_same_form = before is not None and before[1] is view.settings
-        kept = self._made.items() if is_same_form else ()
-        self._made = {name: made for name, made in kept if exposed.usable(made[0].key) is made[0]}
+        pairs = self._made.items() if is_same_form else ()
+        self._made = {name: pair for name, pair in pairs if exposed.usable(pair[0].key) is pair[0]}
         self._made_of = view.catalog, view.settings
         self._all = None
 

@@ -33,18 +33,18 @@ class BoundTools:
         """Put the hits of a search into the pool, the first of each query before the second."""
         pinned = {entry.key for entry in self._pinned()}
         self._pooled()  # first of all those leave that cannot be used any more
-        found: dict[ToolKey, float] = {}
+        relevances: dict[ToolKey, float] = {}
         for hit in filter(None, chain.from_iterable(zip_longest(*(a.hits for a in answers)))):
-            found[hit.entry.key] = max(hit.relevance, found.get(hit.entry.key, 0.0))
-        new = [one for one in found.items() if one[0] not in pinned]
+            relevances[hit.entry.key] = max(hit.relevance, relevances.get(hit.entry.key, 0.0))
+        new = [pair for pair in relevances.items() if pair[0] not in pinned]
         change = self._add(new, len(pinned))
-        listed = [key for key in found if key in pinned or key in self._pool]
+        listed = [key for key in relevances if key in pinned or key in self._pool]
         names = self._tools.names
         return PoolReport(
             names=names(listed),
             registered=tuple(names(change.registered).values()),
             evicted=tuple(names(change.evicted).values()),
-            left_out=len(found) - len(listed),
+            left_out=len(relevances) - len(listed),
             size=len(pinned) + len(self._pool),
             limit=self._rules.limit,
         )
@@ -55,7 +55,7 @@ class BoundTools:
 
     def add(self, entry: Entry) -> None:
         """Have a tool at hand, as if a search had found that it fits exactly."""
-        pinned = [one.key for one in self._pinned()]
+        pinned = [pinned_entry.key for pinned_entry in self._pinned()]
         if entry.key not in pinned:
             self._pooled()
             self._add([(entry.key, 1.0)], len(pinned))

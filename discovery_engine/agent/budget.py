@@ -126,15 +126,15 @@ def plan(items: Sequence[Item], budget: Budget) -> Plan:
 def plan_with_note(items: Sequence[Item], budget: Budget, note: Callable[[Plan], str]) -> list[str]:
     """The lines of a plan and, unless it is empty, the `note` on that plan, within `budget`."""
     prices = list(map(budget.prices, items))
-    made = _plan(items, prices, budget)
-    if not (text := note(made)):
-        return made.lines
+    plan = _plan(items, prices, budget)
+    if not (text := note(plan)):
+        return plan.lines
     # A plan without any item has the highest counts, and so the longest note.
-    longest = note(replace(made, chosen=(None,) * len(items)))
-    made = _plan(items, prices, budget.less(max(text, longest, key=budget.price)))
-    text = note(made)
-    lines = [*made.lines, text]
-    price = _sum(prices, made.chosen) + budget.price(text)
+    longest = note(replace(plan, chosen=(None,) * len(items)))
+    plan = _plan(items, prices, budget.less(max(text, longest, key=budget.price)))
+    text = note(plan)
+    lines = [*plan.lines, text]
+    price = _sum(prices, plan.chosen) + budget.price(text)
     return [] if budget.excess(lines, price=price) else lines
 
 
@@ -167,11 +167,11 @@ def _plan(items: Sequence[Item], prices: Sequence[Prices], budget: Budget) -> Pl
     space = budget.tokens
     while True:
         chosen = _greedy(items, prices, space)
-        made = Plan(tuple(items), tuple(chosen))
-        lines = made.lines
+        plan = Plan(tuple(items), tuple(chosen))
+        lines = plan.lines
         excess = budget.excess(lines, price=_sum(prices, chosen))
         if not excess or not lines:
-            return made
+            return plan
         space = min(space, budget.tokens) - excess
 
 

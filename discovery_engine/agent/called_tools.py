@@ -32,24 +32,26 @@ def meant_meta_tool(
     if tool.name != "execute_tool" or not any(word.endswith(names) for word in words):
         return tool, arguments
     with suppress(DiscoveryError):
-        given = MetaArguments(arguments, tool.input_schema, tool.name)
-        server, name = given.called_tool()
+        meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)
+        server, name = meta_arguments.called_tool()
         inner = tools.get(_SEPARATORS.split(name)[-1])
         if inner and (server is None or server not in view.settings.by_name):
             try:
                 view.find(None, name)
             except NotFoundError:
-                return meant_meta_tool(tools, inner, given.mapping("arguments"), view)
+                return meant_meta_tool(tools, inner, meta_arguments.mapping("arguments"), view)
     return tool, arguments
 
 
 def called_tools(tool: MetaTool, arguments: JSONObject) -> Iterator[tuple[str | None, str]]:
     """Yield server and name of each tool that a call of the meta-tool calls, for `View.find`."""
-    given = MetaArguments(arguments, tool.input_schema, tool.name)
+    meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)
     match tool.name:
         case "execute_tool":
-            yield given.called_tool()
+            yield meta_arguments.called_tool()
         case "execute_steps":
-            yield from ((step.server, step.tool) for step in read_steps(given.value("steps")))
-        case "registry" if given.text("action") == "proxy_call":
-            yield given.called_tool()
+            yield from (
+                (step.server, step.tool) for step in read_steps(meta_arguments.value("steps"))
+            )
+        case "registry" if meta_arguments.text("action") == "proxy_call":
+            yield meta_arguments.called_tool()

@@ -61,7 +61,7 @@ def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...
         view: The view that has the tools.
         requests: What an agent would search for, at least one; the costs are their mean.
     """
-    asked = [_Request.of(view, request) for request in requests]
+    samples = [_Request.of(view, request) for request in requests]
     visible = list(view.catalog.visible)
     metas = meta_tools(view.settings).values()
     beside = [POOL_SEARCH, *helpers_beside_tools(view.settings).values()]
@@ -71,13 +71,13 @@ def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...
             "meta",
             len(metas),
             sum(map(_meta_price, metas)),
-            round(fmean(one.answers for one in asked)),
-            fmean(one.calls for one in asked),
+            round(fmean(sample.answers for sample in samples)),
+            fmean(sample.calls for sample in samples),
         ),
         ContextCost(
             "select",
-            len(beside) + fmean(one.bound for one in asked),
-            round(sum(map(_meta_price, beside)) + fmean(one.definitions for one in asked)),
+            len(beside) + fmean(sample.bound for sample in samples),
+            round(sum(map(_meta_price, beside)) + fmean(sample.definitions for sample in samples)),
             0,
             0,
         ),
@@ -87,8 +87,8 @@ def context_costs(view: View, requests: Sequence[str]) -> tuple[ContextCost, ...
 def definition_tokens(entry: Entry) -> int:
     """Estimate the tokens of a tool's definition in its server's own words."""
     tool = entry.tool
-    shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-    return estimated_tokens(json_text(shown))
+    fields = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+    return estimated_tokens(json_text(fields))
 
 
 def answer_tokens(answer: SearchAnswer, max_tokens: int) -> int:
@@ -118,9 +118,9 @@ class _Request(Struct, frozen=True):
         best = next((hit.entry for hit in (*answer.hits, *answer.nearest)), None)
         if best:
             results.append(details_result(best, Budget(server.details_tokens)))
-        found = [hit.entry for hit in answer.hits[: server.pool_limit]]
+        entries = [hit.entry for hit in answer.hits[: server.pool_limit]]
         return cls(
-            sum(map(_text_price, results)), len(results), len(found), sum(_prices(view, found))
+            sum(map(_text_price, results)), len(results), len(entries), sum(_prices(view, entries))
         )
 
 
@@ -143,5 +143,5 @@ def _meta_price(tool: MetaTool) -> int:
 
 
 def _price(name: str, description: str, parameters: JSONObject) -> int:
-    shown = {"name": name, "description": description, "parameters": parameters}
-    return estimated_tokens(json_text(shown))
+    fields = {"name": name, "description": description, "parameters": parameters}
+    return estimated_tokens(json_text(fields))

@@ -82,8 +82,8 @@ async def answer(
     Raises:
         DiscoveryError: Instead of a result with the error.
     """
-    given = MetaArguments(arguments, tool.input_schema, tool.name)
-    return await _HANDLERS[tool.name](engine, given, caller)
+    meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)
+    return await _HANDLERS[tool.name](engine, meta_arguments, caller)
 
 
 async def _list_mcp_servers(engine: ScopedEngine, _: MetaArguments, __: Caller) -> JSONObject:
@@ -124,10 +124,10 @@ async def _search_tools(
 
 def _kinds(arguments: MetaArguments) -> tuple[SearchKind, ...]:
     """Return the kinds to search for: only tools if none is given."""
-    given = arguments.texts("kinds")
-    if unknown := [kind for kind in given if kind not in SEARCH_KINDS]:
+    names = arguments.texts("kinds")
+    if unknown := [kind for kind in names if kind not in SEARCH_KINDS]:
         raise arguments.mistake(f"kinds: {named(unknown[0])} is none of {', '.join(SEARCH_KINDS)}")
-    return tuple(kind for kind in SEARCH_KINDS if kind in given) or TOOLS_ONLY
+    return tuple(kind for kind in SEARCH_KINDS if kind in names) or TOOLS_ONLY
 
 
 def _rendered(
@@ -163,10 +163,10 @@ async def _get_tool_details(
 
 def _queries(arguments: MetaArguments) -> list[str]:
     """`query` and `queries` in the given order, without duplicates, with single blanks."""
-    given = [arguments.optional_text("query") or "", *arguments.texts("queries")]
-    for query in given:
+    texts = [arguments.optional_text("query") or "", *arguments.texts("queries")]
+    for query in texts:
         require_query(query)
-    queries = dict.fromkeys(" ".join(query.split()) for query in given)
+    queries = dict.fromkeys(" ".join(query.split()) for query in texts)
     queries.pop("", None)
     if not queries:
         raise arguments.missing("query", "queries")

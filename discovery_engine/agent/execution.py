@@ -26,16 +26,18 @@ async def execute_tool(
     engine: ScopedEngine, arguments: MetaArguments, caller: Caller
 ) -> JSONObject:
     server, tool = arguments.called_tool()
-    given = arguments.mapping("arguments")
+    tool_arguments = arguments.mapping("arguments")
     expression = arguments.optional_text("select")
     query = PathQuery(expression) if expression else None  # a mistake is answered before the call
     is_dry_run = arguments.flag("dryRun")
     await wait_for_first_listing(engine, server)
     if (word := arguments.written("arguments")) not in (None, "arguments"):
-        given = _as_own(engine, server, tool, word, given)
+        tool_arguments = _as_own(engine, server, tool, word, tool_arguments)
     if is_dry_run:
-        return preview_result(await engine.preview(server, tool, given, max_wait=LONGEST_START))
-    result = await call_tool(engine, server, tool, given, caller)
+        return preview_result(
+            await engine.preview(server, tool, tool_arguments, max_wait=LONGEST_START)
+        )
+    result = await call_tool(engine, server, tool, tool_arguments, caller)
     if result.get("resultType") == "task" and expression:
         engine.tasks.select(result["taskId"], expression, caller.client)
     if result.get("resultType", "complete") != "complete":  # its questions are for the client
@@ -53,7 +55,7 @@ def _as_own(
     `word` is what the model wrote for `arguments`.
     """
     with suppress(DiscoveryError):
-        if word in {one.name for one in engine.view.find(server, tool).tool.parameters}:
+        if word in {parameter.name for parameter in engine.view.find(server, tool).tool.parameters}:
             return {word: given}
     return given
 
@@ -72,8 +74,8 @@ async def task_state(engine: ScopedEngine, handle: str, caller: Caller) -> JSONO
     if report.select:
         result = await selected(engine, result, PathQuery(report.select), caller)
     tool = report.tool
-    shown = await shortened_result(engine, tool.server, tool.tool, result, caller)
-    return {**report.fields, "result": shown}
+    excerpt = await shortened_result(engine, tool.server, tool.tool, result, caller)
+    return {**report.fields, "result": excerpt}
 
 
 async def call_tool(

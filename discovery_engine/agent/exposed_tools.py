@@ -55,12 +55,12 @@ class ExposedTools:
     @property
     def addresses(self) -> AddressBook:
         """Which names the tools have."""
-        known = self.view.addresses
-        if self._naming in (None, known.naming):
-            return known
-        if self._addresses is None or self._addresses.catalog is not known.catalog:
+        book = self.view.addresses
+        if self._naming in (None, book.naming):
+            return book
+        if self._addresses is None or self._addresses.catalog is not book.catalog:
             # Made anew it lacks the table of all names, which is computed on its first use.
-            self._addresses = replace(known, naming=self._naming)
+            self._addresses = replace(book, naming=self._naming)
         return self._addresses
 
     def pinned(self) -> list[Entry]:

@@ -98,13 +98,13 @@ class _OutputField(Struct, frozen=True):
 
 def feeds(tools: Sequence[Tool]) -> list[Feed]:
     """The hints among `tools`, at most one for each argument."""
-    found = []
+    best_hints = []
     for target in tools:
         for argument in target.parameters:
             sources = (source for source in tools if source.key != target.key)
             hints = (hint for source in sources if (hint := _hint(source, target, argument)))
-            found += [hint for hint in [next(hints, None)] if hint]
-    return found[:MOST]
+            best_hints += [hint for hint in [next(hints, None)] if hint]
+    return best_hints[:MOST]
 
 
 def _hint(source: Tool, target: Tool, argument: Parameter) -> Feed | None:
@@ -122,13 +122,13 @@ def _reason(field: _OutputField, argument: Parameter, *, is_near: bool) -> str:
     formats = {field.schema.get("format"), argument.schema.get("format")} - {None}
     if not kind or kind != _kind(argument.schema) or len(formats) > 1:
         return ""
-    own, wanted = _words(field.name), _words(argument.name)
-    is_foreign = not is_near and wanted[-1:] and wanted[-1] in _OWN
-    if is_foreign or _SECRET & set(wanted) or wanted == ("api", "key"):
+    own, target = _words(field.name), _words(argument.name)
+    is_foreign = not is_near and target[-1:] and target[-1] in _OWN
+    if is_foreign or _SECRET & set(target) or target == ("api", "key"):
         return ""
-    if own == wanted and (len(own) > 1 or (is_near and not _VAGUE & set(own))):
+    if own == target and (len(own) > 1 or (is_near and not _VAGUE & set(own))):
         return f"same name, {kind}"
-    if field.name in _PAIRED and field.noun and (*_words(field.noun), *own) == wanted:
+    if field.name in _PAIRED and field.noun and (*_words(field.noun), *own) == target:
         return f"{field.name} of {field.noun}, {kind}"
     return ""
 
@@ -142,8 +142,8 @@ def _kind(schema: JSONObject) -> str:
 @lru_cache(maxsize=1000)
 def _fields(tool: Tool) -> tuple[_OutputField, ...]:
     schema = tool.definition.get("outputSchema")
-    found = _walk(schema, "structuredContent", "", _DEPTH)
-    return tuple(field for field, _ in zip(found, range(_FIELDS), strict=False))
+    fields = _walk(schema, "structuredContent", "", _DEPTH)
+    return tuple(field for field, _ in zip(fields, range(_FIELDS), strict=False))
 
 
 def _walk(schema: JSONValue, path: str, noun: str, depth: int) -> Iterator[_OutputField]:

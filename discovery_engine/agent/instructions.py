@@ -76,10 +76,10 @@ def _why_none(view: View) -> str:
 def _names_only(opening: str, servers: Sequence[ServerReport]) -> Iterator[str]:
     """Fewer and fewer names; the largest servers are kept longest."""
     largest = sorted(servers, key=lambda server: (-server.enabled_count, server.name))
-    kept = len(servers)
-    while kept := kept * 2 // 3:
-        names = sorted(named(server.name) for server in largest[:kept])
-        yield f"{opening}\nServers: {', '.join(names)} and {len(servers) - kept} more."
+    count = len(servers)
+    while count := count * 2 // 3:
+        names = sorted(named(server.name) for server in largest[:count])
+        yield f"{opening}\nServers: {', '.join(names)} and {len(servers) - count} more."
     yield opening
 
 

@@ -39,9 +39,12 @@ def meant_argument(name: str, known: Collection[str]) -> str | None:
     """The argument among `known` that a name spells, or is another word for; None for none."""
     if name in known:
         return name
-    written = folded(name)
-    spelt = (one for one in known if folded(one) == written)
-    return next(chain(spelt, (one for one in _WORDS.get(written, ()) if one in known)), None)
+    spelling = folded(name)
+    spelt = (candidate for candidate in known if folded(candidate) == spelling)
+    return next(
+        chain(spelt, (candidate for candidate in _WORDS.get(spelling, ()) if candidate in known)),
+        None,
+    )
 
 
 class MetaArgumentsError(DiscoveryError):
@@ -63,10 +66,10 @@ class MetaArguments:
         self._written: dict[str, str] = {}
         limits.require_names(f"argument of {tool}", given, most=_NAMES)
         for name, value in self._unwrapped(given).items():
-            known = self._known(name, value, given)
-            if known in self._given:
-                raise self._error(f"{known} is given twice")
-            self._given[known], self._written[known] = value, name
+            argument = self._known(name, value, given)
+            if argument in self._given:
+                raise self._error(f"{argument} is given twice")
+            self._given[argument], self._written[argument] = value, name
 
     def optional_text(self, name: str) -> str | None:
         """A text; None if it is missing or blank."""
@@ -185,20 +188,20 @@ class MetaArguments:
         """The schema's name of an argument, in any spelling, or by another word for it."""
         if name in self._properties:
             return name
-        known = meant_argument(name, self._properties)
-        if known is None:
+        argument = meant_argument(name, self._properties)
+        if argument is None:
             raise self._error(self._unknown_argument(name, given))
-        is_other_word = folded(known) != folded(name)
-        if is_other_word and known in given:  # then this one is probably the upstream tool's own
+        is_other_word = folded(argument) != folded(name)
+        if is_other_word and argument in given:  # then this one is probably the upstream tool's own
             raise self._error(self._unknown_argument(name, given))
-        if is_other_word and known == _ARGUMENTS and not _is_object(value):
+        if is_other_word and argument == _ARGUMENTS and not _is_object(value):
             raise self._error(
-                f"{name!r} is not an argument of {self._tool}; use `{known}`, an object"
+                f"{name!r} is not an argument of {self._tool}; use `{argument}`, an object"
             )
-        return known
+        return argument
 
     def _unknown_argument(self, name: str, given: JSONObject) -> str:
-        near = nearest(name, [known for known in self._properties if known not in given])
+        near = nearest(name, [argument for argument in self._properties if argument not in given])
         if near:
             return f"{name!r} is not an argument of {self._tool}; did you mean {near[0]!r}?"
         where = "; put it into `arguments`" if _ARGUMENTS in self._properties else ""

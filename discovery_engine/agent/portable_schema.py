@@ -42,20 +42,20 @@ class PortableSchema(Struct, frozen=True):
         own = modern(own)
         whole = _resolved(own)
         described = arguments_in(own)
-        properties = {name: _schema(one) for name, one in described.schemas.items()}
-        shown = _shown_names(properties)
+        properties = {name: _schema(part) for name, part in described.schemas.items()}
+        aliases = _shown_names(properties)
         required = [name for name in described.required if name in properties]
-        kept = {name: value for name, value in whole.items() if name not in _COMBINING}
+        keywords = {name: value for name, value in whole.items() if name not in _COMBINING}
         schema: JSONObject = {
             **({"$defs": own["$defs"]} if "$defs" in own else {}),
-            **kept,
+            **keywords,
             "type": "object",
-            "properties": {shown[name]: schema for name, schema in properties.items()},
+            "properties": {aliases[name]: schema for name, schema in properties.items()},
         }
         schema.pop("required", None)
         if required:
-            schema["required"] = [shown[name] for name in required]
-        return cls(sound(schema), {new: name for name, new in shown.items() if new != name})
+            schema["required"] = [aliases[name] for name in required]
+        return cls(sound(schema), {new: name for name, new in aliases.items() if new != name})
 
 
 def _resolved(schema: JSONObject) -> JSONObject:
@@ -68,7 +68,7 @@ def _resolved(schema: JSONObject) -> JSONObject:
         target = pointed(schema, unquote(reference[1:]))
         if not isinstance(target, dict):
             break
-        resolved = {**target, **{name: one for name, one in resolved.items() if name != "$ref"}}
+        resolved = {**target, **{name: value for name, value in resolved.items() if name != "$ref"}}
     return resolved
 
 
@@ -81,18 +81,18 @@ def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:
     """The name that is shown of each, all different."""
     plain = {name for name in names if 0 < len(name) <= _NAME_LENGTH and not _OTHER.search(name)}
     taken = set(plain)
-    shown: dict[str, str] = {}
+    aliases: dict[str, str] = {}
     for name in names:
         if name in plain:
-            shown[name] = name
+            aliases[name] = name
             continue
         base = _OTHER.sub("_", name)[: _NAME_LENGTH - 3].strip("_") or "argument"
-        made, number = base, 2
-        while made in taken:
-            made, number = f"{base}_{number}", number + 1
-        taken.add(made)
-        shown[name] = made
-    return shown
+        alias, number = base, 2
+        while alias in taken:
+            alias, number = f"{base}_{number}", number + 1
+        taken.add(alias)
+        aliases[name] = alias
+    return aliases
 
 
 # JSON Schemas that are valid by the draft of 2020-12, as the APIs of language models read them.
@@ -115,18 +115,22 @@ def modern(schema: JSONValue, depth: int = _DEPTH) -> Any:
         return schema
     if not depth:
         return {}
-    made: JSONObject = {key: _member(key, value, depth - 1) for key, value in schema.items()}
-    if isinstance(made.get("items"), list):
-        made["prefixItems"] = made.pop("items")
-    kind = made.get("type")
+    keywords: JSONObject = {key: _member(key, value, depth - 1) for key, value in schema.items()}
+    if isinstance(keywords.get("items"), list):
+        keywords["prefixItems"] = keywords.pop("items")
+    kind = keywords.get("type")
     if kind == "array" or (isinstance(kind, list) and "array" in kind):
-        made.setdefault("items", {})
+        keywords.setdefault("items", {})
     for bound, exclusive in _BOUNDS:
-        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) and bound in made:
-            made[exclusive] = made.pop(bound)
-    if isinstance(made.get("required"), bool):  # of draft 3, beside the property itself
-        del made["required"]
-    return made
+        if (
+            isinstance(keywords.get(exclusive), bool)
+            and keywords.pop(exclusive)
+            and bound in keywords
+        ):
+            keywords[exclusive] = keywords.pop(bound)
+    if isinstance(keywords.get("required"), bool):  # of draft 3, beside the property itself
+        del keywords["required"]
+    return keywords
 
 
 def sound(schema: JSONObject) -> JSONObject:
@@ -137,7 +141,7 @@ def sound(schema: JSONObject) -> JSONObject:
     if not is_sound(definitions):
         definitions = {}
     properties = schema.get("properties")
-    made: JSONObject = {
+    keywords: JSONObject = {
         "type": "object",
         "properties": {
             name: _sound_part(value, definitions)
@@ -147,16 +151,18 @@ def sound(schema: JSONObject) -> JSONObject:
     }
     required = schema.get("required")
     names = required if isinstance(required, list) else []
-    if kept := [name for name in names if name in made["properties"]]:
-        made["required"] = kept
-    return made
+    if required_names := [name for name in names if name in keywords["properties"]]:
+        keywords["required"] = required_names
+    return keywords
 
 
 def _sound_part(schema: JSONValue, definitions: JSONObject) -> JSONValue:
     if is_sound({**definitions, "not": schema}):
         return schema
     members = schema.items() if isinstance(schema, dict) else ()
-    return {key: one for key, one in members if is_sound({**definitions, "not": {key: one}})}
+    return {
+        key: member for key, member in members if is_sound({**definitions, "not": {key: member}})
+    }
 
 
 def is_sound(schema: JSONObject) -> bool:

@@ -130,9 +130,9 @@ async def _get_schema(engine: ScopedEngine, arguments: MetaArguments, _: Caller)
 
 async def _proxy_call(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
     server, tool = arguments.called_tool()
-    given = arguments.mapping("arguments")
+    tool_arguments = arguments.mapping("arguments")
     await wait_for_first_listing(engine, server)
-    result = await call_tool(engine, server, tool, given, caller)
+    result = await call_tool(engine, server, tool, tool_arguments, caller)
     if result.get("resultType", "complete") != "complete":
         return result
     return await shortened_result(engine, server, tool, result, caller)
@@ -142,23 +142,23 @@ async def _list(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> JS
     query, source = arguments.optional_text("query") or "", arguments.optional_name("source")
     is_installed = arguments.flag("installed_only")
     if (source or is_installed) and not _whole(engine):
-        given = "source" if source else "installed_only"
-        raise arguments.mistake(f"{given}: where servers come from is not shown in a view")
+        option = "source" if source else "installed_only"
+        raise arguments.mistake(f"{option}: where servers come from is not shown in a view")
     if whole := _whole(engine):
         await whole.complete_settings()
         sources = {"manual": ("discovery.yaml", "registry"), "local": ()}.get(source or "local")
-        found = await whole.servers.list(
+        entries = await whole.servers.list(
             query,
             sources=(source or "",) if sources is None else sources,
             installed_only=is_installed,
         )
-        servers = [server_answer(one.report, one) for one in found]
+        servers = [server_answer(entry.report, entry) for entry in entries]
     else:
         words = query.casefold().split()
         servers = [
-            server_answer(one)
-            for one in engine.view.servers()
-            if all(word in f"{one.name} {one.description}".casefold() for word in words)
+            server_answer(server)
+            for server in engine.view.servers()
+            if all(word in f"{server.name} {server.description}".casefold() for word in words)
         ]
     return _result({"servers": servers[:_MOST_LISTED], "total": len(servers)})
 
@@ -167,8 +167,10 @@ async def _status(engine: ScopedEngine, _: MetaArguments, caller: Caller) -> JSO
     await wait_for_first_listing(engine, None)
     answer = status_answer(engine.view)
     if whole := _asking(engine):
-        mine = [one for one in await whole.requests.list() if one.client == _client(caller)]
-        answer["requests"] = [request_answer(one) for one in mine[-_MOST_HITS:]]
+        mine = [
+            request for request in await whole.requests.list() if request.client == _client(caller)
+        ]
+        answer["requests"] = [request_answer(request) for request in mine[-_MOST_HITS:]]
     return _result(answer)
 
 
@@ -180,7 +182,7 @@ async def _browse(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> 
     )
     return _result(
         {
-            "servers": [entry_answer(found) for found in page.entries],
+            "servers": [entry_answer(entry) for entry in page.entries],
             "next_cursor": page.next_cursor,
             "problems": [problem.sentence for problem in page.problems],
         }
@@ -189,13 +191,13 @@ async def _browse(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> 
 
 async def _install(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
     name = arguments.text("name")
-    if known := _known(engine, name):
-        return _result({"status": "already_registered", "server": known})
+    if server := _known(engine, name):
+        return _result({"status": "already_registered", "server": server})
     if arguments.optional_text("command") and (not _NAME.fullmatch(name) or "__" in name):
         raise arguments.mistake(f"name: {name!r} cannot be the name of a server")
     if arguments.optional_text("command") and name.lower() in RESERVED:
         raise arguments.mistake(f"name: {name!r} is the name of a meta-tool; choose another one")
-    given = {
+    options = {
         "command": arguments.optional_text("command"),
         "args": list(arguments.texts("args")),
         "description": arguments.optional_text("description"),
@@ -203,7 +205,7 @@ async def _install(engine: ScopedEngine, arguments: MetaArguments, caller: Calle
     }
     if arguments.value("env"):
         raise arguments.mistake("env: the user enters values and secrets; leave it out")
-    return await _ask(engine, caller, "install", name, {k: v for k, v in given.items() if v})
+    return await _ask(engine, caller, "install", name, {k: v for k, v in options.items() if v})
 
 
 async def _uninstall(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
@@ -322,15 +324,19 @@ def found_answer(answer: SearchAnswer, *, may_browse: bool) -> JSONObject:
     first, *others = answer.hits
     is_match = answer.decision is Decision.MATCH
     confidence = _CONFIDENCE.get(answer.certainty or "", "low") if is_match else "low"
-    required = [one for one in first.entry.tool.parameters if one.required]
+    required = [parameter for parameter in first.entry.tool.parameters if parameter.required]
     return {
         "found": True,
         "confidence": confidence,
         **_match(first),
         "server": first.entry.tool.server,
         "required_args": [
-            {"name": one.name, "type": one.type, "description": _short(one.description)}
-            for one in required
+            {
+                "name": parameter.name,
+                "type": parameter.type,
+                "description": _short(parameter.description),
+            }
+            for parameter in required
         ],
         "optional_count": len(first.entry.tool.parameters) - len(required),
         "next_step": _NEXT_STEP[confidence],
@@ -380,19 +386,20 @@ def _transport(owned: OwnedServer) -> str:
 
 
 def status_answer(view: View) -> JSONObject:
-    active = [one for one in view.servers() if one.state != "disabled"]
+    active = [server for server in view.servers() if server.state != "disabled"]
     return {
         "active_count": len(active),
         "servers": [
             {
-                "name": one.name,
-                "description": _short(one.description),
-                "tool_count": one.enabled_count,
+                "name": server.name,
+                "description": _short(server.description),
+                "tool_count": server.enabled_count,
                 "tools": [
-                    entry.tool.name for entry in view.catalog.part(one.name).visible[:_MOST_TOOLS]
+                    entry.tool.name
+                    for entry in view.catalog.part(server.name).visible[:_MOST_TOOLS]
                 ],
             }
-            for one in active
+            for server in active
         ],
     }
 
@@ -486,7 +493,7 @@ async def meant_names(engine: ScopedEngine, error: NotFoundError, name: str) -> 
         case _:
             near = list(error.nearest) if isinstance(error, ToolNotFoundError) else []
     if near:
-        return [f"mcp__{one.replace(':', '__', 1)}" for one in near[:_MOST_MEANT]]
+        return [f"mcp__{label.replace(':', '__', 1)}" for label in near[:_MOST_MEANT]]
     words = _SEPARATORS.sub(" ", name.removeprefix("mcp__")).strip()
     if not words:
         return []

@@ -24,12 +24,12 @@ def search_fields(answer: SearchAnswer) -> JSONObject:
         "results": hit_fields(answer.hits),
         "alternatives": [
             {
-                "server": one.server,
-                "tool": one.tool,
-                "words": list(one.words),
-                "required": list(one.required),
+                "server": alternative.server,
+                "tool": alternative.tool,
+                "words": list(alternative.words),
+                "required": list(alternative.required),
             }
-            for one in answer.alternatives
+            for alternative in answer.alternatives
         ],
         "nearest": hit_fields(answer.nearest),
         "uncovered": list(map(clean, answer.uncovered)),

@@ -61,13 +61,15 @@ def function(tool: AgentTool) -> ToolFunction:
     signature = inspect.Signature([parameter for _, parameter in parameters], return_annotation=str)
 
     async def call(*args: Any, **kwargs: Any) -> str:
-        given = signature.bind(*args, **kwargs).arguments
-        arguments = {own_names[name]: value for name, value in given.items() if value is not None}
+        values = signature.bind(*args, **kwargs).arguments
+        arguments = {own_names[name]: value for name, value in values.items() if value is not None}
         return ResultContent.of(await tool.call_as_result(arguments)).text
 
     call.__name__ = call.__qualname__ = tool.name
     call.__doc__ = _docstring(tool, parameters)
-    call.__annotations__ = {one.name: one.annotation for _, one in parameters} | {"return": str}
+    call.__annotations__ = {parameter.name: parameter.annotation for _, parameter in parameters} | {
+        "return": str
+    }
     cast("Any", call).__signature__ = signature
     return call
 
@@ -76,13 +78,13 @@ def _parameters(tool: AgentTool) -> Iterator[tuple[str, inspect.Parameter]]:
     """Each parameter behind its own name, required ones first, in the order of `required`."""
     properties = tool.parameters["properties"]
     required = tool.parameters.get("required", [])
-    for shown, name in parameter_names(tool.parameters).items():
+    for alias, name in parameter_names(tool.parameters).items():
         annotation = annotated_type(properties[name])
         is_needed = name in required
         yield (
             name,
             inspect.Parameter(
-                shown,
+                alias,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
                 default=inspect.Parameter.empty if is_needed else None,
                 annotation=annotation if is_needed else _union([annotation, type(None)]),
@@ -108,13 +110,13 @@ def annotated_type(schema: JSONValue, depth: int = _DEPTH) -> Any:
         return Literal[tuple(values)]
     kind = facts.get("type")
     if isinstance(kind, list):
-        return _union([annotated_type({**facts, "type": one}, depth) for one in kind])
+        return _union([annotated_type({**facts, "type": name}, depth) for name in kind])
     if kind == "array":
         items: Any = annotated_type(facts.get("items"), depth - 1) if depth else Any
         return list[items]
     for branches in (facts.get("anyOf"), facts.get("oneOf")):
         if isinstance(branches, list) and branches and depth:
-            return _union([annotated_type(one, depth - 1) for one in branches])
+            return _union([annotated_type(branch, depth - 1) for branch in branches])
     return _TYPES.get(kind, Any) if isinstance(kind, str) else Any
 
 
@@ -127,11 +129,11 @@ def _identifier(name: str, taken: set[str]) -> str:
     base = re.sub(r"\W", "_", name, flags=re.ASCII)
     if not base or base[0].isdigit() or keyword.iskeyword(base):
         base = f"{base}_" if keyword.iskeyword(base) else f"_{base}"
-    made, number = base, 2
-    while made in taken:
-        made, number = f"{base}_{number}", number + 1
-    taken.add(made)
-    return made
+    identifier, number = base, 2
+    while identifier in taken:
+        identifier, number = f"{base}_{number}", number + 1
+    taken.add(identifier)
+    return identifier
 
 
 def _docstring(tool: AgentTool, parameters: list[tuple[str, inspect.Parameter]]) -> str:

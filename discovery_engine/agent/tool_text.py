@@ -163,7 +163,12 @@ def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, opti
     is_typed = detail is Detail.SIGNATURE
     required = [typed(p, tool) if is_typed else named(p.name) for p in parameters if p.required]
     choices = tool.choices
-    chosen = {name for choice in choices for one in choice.alternatives for name in one.needed}
+    chosen = {
+        name
+        for choice in choices
+        for alternative in choice.alternatives
+        for name in alternative.needed
+    }
     others = [p.name for p in parameters if not p.required and p.name not in chosen]
     left = ["…"] if len(others) > optional else []
     texts = [*required, *map(choice_text, choices)]

@@ -115,21 +115,23 @@ class Toolset:
             history: What the user wrote as text, and each call of a tool as its name and its
                 arguments, the oldest first. Of texts and searches the last fifty count.
         """
-        made = self.fresh()
+        toolset = self.fresh()
         turns = list(history)
-        searches = [n for n, one in enumerate(turns) if isinstance(one, str) or one[0] in _SEARCHES]
+        searches = [
+            n for n, turn in enumerate(turns) if isinstance(turn, str) or turn[0] in _SEARCHES
+        ]
         forgotten = set(searches[:-_REPLAYED])
-        for number, one in enumerate(turns):
+        for number, turn in enumerate(turns):
             if number in forgotten:
                 continue
             await checkpoint()  # a search never waits, so many in a row would block other tasks
-            if isinstance(one, str):
-                await made.select(one)
-            elif one[0] in _SEARCHES:
-                await made.call_as_result(*one)
+            if isinstance(turn, str):
+                await toolset.select(turn)
+            elif turn[0] in _SEARCHES:
+                await toolset.call_as_result(*turn)
             else:
-                made.use(one[0])
-        return made
+                toolset.use(turn[0])
+        return toolset
 
     def instructions(self) -> str:
         """How a model uses the tools, and which servers there are, for its system prompt."""
@@ -190,10 +192,12 @@ class Toolset:
         Raises:
             InputTooLongError: If a query is longer than any may be.
         """
-        asked = [queries] if isinstance(queries, str) else queries
+        texts = [queries] if isinstance(queries, str) else queries
         filters: Any = {"server": server, "tags": tags, "any_tag": any_tag}
-        answers = [await self._find(query, limit, **filters) for query in asked if query.strip()]
-        in_turn = filter(None, chain.from_iterable(zip_longest(*(one.hits for one in answers))))
+        answers = [await self._find(query, limit, **filters) for query in texts if query.strip()]
+        in_turn = filter(
+            None, chain.from_iterable(zip_longest(*(answer.hits for answer in answers)))
+        )
         entries = {hit.entry.key: hit.entry for hit in in_turn if hit.relevance >= min_relevance}
         return self._of(entries.values())[:limit]
 
@@ -209,14 +213,14 @@ class Toolset:
         """
         exposed = self._current
         try:
-            given = self._meta(POOL_SEARCH).parsed(arguments)
+            search_arguments = self._meta(POOL_SEARCH).parsed(arguments)
         except MetaArgumentsError as error:
             return error_result(error), []
-        found = self._bound_by(ToolPool(clock=lambda: 0))
-        caller = Caller(self._client, on_found=found.register)
-        answer = await dispatch.call(exposed.engine, POOL_SEARCH, given, caller)
+        pool = self._bound_by(ToolPool(clock=lambda: 0))
+        caller = Caller(self._client, on_found=pool.register)
+        answer = await dispatch.call(exposed.engine, POOL_SEARCH, search_arguments, caller)
         listed = {entry.key for entry in self._bound.entries()}
-        return answer, self._of(entry for entry in found.entries() if entry.key not in listed)
+        return answer, self._of(entry for entry in pool.entries() if entry.key not in listed)
 
     def purpose_of(self, server: str) -> str:
         """Return what a server is for, by its owner or else itself; empty if neither says."""
@@ -236,9 +240,9 @@ class Toolset:
         if meta := self._meta_tools.get(name):
             return self._meta(meta)
         if self.mode == "select":
-            found = self._of(filter(None, [self._current.named(name)]))
-            if found:
-                return found[0]
+            tools = self._of(filter(None, [self._current.named(name)]))
+            if tools:
+                return tools[0]
         raise self._not_found(name)
 
     async def call_as_result(
@@ -259,10 +263,10 @@ class Toolset:
         """
         try:
             tool = self.named(name)
-            given = tool.parsed(arguments)
+            tool_arguments = tool.parsed(arguments)
         except (ToolNotFoundError, MetaArgumentsError) as error:
             return error_result(error)
-        return await tool.call_as_result(given, client=client, on_progress=on_progress)
+        return await tool.call_as_result(tool_arguments, client=client, on_progress=on_progress)
 
     def as_openai_functions(
         self, *, api: Literal["chat", "responses"] = "chat"
@@ -280,7 +284,7 @@ class Toolset:
         if self.mode == "meta" or not defer:
             return [tool_forms.anthropic_tool(tool) for tool in self.tools()]
         metas = [tool_forms.anthropic_tool(self._meta(tool)) for tool in self._meta_tools.values()]
-        return metas + [tool_forms.anthropic_tool(one, defer=True) for one in self.available()]
+        return metas + [tool_forms.anthropic_tool(tool, defer=True) for tool in self.available()]
 
     def as_callables(self) -> list[ToolFunction]:
         """`tools` as async functions with a name, a docstring and a signature of their own.
@@ -327,8 +331,10 @@ class Toolset:
             if entry := exposed.usable(tool.origin):
                 self._turn += 1
                 bound.use(entry)
-            given = {tool.renamed.get(name, name): value for name, value in arguments.items()}
-            return exposed.engine, _EXECUTE, execution(tool.origin, given), caller
+            tool_arguments = {
+                tool.renamed.get(name, name): value for name, value in arguments.items()
+            }
+            return exposed.engine, _EXECUTE, execution(tool.origin, tool_arguments), caller
         meta = self._meta_tools.get(tool.name)
         if meta is None:  # the settings have changed
             raise self._not_found(tool.name)

@@ -78,7 +78,7 @@ class Contents:
         text = KNOWN_SECRETS.redact(text)
         if not (self._guesses and self._may_look_like_secret(text)):
             return text
-        text = _WITH_PREFIX.sub(lambda found: f"{found[found.lastgroup or 0]}{REDACTED}", text)
+        text = _WITH_PREFIX.sub(lambda match: f"{match[match.lastgroup or 0]}{REDACTED}", text)
         return _LIKE_KEY.sub(_without_key, _NAMED.sub(_without_value, text))
 
     @cached_property
@@ -101,9 +101,9 @@ def _with_texts(value: JSONValue, change: Callable[[str], str]) -> JSONValue:
         case CutText():
             return value.shown(change(value.text))
         case dict():
-            return {change(name): _with_texts(one, change) for name, one in value.items()}
+            return {change(name): _with_texts(member, change) for name, member in value.items()}
         case list():
-            return [_with_texts(one, change) for one in value]
+            return [_with_texts(element, change) for element in value]
     return value
 
 

@@ -149,16 +149,16 @@ def size_of(value: JSONValue) -> int:
     for _ in range(_COUNTED):
         if not rest:
             break
-        one = rest.pop()
-        kind = type(one)  # `match` takes three times as long, in each call
+        node = rest.pop()
+        kind = type(node)  # `match` takes three times as long, in each call
         if kind is str:
-            characters += len(one)
+            characters += len(node)
         elif kind is dict:
-            rest += one.values()
+            rest += node.values()
         elif kind is list:
-            rest += one
+            rest += node
         else:
-            characters += len(str(one))
+            characters += len(str(node))
     return characters
 
 

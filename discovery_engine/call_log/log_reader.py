@@ -73,8 +73,8 @@ class LogReader:
         if before is not None:
             conditions.append("entries.id < ?")
             values.append(before)
-        found = self._select(conditions, values, f"ORDER BY entries.id DESC LIMIT {limit:d}")
-        return tuple(reversed(found))
+        entries = self._select(conditions, values, f"ORDER BY entries.id DESC LIMIT {limit:d}")
+        return tuple(reversed(entries))
 
     def count(self, chosen: LogFilter = EVERYTHING) -> int:
         """How many entries there are."""
@@ -155,9 +155,9 @@ class LogReader:
         """Read the file, so that an error is raised if it cannot be read."""
         with _opened(self.path) as db:
             if db is not None:
-                [found] = db.execute("PRAGMA quick_check(1)").fetchone()
-                if found != "ok":
-                    raise sqlite3.DatabaseError(found)
+                [verdict] = db.execute("PRAGMA quick_check(1)").fetchone()
+                if verdict != "ok":
+                    raise sqlite3.DatabaseError(verdict)
 
     def _select(
         self, conditions: Sequence[str], values: Sequence[object], order: str

@@ -145,13 +145,13 @@ def add_tally(
     db: sqlite3.Connection, scope: int, server: str, tool: str, tally: Tally, now: float
 ) -> None:
     key = scope, server, tool
-    found = db.execute(
+    stored_row = db.execute(
         "SELECT tally, since, errors_since FROM tool_counts"
         " WHERE scope = ? AND server = ? AND tool = ?",
         key,
     ).fetchone()
     first = tally.first_called_at or now
-    before, since, errors_since = found or (None, first, first)
+    before, since, errors_since = stored_row or (None, first, first)
     if before is not None:
         sum_of_both = msgspec.json.decode(before, type=Tally)
         sum_of_both.add(tally)
@@ -175,11 +175,11 @@ def add_minutes(
                 added.setdefault(key, Tally()).count(outcome, seconds, queue_seconds, at)
     for (minute, server), tally in added.items():
         place = minute, scope, server
-        found = db.execute(
+        stored_row = db.execute(
             "SELECT tally FROM minute_counts WHERE at = ? AND scope = ? AND server = ?", place
         ).fetchone()
-        if found:
-            tally.add(msgspec.json.decode(found[0], type=Tally))
+        if stored_row:
+            tally.add(msgspec.json.decode(stored_row[0], type=Tally))
         row = *place, encoded_tally(tally)
         db.execute("INSERT OR REPLACE INTO minute_counts VALUES (?, ?, ?, ?)", row)
 

@@ -120,12 +120,12 @@ class LogWriter:
         pending = PendingEntry(entry, is_known=is_known, is_stored=mode != "off")
         if limit := _LIMITS.get(mode):
             pending.contents = GUESSING if mode == "redacted" else KNOWN_ONLY
-            made = Excerpt(limit, masks=mode == "redacted")
+            excerpt = Excerpt(limit, masks=mode == "redacted")
             if arguments is not None:
-                pending.arguments, pending.argument_size = made.copy(arguments)
+                pending.arguments, pending.argument_size = excerpt.copy(arguments)
             if result is not None:
-                pending.result, pending.result_size = made.copy(result)
-            pending.texts, pending.weight = made.texts, made.weight
+                pending.result, pending.result_size = excerpt.copy(result)
+            pending.texts, pending.weight = excerpt.texts, excerpt.weight
         elif pending.is_stored:
             pending.argument_size = 0 if arguments is None else size_of(arguments)
             pending.result_size = 0 if result is None else size_of(result)
@@ -189,24 +189,24 @@ class LogWriter:
 
     def _write_batch(self) -> None:
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
-        pending = [one for one in batch if isinstance(one, PendingEntry)]
+        pending = [item for item in batch if isinstance(item, PendingEntry)]
         try:
-            self._write([one for one in pending if one.is_stored], is_stored=True)
-            self._write([one for one in pending if not one.is_stored], is_stored=False)
+            self._write([entry for entry in pending if entry.is_stored], is_stored=True)
+            self._write([entry for entry in pending if not entry.is_stored], is_stored=False)
         finally:
-            self._taken += sum(one.weight for one in pending)
-            for one in batch:
-                if isinstance(one, threading.Event):
-                    one.set()
+            self._taken += sum(entry.weight for entry in pending)
+            for item in batch:
+                if isinstance(item, threading.Event):
+                    item.set()
 
     def _write(self, pending: list[PendingEntry], *, is_stored: bool) -> None:
         counted: dict[tuple[str, str], Tally] = {}
         rows: list[Row] = []
-        for number, one in enumerate(pending, 1):
+        for number, entry in enumerate(pending, 1):
             try:
-                self._count(one, counted)
+                self._count(entry, counted)
                 if is_stored:
-                    rows.append(_row(one))
+                    rows.append(_row(entry))
             except Exception:  # a defect of ours, which must cost no other entry
                 self.dropped += 1
                 logger.exception("An entry of the call log was not written")
@@ -231,9 +231,9 @@ class LogWriter:
 
     def _add(self, counted: Mapping[tuple[str, str], Tally]) -> None:
         for key, tally in counted.items():
-            if (known := self._tallies.get(key)) is None:
-                known = self._tallies[key] = Tally()
-            known.add(tally)
+            if (total := self._tallies.get(key)) is None:
+                total = self._tallies[key] = Tally()
+            total.add(tally)
 
     def _store(self, rows: list[Row], counted: Mapping[tuple[str, str], Tally]) -> None:
         database, now = self._database, time.monotonic()

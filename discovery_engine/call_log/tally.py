@@ -133,7 +133,7 @@ class ServerMetrics(Struct, frozen=True):
     """In the order of names; resources and prompts by their keys."""
 
     def to_json(self) -> JSONObject:
-        return self.total.to_json() | {"tools": [one.to_json() for one in self.tools]}
+        return self.total.to_json() | {"tools": [tool.to_json() for tool in self.tools]}
 
 
 class CountedTool(Struct, frozen=True):
@@ -149,20 +149,20 @@ class CountedTool(Struct, frozen=True):
 def metrics_of(counted: Iterable[CountedTool]) -> tuple[ServerMetrics, ...]:
     """The metrics of servers, in the order of names."""
     by_server: dict[str, list[CountedTool]] = {}
-    for one in counted:
-        by_server.setdefault(one.server, []).append(one)
+    for count in counted:
+        by_server.setdefault(count.server, []).append(count)
     return tuple(_of_server(name, by_server[name]) for name in sorted(by_server))
 
 
 def _of_server(server: str, counted: list[CountedTool]) -> ServerMetrics:
     total = Tally()
-    for one in counted:
-        total.add(one.tally)
-    since = min(one.since for one in counted)
-    errors_since = max(one.errors_since for one in counted)
+    for count in counted:
+        total.add(count.tally)
+    since = min(count.since for count in counted)
+    errors_since = max(count.errors_since for count in counted)
     tools = (
-        ToolMetrics.of(server, one.tool, one.tally, one.since, one.errors_since)
-        for one in sorted(counted, key=lambda one: one.tool)
+        ToolMetrics.of(server, count.tool, count.tally, count.since, count.errors_since)
+        for count in sorted(counted, key=lambda count: count.tool)
     )
     return ServerMetrics(ToolMetrics.of(server, "", total, since, errors_since), tuple(tools))
 

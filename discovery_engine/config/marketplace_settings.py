@@ -107,11 +107,14 @@ class MarketplaceSettings(SettingsSection, frozen=True):
     def active_sources(self) -> tuple[MarketplaceSource, ...]:
         """Those that are enabled, the one that counts most first."""
         return tuple(
-            sorted((one for one in self.sources if one.enabled), key=lambda one: -one.priority)
+            sorted(
+                (source for source in self.sources if source.enabled),
+                key=lambda source: -source.priority,
+            )
         )
 
     def without_headers(self) -> MarketplaceSettings:
         """The same without what may be secret."""
         if not any(source.headers for source in self.sources):
             return self
-        return replace(self, sources=tuple(replace(one, headers={}) for one in self.sources))
+        return replace(self, sources=tuple(replace(source, headers={}) for source in self.sources))

@@ -80,12 +80,12 @@ def selecting_references(args: Sequence[str]) -> tuple[tuple[Reference, ...], ..
 
     One that stands where a secret is passed, or has the name of a secret, does not.
     """
-    found = []
+    references = []
     is_secret = False
     for arg in args:
-        found.append(() if is_secret else tuple(filter(_may_select, _outside_secrets(arg))))
+        references.append(() if is_secret else tuple(filter(_may_select, _outside_secrets(arg))))
         is_secret = is_secret_flag(arg)
-    return tuple(found)
+    return tuple(references)
 
 
 def without_credentials(value: str) -> str:
@@ -95,7 +95,7 @@ def without_credentials(value: str) -> str:
 
 
 def _outside_secrets(arg: str) -> Sequence[Reference]:
-    if not (found := references_in(arg)):
+    if not (references := references_in(arg)):
         return ()
     parts = split(arg.replace(_APART, ""))
     text = "".join(part if isinstance(part, str) else _APART for part in parts)
@@ -105,9 +105,9 @@ def _outside_secrets(arg: str) -> Sequence[Reference]:
             return ()
     if address := _ADDRESS.fullmatch(text):
         passed = (address["user"] or "").count(_APART)
-        kept = (address["host"] + address["path"]).count(_APART)
-        return found[passed : passed + kept]
-    return found
+        count = (address["host"] + address["path"]).count(_APART)
+        return references[passed : passed + count]
+    return references
 
 
 def _may_select(reference: Reference) -> bool:
@@ -139,11 +139,11 @@ class _Masking(Struct, frozen=True):
         return self._apart(url, self._url)
 
     def args(self, args: Sequence[str]) -> tuple[str, ...]:
-        shown, flag = [], ""
+        texts, flag = [], ""
         for arg in args:
-            shown.append(self._behind_flag(flag, arg) if flag else self._apart(arg, self._arg))
+            texts.append(self._behind_flag(flag, arg) if flag else self._apart(arg, self._arg))
             flag = arg if is_secret_flag(arg) else ""
-        return tuple(shown)
+        return tuple(texts)
 
     def _behind_flag(self, flag: str, arg: str) -> str:
         def hidden(text: str) -> str:
@@ -158,10 +158,12 @@ class _Masking(Struct, frozen=True):
             parts = split(text.replace(_APART, ""))
         except MalformedReferenceError:
             return REDACTED
-        found = iter([part for part in parts if isinstance(part, Reference)])
+        references = iter([part for part in parts if isinstance(part, Reference)])
         rest = redact_rest("".join(p if isinstance(p, str) else _APART for p in parts))
         # What is literal must not read as a reference.
-        return re.sub(_APART, lambda _: self._reference(next(found)), rest.replace("${", "$${"))
+        return re.sub(
+            _APART, lambda _: self._reference(next(references)), rest.replace("${", "$${")
+        )
 
     def _reference(self, reference: Reference) -> str:
         is_plain = not (reference.default and self.hides(reference.name, reference.default))

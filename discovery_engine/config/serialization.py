@@ -36,8 +36,8 @@ def serialize_redacted(settings: Settings, *, with_defaults: bool = True) -> JSO
     these two keys are only for display.
     """
     overrides = tuple(map(_redacted, settings.overrides))
-    shown = replace(_without_secrets(settings), overrides=overrides)
-    form = serialize(shown, with_defaults=with_defaults)
+    safe_settings = replace(_without_secrets(settings), overrides=overrides)
+    form = serialize(safe_settings, with_defaults=with_defaults)
     for server in settings.servers:
         form["servers"][server.name] = serialize_server_redacted(server)
     return form
@@ -58,7 +58,7 @@ def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
     named = {
         "servers": {server.name: serialize_server(server) for server in settings.servers},
         "views": {view.name: _entry(view) for view in settings.views},
-        "webhooks": {one.name: _entry(one) for one in settings.webhooks},
+        "webhooks": {webhook.name: _entry(webhook) for webhook in settings.webhooks},
     }
     return form | {key: entries for key, entries in named.items() if entries or with_defaults}
 
@@ -122,8 +122,8 @@ def _entry(entry: Struct) -> JSONObject:
             continue
         if key in _PATTERNS and isinstance(value, tuple) and len(value) == 1:
             [form[key]] = value
-        elif (written := _value_of_entry(value)) != {}:
-            form[key] = written
+        elif (member_form := _value_of_entry(value)) != {}:
+            form[key] = member_form
     return form
 
 
@@ -157,8 +157,8 @@ def _internal(cls: type[Struct]) -> frozenset[str]:
 @cache
 def _defaults(cls: type[Struct]) -> dict[str, Any]:
     return {
-        one.name: one.default if one.default_factory is NODEFAULT else one.default_factory()
-        for one in fields(cls)
+        field.name: field.default if field.default_factory is NODEFAULT else field.default_factory()
+        for field in fields(cls)
     }
 
 
@@ -175,7 +175,9 @@ def _without_secrets(settings: Settings) -> Settings:
         search=replace(settings.search, embeddings=redacted),
         enrich=_without_key(settings.enrich),
         marketplace=_without_headers(settings.marketplace),
-        webhooks=tuple(replace(one, url=redact_url(one.url)) for one in settings.webhooks),
+        webhooks=tuple(
+            replace(webhook, url=redact_url(webhook.url)) for webhook in settings.webhooks
+        ),
         server=replace(server, on_list_changed=redact_args(server.on_list_changed)),
     )
 

@@ -59,7 +59,7 @@ class WebhookSettings(SettingsSection, frozen=True):
     """Whether events are sent; without it none is stored either."""
 
     def wants(self, event_type: str) -> bool:
-        return not self.events or any(fnmatchcase(event_type, one) for one in self.events)
+        return not self.events or any(fnmatchcase(event_type, pattern) for pattern in self.events)
 
     def without_secrets(self) -> WebhookSettings:
         """The same without what may be secret: an address may hold a key, too."""

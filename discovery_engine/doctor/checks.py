@@ -145,9 +145,9 @@ def schemas(tools: Iterable[Tool]) -> list[Check]:
     costly = sorted(tool.key.label for tool in tools if too_costly_tool(tool))
     if not costly:
         return []
-    shown = ", ".join(costly[:_TOOLS_NAMED])
+    labels = ", ".join(costly[:_TOOLS_NAMED])
     more = f" and {len(costly) - _TOOLS_NAMED} more" if len(costly) > _TOOLS_NAMED else ""
-    message = f"too costly to check, so that arguments may reach them unchecked: {shown}{more}"
+    message = f"too costly to check, so that arguments may reach them unchecked: {labels}{more}"
     hint = "only their authors can change that; `discovery lint` shows why"
     return [Check("TOOL_SCHEMA_COSTLY", message, hint, "schemas")]
 
@@ -246,8 +246,8 @@ def call_log(
         return Check("CALL_LOG_LOSSES", message, hint, subject)
     if size is None:
         return Check.passed(subject, "nothing was called yet")
-    kept = f"{settings.calls}, {settings.keep_days:g} days, {settings.max_mib:g} MiB at most"
-    return Check.passed(subject, f"{size / 1024 / 1024:.1f} MiB ({kept})")
+    retention = f"{settings.calls}, {settings.keep_days:g} days, {settings.max_mib:g} MiB at most"
+    return Check.passed(subject, f"{size / 1024 / 1024:.1f} MiB ({retention})")
 
 
 _KEY_PLACES: Mapping[KeyPlace, str] = {
@@ -282,13 +282,13 @@ def sandboxes(
         choices: What confines each server with a sandbox, by names.
         clients: Programs that run images.
     """
-    missing = [f"{one.means}: {one.problem}" for one in means if not one.is_usable]
+    missing = [f"{state.means}: {state.problem}" for state in means if not state.is_usable]
     without = [name for name, choice in choices.items() if choice.kind == "none"]
     if without:
         message = f"{', '.join(without)} run without one; {'; '.join(missing)}"
-        hint = next((one.hint for one in means if one.hint), "")
+        hint = next((state.hint for state in means if state.hint), "")
         return Check("SANDBOX_UNAVAILABLE", message, hint, "sandbox")
-    usable = [one.means for one in means if one.is_usable]
+    usable = [state.means for state in means if state.is_usable]
     here = f"{' and '.join(usable)} can be used" if usable else f"none here: {'; '.join(missing)}"
     for_images = [f"{' and '.join(clients)} for images"] if clients else []
     by_text: dict[str, list[str]] = {}

@@ -26,10 +26,12 @@ def lint_rules_of(view: View) -> tuple[Diagnostic, ...]:
     settings = view.settings
     own = _lint(view, settings.tool_rules, settings.resource_rules, settings.prompt_rules)
     of_views = (
-        replace(found, subject=f"views.{one.name}.{_KEYS.get(key, key)}.{index}")
-        for one in settings.views
-        for found in _lint(view, one.rules, one.resource_rules, one.prompt_rules)
-        for key, _, index in [found.subject.partition(".")]
+        replace(finding, subject=f"views.{view_settings.name}.{_KEYS.get(key, key)}.{index}")
+        for view_settings in settings.views
+        for finding in _lint(
+            view, view_settings.rules, view_settings.resource_rules, view_settings.prompt_rules
+        )
+        for key, _, index in [finding.subject.partition(".")]
     )
     return *own, *of_views
 

@@ -63,7 +63,7 @@ def _trial(server: ServerReport, *alike: ServerReport) -> str:
     if server.state == "needs_config" and not server.failure:
         return "discovery config validate"
     is_tried = server.state in _BY_STATUS
-    names = " ".join(one.name for one in (server, *alike))
+    names = " ".join(report.name for report in (server, *alike))
     return f"discovery refresh {names}" if is_tried else ""
 
 

@@ -190,7 +190,7 @@ def _call_log(settings: Settings, folder: Path, now: float) -> Check:
 def _secrets(settings: Settings, folder: Path, environ: Mapping[str, str]) -> Iterator[Check]:
     """The state of the secret store; none if nothing is stored and no server could need it."""
     store = EncryptedStore(folder, environ)
-    is_remote = any(isinstance(one.transport, RemoteTransport) for one in settings.servers)
+    is_remote = any(isinstance(server.transport, RemoteTransport) for server in settings.servers)
     if store.exists or is_remote:
         place, count, error = store.planned_key_place(), 0, None
         try:

@@ -198,10 +198,10 @@ class Engine(ScopedEngine):
         agent = self if view is None else self.in_view(view)
         answer = await agent.search(query, server=server, tags=tags, limit=limit)
         embedding = await self._core.semantic.embed_query(query)
-        shown = agent.view
+        agent_view = agent.view
         hidden = hidden_hits(
             self.view,
-            shown,
+            agent_view,
             query,
             view=view,
             server=server,
@@ -209,7 +209,7 @@ class Engine(ScopedEngine):
             limit=limit,
             vectors=embedding.vectors,
         )
-        return SearchExamination(answer, shown, hidden)
+        return SearchExamination(answer, agent_view, hidden)
 
     @cached_property
     def secrets(self) -> OwnerSecrets:
@@ -268,14 +268,14 @@ class Engine(ScopedEngine):
             CurrentMarketplace,
         )
 
-        made = CurrentMarketplace(
+        marketplace = CurrentMarketplace(
             data=self._environment.data,
             environ=self._environment.variables,
             secrets=self._environment.secrets,
             clock=self._environment.clock,
         )
-        self._core.at_end.callback(made.close)
-        return made
+        self._core.at_end.callback(marketplace.close)
+        return marketplace
 
     @cached_property
     def installer(self) -> Installer:
@@ -357,11 +357,13 @@ class Engine(ScopedEngine):
     async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
         """Return what other gateways that run now have observed of servers, the worst first."""
         environment, own = self._environment, os.getpid()
-        found = await anyio.to_thread.run_sync(observations, environment.data, environment.scope)
+        all_observations = await anyio.to_thread.run_sync(
+            observations, environment.data, environment.scope
+        )
         return {
             name: others
-            for name, seen in found.items()
-            if (others := [one for one in seen if one.gateway != own])
+            for name, seen in all_observations.items()
+            if (others := [observation for observation in seen if observation.gateway != own])
         }
 
     async def probe(
@@ -390,7 +392,7 @@ class Engine(ScopedEngine):
             ServerNotFoundError: If it is not configured.
         """
         named = self.view.server(server).name
-        report = next(one for one in await self.health() if one.name == named)
+        report = next(candidate for candidate in await self.health() if candidate.name == named)
         return tuple(((report.stats and report.stats.stderr) or report.stderr).splitlines())
 
     async def prerequisites(self) -> tuple[Prerequisite, ...]:
@@ -400,7 +402,7 @@ class Engine(ScopedEngine):
             Prerequisites,
         )
 
-        programs = [program for one in RUNTIMES.values() for program in one]
+        programs = [program for runtime in RUNTIMES.values() for program in runtime]
         return await Prerequisites(self._environment.variables).probe(programs)
 
     def roots(self) -> OwnerRoots:
@@ -560,7 +562,7 @@ class Engine(ScopedEngine):
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""
-        return [_observation(one, self.view) for one in await self.health() if one.stats]
+        return [_observation(report, self.view) for report in await self.health() if report.stats]
 
 
 def _observation(server: ServerReport, view: View) -> Observation:

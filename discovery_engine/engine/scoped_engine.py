@@ -226,10 +226,10 @@ class ScopedEngine:
         include_disabled: bool,
     ) -> SearchAnswer:
         answer = SearchAnswer(query, ())
-        asked: Any = {"server": server, "tags": tags, "any_tag": any_tag, "limit": limit}
+        filters: Any = {"server": server, "tags": tags, "any_tag": any_tag, "limit": limit}
         if "tool" in kinds:
-            answer = await self.search(query, include_disabled=include_disabled, **asked)
-        search = partial(self.view.search_offerings, query, kinds, **asked)
+            answer = await self.search(query, include_disabled=include_disabled, **filters)
+        search = partial(self.view.search_offerings, query, kinds, **filters)
         # In a thread: the first search after a change makes the index.
         return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 

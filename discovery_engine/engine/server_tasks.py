@@ -116,9 +116,9 @@ class ServerTasks:
 
         A tool that its server lists no longer counts, too: its task may still end.
         """
-        shown = self._current.snapshot
-        entry = shown.catalog.get(key.server, key.tool)
-        if entry is None and key.server not in shown.settings.by_name:
+        snapshot = self._current.snapshot
+        entry = snapshot.catalog.get(key.server, key.tool)
+        if entry is None and key.server not in snapshot.settings.by_name:
             return False
         if entry is None:
             return self._core.state.view.catalog.get(key.server, key.tool) is None

@@ -52,20 +52,20 @@ class Checks(Struct, frozen=True):
             AnswerError: If it is no JSON of the form that was asked for, or too few are left.
         """
         left = dict.fromkeys((ENGLISH, *self.languages), 1) | {ENGLISH: ENGLISH_REQUESTS}
-        kept: dict[str, None] = {}
+        requests: dict[str, None] = {}
         problems: list[str] = []
         for language, text in _requests(content):
             if left.get(language, 0) < 1:
                 problems.append("one is too many for its language, or not asked for")
             elif problem := next(self._problems_of(text), ""):
                 problems.append(problem)
-            elif text not in kept:
-                kept[text] = None
+            elif text not in requests:
+                requests[text] = None
                 left[language] -= 1
-        if len(kept) < LEAST:
+        if len(requests) < LEAST:
             why = f" ({problems[0]})" if problems else ""
-            raise AnswerError(f"only {len(kept)} of its requests can be kept{why}")
-        return tuple(kept)
+            raise AnswerError(f"only {len(requests)} of its requests can be kept{why}")
+        return tuple(requests)
 
     def _problems_of(self, text: str) -> Iterator[str]:
         """Why a request cannot be kept; what takes longest is looked at last."""
@@ -86,12 +86,12 @@ class Checks(Struct, frozen=True):
 
     def _foreign_names(self, text: str) -> Iterator[str]:
         """The names of other servers in a request, unless the tool's own definition has them."""
-        found, own = set(words(text)), None
+        terms, own = set(words(text)), None
         for server in self.servers:
             name = words(server)
             if server == self.tool.server or len(server) < _SHORTEST_NAME:
                 continue
-            if name and found.issuperset(name):
+            if name and terms.issuperset(name):
                 own = own or set(words(self.tool.source))
                 if not own.issuperset(name):
                     yield server

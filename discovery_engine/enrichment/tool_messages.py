@@ -113,8 +113,12 @@ class ToolMessages:
         near = set(range(min(len(self._tools), _SIBLINGS + 1)))
         for word in own:
             near.update(self._by_word.get(word, ()))
-        siblings = (one for one in near if self._tools[one].upstream_name != tool.upstream_name)
-        return nsmallest(_SIBLINGS, siblings, key=lambda one: (-len(own & self._words[one]), one))
+        siblings = (
+            index for index in near if self._tools[index].upstream_name != tool.upstream_name
+        )
+        return nsmallest(
+            _SIBLINGS, siblings, key=lambda index: (-len(own & self._words[index]), index)
+        )
 
     def _cut(self, text: str, longest: int = _NAME) -> str:
         return self._redact(text)[:longest]

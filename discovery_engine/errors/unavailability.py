@@ -120,22 +120,22 @@ class NeedsConfigError(UnavailableError):
         super().__init__(
             server,
             FailureKind.NEEDS_CONFIG,
-            "; ".join(f"{one.field}: {one.reason}" for one in self.missing),
+            "; ".join(f"{value.field}: {value.reason}" for value in self.missing),
             hint=_way_to_set(self.missing),
         )
         hidden = (m.reference for m in self.missing if m.reference.startswith(_NOT_FOR_AGENTS))
         place = [f"see {origin}"] if origin.file else []
-        self.detail = "; ".join((*(f"${{{one}}}" for one in hidden), *place))
+        self.detail = "; ".join((*(f"${{{name}}}" for name in hidden), *place))
 
 
 def _way_to_set(missing: Sequence[MissingValue]) -> str:
-    names = dict.fromkeys(one.reference for one in missing if one.is_variable)
-    secrets = dict.fromkeys(one.reference for one in missing if one.is_secret)
+    names = dict.fromkeys(value.reference for value in missing if value.is_variable)
+    secrets = dict.fromkeys(value.reference for value in missing if value.is_secret)
     if names:
         variables = " ".join(f"{name}=…" for name in names)
-        asked = "it" if len(names) + len(secrets) == 1 else "them"
+        word = "it" if len(names) + len(secrets) == 1 else "them"
         return (
-            f"`discovery secrets set` asks for {asked}; or `export {variables}` where discovery is"
+            f"`discovery secrets set` asks for {word}; or `export {variables}` where discovery is"
             " started"
         )
     if secrets:

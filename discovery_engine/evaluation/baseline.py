@@ -117,8 +117,8 @@ def query_changes(before: Baseline, after: Baseline) -> tuple[QueryChange, ...]:
     """The queries that stand elsewhere: what got worse first, then by id."""
     earlier, later = _by_id(before), _by_id(after)
     ids = sorted(earlier.keys() | later.keys())
-    found = (_move(earlier.get(one), later.get(one)) for one in ids)
-    return tuple(sorted(filter(None, found), key=lambda move: _ORDER.index(move.direction)))
+    moves = (_move(earlier.get(query_id), later.get(query_id)) for query_id in ids)
+    return tuple(sorted(filter(None, moves), key=lambda move: _ORDER.index(move.direction)))
 
 
 def metric_changes(before: Baseline, after: Baseline) -> tuple[MetricChange, ...]:
@@ -135,14 +135,14 @@ def _by_id(run: Baseline) -> Mapping[str, ReportRow]:
 
 
 def _move(before: ReportRow | None, after: ReportRow | None) -> QueryChange | None:
-    known = after or before
-    if known is None:
+    row = after or before
+    if row is None:
         raise AssertionError("a query is in one of the two runs")
     direction = _direction(before, after)
     if direction is None:
         return None
     standings = [row.standing if row else "" for row in (before, after)]
-    return QueryChange(known.id, known.query, standings[0], standings[1], direction)
+    return QueryChange(row.id, row.query, standings[0], standings[1], direction)
 
 
 def _direction(before: ReportRow | None, after: ReportRow | None) -> Direction | None:

@@ -59,7 +59,9 @@ class CatalogFinding(Diagnostic, frozen=True, kw_only=True):
 
     def to_json(self) -> JSONObject:
         about: JSONObject = {"tools": list(map(str, self.tools)), "overrides": [*self.overrides]}
-        about["offerings"] = [f"{one.server}:{one.decision_key}" for one in self.offerings]
+        about["offerings"] = [
+            f"{offering.server}:{offering.decision_key}" for offering in self.offerings
+        ]
         return Diagnostic.to_json(self) | about
 
 
@@ -83,7 +85,7 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
     grouped = {entry.key for group in groups for entry in group}
     alone = [e for e in entries if _describes_itself(e) and e.key not in grouped]
     sought = _evenly(alone, searches)
-    found = [
+    findings = [
         *(_confusable(group, view) for group in groups),
         *_crowded(entries),
         *map(_undescribed, (e for e in entries if not _describes_itself(e))),
@@ -94,24 +96,28 @@ def lint_catalog(view: View, *, searches: int = SEARCHES) -> CatalogLint:
         *_each(_invalid_tool(entry) for entry in entries),
         *_about_offerings(view),
     ]
-    return CatalogLint(tuple(found), len(sought), len(alone))
+    return CatalogLint(tuple(findings), len(sought), len(alone))
 
 
 def _about_offerings(view: View) -> Iterator[CatalogFinding]:
     """About resources, templates and prompts; of those of one server and kind, one finding."""
     for part in view.catalog.parts.values():
-        shown = [e.offering for e in part.offerings if e.is_visible and part.verdict.enabled]
+        offerings = [e.offering for e in part.offerings if e.is_visible and part.verdict.enabled]
         for kind in OfferingKind:
-            bare = [one for one in shown if one.kind is kind and not one.description.strip()]
+            bare = [
+                offering
+                for offering in offerings
+                if offering.kind is kind and not offering.description.strip()
+            ]
             if bare:
                 yield _undescribed_offerings(bare)
-        yield from _each(map(_undocumented_prompt, shown))
-        yield from _each(map(_invalid_offering, shown))
+        yield from _each(map(_undocumented_prompt, offerings))
+        yield from _each(map(_invalid_offering, offerings))
 
 
 def _undescribed_offerings(offerings: Sequence[Offering]) -> CatalogFinding:
     first = offerings[0]
-    names = [named(one.name) for one in offerings[:_NAMED]]
+    names = [named(offering.name) for offering in offerings[:_NAMED]]
     if rest := len(offerings) - len(names):
         names.append(f"{rest} more")
     kind = first.kind.label if len(offerings) == 1 else f"{len(offerings)} {first.kind.label}s"

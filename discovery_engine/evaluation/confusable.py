@@ -88,7 +88,7 @@ class _Candidates:
     def of(self, position: int) -> set[int]:
         own = self._servers[position]
         by_server = (item for key in self._keys[position] for item in self._found[key].items())
-        return {one for server, positions in by_server if server != own for one in positions}
+        return {other for server, positions in by_server if server != own for other in positions}
 
 
 def _rarest(words: Words, counts: Counter[str]) -> list[str]:

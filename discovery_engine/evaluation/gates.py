@@ -77,11 +77,11 @@ class GateResult(Struct, frozen=True):
 
 
 def _metric(name: str) -> Metric:
-    known = {metric.name: metric for metric in METRICS}
-    if name not in known:
-        advice = did_you_mean(name, known, otherwise=f"known are {', '.join(known)}")
+    metrics = {metric.name: metric for metric in METRICS}
+    if name not in metrics:
+        advice = did_you_mean(name, metrics, otherwise=f"known are {', '.join(metrics)}")
         raise InvalidGateError(f"there is no measure {name!r}; {advice}")
-    return known[name]
+    return metrics[name]
 
 
 def _limit(text: str) -> float | None:

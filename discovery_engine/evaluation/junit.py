@@ -29,8 +29,8 @@ def to_junit(report: Report, *, gate_results: Sequence[GateResult] = ()) -> str:
     suite = SubElement(root, "testsuite", {"name": _SUITE, **numbers, "time": f"{seconds:.6f}"})
     for row in report.rows:
         _add_query(suite, row)
-    for one in report.skipped:
-        SubElement(_case(suite, "queries", one), "skipped", message="not in the catalog")
+    for name in report.skipped:
+        SubElement(_case(suite, "queries", name), "skipped", message="not in the catalog")
     for result in gate_results:
         case = _case(suite, "gates", result.metric.name)
         if not result.held:

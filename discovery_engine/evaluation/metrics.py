@@ -20,7 +20,7 @@ Ranks = Sequence[int]
 
 def ranks_of(found: Iterable[T], right: Container[T]) -> tuple[int, ...]:
     """The ranks of the right ones among the first `DEPTH`, ascending."""
-    return tuple(rank for rank, one in enumerate(found, 1) if one in right and rank <= DEPTH)
+    return tuple(rank for rank, hit in enumerate(found, 1) if hit in right and rank <= DEPTH)
 
 
 def recall(ranks: Ranks, right: int, depth: int) -> float:
@@ -41,8 +41,8 @@ def ndcg(ranks: Ranks, right: int) -> float:
 
 def mean(values: Iterable[float]) -> float | None:
     """None of nothing: what was not measured is not zero."""
-    known = list(values)
-    return math.fsum(known) / len(known) if known else None
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:

@@ -114,11 +114,11 @@ def read_queries(content: bytes, *, file: str, view: View, allow_missing: bool =
         ConfigurationError: If it cannot be used; it lists everything that is wrong.
     """
     reading = _QueryReader(read_document(content), file, view=view)
-    found = reading.read()
+    query_set = reading.read()
     faults = reading.faults if allow_missing else [*reading.faults, *reading.missing]
     if faults:
         raise ConfigurationError(list(reading.problems(faults)))
-    return found
+    return query_set
 
 
 def read_cases(content: bytes, *, file: str) -> tuple[QueryCase, ...]:
@@ -131,12 +131,12 @@ def read_cases(content: bytes, *, file: str) -> tuple[QueryCase, ...]:
     root = reading.document.root
     if not reading.faults and (root is None or root.is_null or _is_empty_list(root)):
         return ()
-    found = reading.entries()
+    entries = reading.entries()
     if reading.faults:
         raise ConfigurationError(list(reading.problems(reading.faults)))
     return tuple(
         QueryCase(entry.name, entry.query, tuple(entry.tools), entry.server, node.start.line)
-        for _, node, entry in found
+        for _, node, entry in entries
     )
 
 
@@ -155,9 +155,9 @@ class _CaseReader(Struct):
         self.faults += self.document.faults
 
     def entries(self) -> list[tuple[Path, Node, QueryEntry]]:
-        found = self._entries()
-        self._refuse_doubles(found)
-        return found
+        entries = self._entries()
+        self._refuse_doubles(entries)
+        return entries
 
     def problems(self, faults: Sequence[Fault]) -> Iterator[Diagnostic]:
         excerpts = Excerpts(self.document, faults, known_keys(QueryFile))
@@ -176,14 +176,14 @@ class _CaseReader(Struct):
             return []
         self.faults += normalize_keys(root, QueryFile)
         try:
-            written = QueryFile.model_validate(root.plain())
+            query_file = QueryFile.model_validate(root.plain())
         except ValidationError as error:
             self.faults += faults_from(error, root, reported=self.faults)
             return []
         nodes = _child(root, "queries").children()
         return [
             (("queries", place), node, entry)
-            for (place, node), entry in zip(nodes, written.queries, strict=True)
+            for (place, node), entry in zip(nodes, query_file.queries, strict=True)
         ]
 
     def _refuse_doubles(self, entries: Iterable[tuple[Path, Node, QueryEntry]]) -> None:
@@ -202,10 +202,12 @@ class _QueryReader(_CaseReader, kw_only=True):
     """Faults for the tools and servers that are named and that no agent can find."""
 
     def read(self) -> QuerySet:
-        found = [(entry, self._query(place, node, entry)) for place, node, entry in self.entries()]
+        queries = [
+            (entry, self._query(place, node, entry)) for place, node, entry in self.entries()
+        ]
         return QuerySet(
-            tuple(query for _, query in found if query),
-            tuple(entry.name for entry, query in found if query is None),
+            tuple(query for _, query in queries if query),
+            tuple(entry.name for entry, query in queries if query is None),
         )
 
     def _query(self, path: Path, node: Node, entry: QueryEntry) -> Query | None:
@@ -266,7 +268,7 @@ def _fault(path: Path, place: Node, error: DiscoveryError) -> Fault:
 
 def _child(node: Node, key: str) -> Node:
     """The member that a model has found to be there."""
-    found = node.child(key)
-    if found is None:
+    child = node.child(key)
+    if child is None:
         raise AssertionError(f"{key!r} was read and is not there")
-    return found
+    return child

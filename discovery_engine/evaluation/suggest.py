@@ -55,15 +55,15 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
             drafts.setdefault(text, []).append(entry.key)
         if not texts:
             silent.append(entry.key)
-    made = tuple(Draft(text, tuple(tools)) for text, tools in drafts.items())
-    return Suggestion(made, tuple(silent))
+    queries = tuple(Draft(text, tuple(tools)) for text, tools in drafts.items())
+    return Suggestion(queries, tuple(silent))
 
 
 def drafted_requests(view: View) -> Sequence[str]:
     """At most 400 requests, each of another tool, evenly taken; names, if there is no text."""
-    made = [draft.query for draft in suggest(view).drafts]
-    found = made or [entry.tool.name for entry in view.catalog.visible]
-    return found[:: max(1, len(found) // _DRAFTED)][:_DRAFTED]
+    requests = [draft.query for draft in suggest(view).drafts]
+    candidates = requests or [entry.tool.name for entry in view.catalog.visible]
+    return candidates[:: max(1, len(candidates) // _DRAFTED)][:_DRAFTED]
 
 
 def _drafts(entry: Entry) -> Iterator[str]:
@@ -81,15 +81,15 @@ def _drafts(entry: Entry) -> Iterator[str]:
 
 def _without(own: set[str], sentence: str) -> str:
     """The sentence without the words of the tool's name; empty if too little is left."""
-    kept = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][:_MOST]
-    spoken = [word for chunk in kept for word in words(chunk) if not says_nothing(word)]
+    chunks = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][:_MOST]
+    spoken = [word for chunk in chunks for word in words(chunk) if not says_nothing(word)]
     if len(set(spoken)) < _LEAST:
         return ""
-    while _is_empty(kept[0]):
-        kept.pop(0)
-    while _is_empty(kept[-1]):
-        kept.pop()
-    return _lowered(" ".join(kept).strip(_EDGES))
+    while _is_empty(chunks[0]):
+        chunks.pop(0)
+    while _is_empty(chunks[-1]):
+        chunks.pop()
+    return _lowered(" ".join(chunks).strip(_EDGES))
 
 
 def _is_of(own: set[str], chunk: str) -> bool:

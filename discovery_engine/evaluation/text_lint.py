@@ -94,10 +94,12 @@ def lint_texts(view: View) -> tuple[Suspicion, ...]:
     }
     held: set[ToolKey | ServerName] = {e.key for e in view.catalog if e.is_withheld}
     held |= {name for name, part in parts.items() if part.new_instructions is not None}
-    found = scan_catalog((entry.tool for entry in view.catalog), instructions=instructions)
+    findings_by_subject = scan_catalog(
+        (entry.tool for entry in view.catalog), instructions=instructions
+    )
     suspicions = [
         _suspicion(subject, finding, is_held_back=subject in held)
-        for subject, findings in found.items()
+        for subject, findings in findings_by_subject.items()
         for finding in findings
     ]
     suspicions += [
@@ -106,4 +108,6 @@ def lint_texts(view: View) -> tuple[Suspicion, ...]:
         for entry in part.offerings
         for finding in scan(entry.offering)
     ]
-    return tuple(sorted(suspicions, key=lambda one: _GRAVEST_FIRST.index(one.finding.severity)))
+    return tuple(
+        sorted(suspicions, key=lambda suspicion: _GRAVEST_FIRST.index(suspicion.finding.severity))
+    )

@@ -384,11 +384,11 @@ def _transport_problem(error: Exception, place: str) -> FetchError:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
         error = error.__cause__ or error.__context__
-    return found
+    return causes
 
 
 def _proxy_for(url: httpx2.URL) -> str:

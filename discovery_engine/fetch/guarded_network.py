@@ -92,17 +92,17 @@ def require_allowed(
 ) -> None:
     """Raises `FetchError` if one of the addresses of a host is of no allowed class."""
     for address in addresses:
-        if (found := address_class(address)) in allowed:
+        if (kind := address_class(address)) in allowed:
             continue
         where = address if address == host else f"{host!r}, which is {address},"
-        reason = f"{where} leads to {_CLASSES[found]}, where nothing is fetched from"
+        reason = f"{where} leads to {_CLASSES[kind]}, where nothing is fetched from"
         hint = ""
-        if found in ("private", "loopback") and address != host:
+        if kind in ("private", "loopback") and address != host:
             hint = "write `private: true` for the source if it is one of your own network"
         raise FetchError("address", reason, hint=hint)
 
 
 async def resolve(host: str, port: int) -> list[str]:
     """The addresses of a host by the system's resolver, each once, in its order."""
-    found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in answers))

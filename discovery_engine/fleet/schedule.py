@@ -151,16 +151,16 @@ class MarkChanges(NamedTuple):
 
 def mark_changes(marks: Iterable[NameMark], own: Collection[str]) -> MarkChanges:
     """Return the changes by a process that has the `own` servers in its configuration."""
-    found = MarkChanges([], [], [])
+    changes = MarkChanges([], [], [])
     for server, left in ((mark.server, mark.seconds_left) for mark in marks):
         # Longer than anything is kept: the clock was ahead then, and has been set right since.
         if left is None or left > ADOPTED_FOR:
-            found.adopted.append(server)
+            changes.adopted.append(server)
         elif server in own and left < NAMED_FOR - NAMED_AGAIN:
-            found.named.append(server)
+            changes.named.append(server)
         elif server not in own and left <= 0:
-            found.ended.append(server)
-    return found
+            changes.ended.append(server)
+    return changes
 
 
 def claimed(

@@ -89,8 +89,8 @@ class BundleDownloads:
         part = path.with_suffix(f".{os.getpid()}.part")
         try:
             await self._download(url, part)
-            if (found := await anyio.to_thread.run_sync(_digest_of, part)) != digest:
-                raise PackageChangedError(url, f"sha256:{digest}", f"sha256:{found}")
+            if (actual_digest := await anyio.to_thread.run_sync(_digest_of, part)) != digest:
+                raise PackageChangedError(url, f"sha256:{digest}", f"sha256:{actual_digest}")
             await anyio.to_thread.run_sync(part.replace, path)
         except FetchError as error:
             reason = f"{quoted(url)} cannot be downloaded: {error.reason}"
@@ -257,14 +257,14 @@ def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, limit
     """Write one member of at most `limit` bytes; returns how many more may be written."""
     mode = 0o700 if (member.external_attr >> 16) & stat.S_IXUSR else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    written = 0
+    size = 0
     with archive.open(member) as packed, os.fdopen(os.open(place, flags, mode), "wb") as file:
         while piece := packed.read(_PIECE):
-            written += len(piece)
-            if written > limit:
+            size += len(piece)
+            if size > limit:
                 raise InstallRefusedError(f"{quoted(member.filename)} is longer than it claims")
             file.write(piece)
-    return LARGEST - written
+    return LARGEST - size
 
 
 def _check(archive: zipfile.ZipFile, packed_size: int) -> None:
@@ -401,22 +401,24 @@ class _Manifest:
         )
 
     def _user_config(self) -> Iterable[tuple[str, Input]]:
-        given = _object(self._manifest.get("user_config"))
-        for name, about in list(given.items())[:_INPUTS]:
-            one = _object(about)
-            default = one.get("default")
+        options = _object(self._manifest.get("user_config"))
+        for name, about in list(options.items())[:_INPUTS]:
+            option = _object(about)
+            default = option.get("default")
             usual = "" if isinstance(default, (list, dict, type(None))) else _text(default)
             yield (
                 name,
                 Input(
                     name,
                     "variable",
-                    description=one_line(str(one.get("description") or one.get("title") or "")),
+                    description=one_line(
+                        str(option.get("description") or option.get("title") or "")
+                    ),
                     default=_homes(str(usual).lower() if isinstance(default, bool) else usual),
-                    format=_FORMATS.get(str(one.get("type")), "string"),
-                    is_required=one.get("required") is True,
-                    is_secret=one.get("sensitive") is True,
-                    is_repeated=one.get("multiple") is True,
+                    format=_FORMATS.get(str(option.get("type")), "string"),
+                    is_required=option.get("required") is True,
+                    is_secret=option.get("sensitive") is True,
+                    is_repeated=option.get("multiple") is True,
                 ),
             )
 
@@ -524,20 +526,20 @@ class BundleResolver:
         archive = await self._downloads.fetch(offer.identifier, offer.integrity)
         digest = archive.stem
         folder = self._folder / f"{server}-{digest[:_SHOWN]}"
-        found = await anyio.to_thread.run_sync(read_bundle, archive, folder)
-        variables = environment(found.environment, values)
-        own = {"PYTHONPATH": found.python_path} if found.python_path else {}
-        before = (found.script,) if found.script else ()
-        words = server_arguments(found.arguments, values)
-        runtime = found.program if found.script else ""
-        version = offer.version or found.version
+        bundle = await anyio.to_thread.run_sync(read_bundle, archive, folder)
+        variables = environment(bundle.environment, values)
+        own = {"PYTHONPATH": bundle.python_path} if bundle.python_path else {}
+        before = (bundle.script,) if bundle.script else ()
+        words = server_arguments(bundle.arguments, values)
+        runtime = bundle.program if bundle.script else ""
+        version = offer.version or bundle.version
         if not version:
             raise InstallRefusedError(
                 f"neither the entry nor the bundle {offer.identifier} has a version"
             )
         return ResolvedPackage(
             PackagePin("mcpb", offer.identifier, version, f"sha256:{digest}", runtime),
-            (found.program, *before, *words, *arguments),
+            (bundle.program, *before, *words, *arguments),
             variables.warnings,
             environment={**own, **variables.variables},
             folders=(folder,),

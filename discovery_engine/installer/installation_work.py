@@ -152,15 +152,15 @@ class InstallationWork:
         """
         await self._host.complete_settings()  # only these show what a server runs
         server = self._host.view.server_settings(name)
-        found = await anyio.to_thread.run_sync(self._record_of, server)
-        if found is None:
+        record = await anyio.to_thread.run_sync(self._record_of, server)
+        if record is None:
             raise NotInstalledError(
                 f"server {name!r} was not installed from the marketplace",
                 (),
                 hint="`discovery list --installed` names those that were;"
                 f" `discovery remove {name}` removes any other",
             )
-        return found
+        return record
 
     async def find(self, name: str) -> InstalledServer | None:
         """Return the record of a server; None if it is not configured, or was not installed."""
@@ -174,8 +174,8 @@ class InstallationWork:
         await self._host.complete_settings()
         servers = self._host.view.settings.servers
         find = partial(map, self._record_of, servers)
-        found = await anyio.to_thread.run_sync(lambda: list(find()))
-        return tuple(record for record in found if record is not None)
+        records = await anyio.to_thread.run_sync(lambda: list(find()))
+        return tuple(record for record in records if record is not None)
 
     def address(self, record: InstalledServer) -> ServerName:
         """The name by which an installed server is addressed."""
@@ -241,7 +241,7 @@ class InstallationWork:
         """Delete folders that neither an installed server nor any configured one has."""
         used = {folder for record in self._records.all() for folder in record.folders}
         servers = self._host.view.settings.servers
-        written = [text for one in servers for text in written_fields(one.transport).values()]
+        texts = [text for server in servers for text in written_fields(server.transport).values()]
         for folder in folders:
-            if folder not in used and not any(folder in text for text in written):
+            if folder not in used and not any(folder in text for text in texts):
                 remove_folder(Path(folder))

@@ -156,9 +156,9 @@ class InputValues:
         return {
             key: values
             for key, values in self._given.items()
-            if (one := self.asked.get(key))
+            if (offered_input := self.asked.get(key))
             and key not in self._secrets
-            and (not one.is_secret or all(map(is_reference, values)))
+            and (not offered_input.is_secret or all(map(is_reference, values)))
         }
 
     def require_known(self) -> None:
@@ -169,9 +169,9 @@ class InputValues:
         """
         for key in self._new:
             if key not in self.asked:
-                known = tuple(self.asked)
-                asks = f"it asks for {', '.join(known)}" if known else "it asks for nothing"
-                hint = did_you_mean(key, known, otherwise=asks)
+                names = tuple(self.asked)
+                asks = f"it asks for {', '.join(names)}" if names else "it asks for nothing"
+                hint = did_you_mean(key, names, otherwise=asks)
                 raise InvalidInputError(f"the server takes no {_shown(key)}", hint=hint)
 
     def _filled(self, one: Input) -> tuple[str, ...]:
@@ -318,8 +318,8 @@ def _is_number(value: str) -> bool:
 
 
 def _refuse_controls(key: str, value: str) -> None:
-    if found := _CONTROLS.search(value):
-        code = f"U+{ord(found.group()):04X}"
+    if match := _CONTROLS.search(value):
+        code = f"U+{ord(match.group()):04X}"
         raise InvalidInputError(f"{_shown(key)} contains a control character ({code})")
 
 
@@ -359,22 +359,24 @@ def environment(inputs: Iterable[Input], values: InputValues) -> ServerEnvironme
     Raises:
         InstallRefusedError: If the entry sets or requires one that it may not.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     left_out: list[str] = []
-    for one in inputs:
-        if not _NAME.fullmatch(one.name):
-            raise InstallRefusedError(f"{quoted(one.name)} is no name for an environment variable")
-        if reason := _refusal(one):
-            if one.is_required or one.value:
+    for variable in inputs:
+        if not _NAME.fullmatch(variable.name):
+            raise InstallRefusedError(
+                f"{quoted(variable.name)} is no name for an environment variable"
+            )
+        if reason := _refusal(variable):
+            if variable.is_required or variable.value:
                 raise InstallRefusedError(
-                    f"the entry sets the variable {one.name}, which {reason}",
+                    f"the entry sets the variable {variable.name}, which {reason}",
                     hint="if you rely on its publisher, write an entry by hand: `discovery add`",
                 )
-            left_out.append(f"the variable {one.name} is left out: it {reason}")
+            left_out.append(f"the variable {variable.name} is left out: it {reason}")
             continue
-        if (text := values.text(one)) is not None:
-            found[one.name] = text
-    return ServerEnvironment(found, tuple(left_out))
+        if (text := values.text(variable)) is not None:
+            variables[variable.name] = text
+    return ServerEnvironment(variables, tuple(left_out))
 
 
 def _refusal(one: Input) -> str:
@@ -426,7 +428,7 @@ class _Word(NamedTuple):
 
 def server_arguments(inputs: Iterable[Input], values: InputValues) -> tuple[str, ...]:
     """Return the arguments of the server itself, in the order of its entry."""
-    return tuple(word for one in inputs for word in _words_of(one, values))
+    return tuple(word for argument in inputs for word in _words_of(argument, values))
 
 
 def runtime_options(offer: PackageOffer, values: InputValues) -> RuntimeOptions:
@@ -438,14 +440,14 @@ def runtime_options(offer: PackageOffer, values: InputValues) -> RuntimeOptions:
     read = _READERS[offer.registry_type]
     chosen = RuntimeOptions()
     for word in _runtime_words(offer.runtime_arguments):
-        found = read(word, chosen, offer, values)
-        if found is None:
+        options = read(word, chosen, offer, values)
+        if options is None:
             raise InstallRefusedError(
                 f"the entry gives {_RUNTIMES[offer.registry_type]} the option {quoted(str(word))},"
                 " which is not allowed: it could run or read anything on this machine",
                 hint="if you rely on its publisher, write an entry by hand: `discovery add`",
             )
-        chosen = found
+        chosen = options
     return chosen
 
 
@@ -478,19 +480,19 @@ def _is_bare_flag(one: Input) -> bool:
 def _runtime_words(arguments: Iterable[Input]) -> Iterator[_Word]:
     """The options as their entry has them, in whichever of the usual ways they are written."""
     pending: _Word | None = None
-    for one in arguments:
-        value = one.value or one.default
-        if one.kind == "named":
-            flag, equals, rest = one.name.partition("=")
-            word = _Word(flag, rest if equals else value, one)
-        elif (value or one.name).startswith("-"):  # a flag that is written as a word
-            flag, equals, rest = (value or one.name).partition("=")
-            word = _Word(flag, rest if equals else "", one)
+    for argument in arguments:
+        value = argument.value or argument.default
+        if argument.kind == "named":
+            flag, equals, rest = argument.name.partition("=")
+            word = _Word(flag, rest if equals else value, argument)
+        elif (value or argument.name).startswith("-"):  # a flag that is written as a word
+            flag, equals, rest = (value or argument.name).partition("=")
+            word = _Word(flag, rest if equals else "", argument)
         elif pending and pending.flag in _WITH_VALUE and not pending.value:
-            pending = pending._replace(value=value, input=one)
+            pending = pending._replace(value=value, input=argument)
             continue
         else:
-            word = _Word("", value, one)
+            word = _Word("", value, argument)
         if pending:
             yield pending
         pending = word
@@ -532,12 +534,12 @@ def _oci(
     match word:
         case ("-i" | "--interactive" | "--rm" | "", "" | "run", _):
             return chosen  # these are given in any case
-        case ("-e" | "--env", text, one):
-            return _with_variable(text, one, chosen)
-        case ("--mount", text, one):
-            return _with_mount(_MOUNT.fullmatch(text), one, chosen, values)
-        case ("-v" | "--volume", text, one):
-            return _with_mount(_VOLUME.fullmatch(text), one, chosen, values)
+        case ("-e" | "--env", text, argument):
+            return _with_variable(text, argument, chosen)
+        case ("--mount", text, argument):
+            return _with_mount(_MOUNT.fullmatch(text), argument, chosen, values)
+        case ("-v" | "--volume", text, argument):
+            return _with_mount(_VOLUME.fullmatch(text), argument, chosen, values)
     restriction = _restriction(word)
     return replace(chosen, options=(*chosen.options, *restriction)) if restriction else None
 
@@ -608,8 +610,8 @@ def _with_mount(
     if variable is None or variable.value:
         return None
     is_required = one.is_required or variable.is_required
-    asked = replace(variable, default="", format="filepath", is_required=is_required)
-    folder = values.text(asked)
+    folder_input = replace(variable, default="", format="filepath", is_required=is_required)
+    folder = values.text(folder_input)
     if folder is None:
         return chosen
     if "," in folder or ":" in folder:
@@ -662,7 +664,7 @@ def address(offer: RemoteOffer, values: InputValues) -> str | None:
         InstallRefusedError: If the address may not be reached.
     """
     variables = {variable.name: variable for variable in offer.variables}
-    filled = {name: values.text(one) for name, one in variables.items()}
+    filled = {name: values.text(variable) for name, variable in variables.items()}
     pieces = _PLACES.split(offer.url)
     names = pieces[1::2]
     if any(name not in variables for name in names):
@@ -671,9 +673,9 @@ def address(offer: RemoteOffer, values: InputValues) -> str | None:
         return None
     texts = [literal(pieces[0])]
     for name, behind in zip(names, pieces[2::2], strict=True):
-        given = filled[name] or ""
+        value = filled[name] or ""
         before = "".join(texts)
-        texts += (_fitting(given, variables[name], before, offer.url, values), literal(behind))
+        texts += (_fitting(value, variables[name], before, offer.url, values), literal(behind))
     url = joined(texts)
     if not _is_whole(offer.url) and not is_reference(url):
         _require_usable(url)
@@ -686,15 +688,15 @@ def headers(inputs: Iterable[Input], values: InputValues) -> dict[str, str]:
     Raises:
         InstallRefusedError: If the entry names one that it may not.
     """
-    found: dict[str, str] = {}
-    for one in inputs:
-        if not is_header_name(one.name) or _OUR_HEADERS.fullmatch(one.name):
+    fields: dict[str, str] = {}
+    for header in inputs:
+        if not is_header_name(header.name) or _OUR_HEADERS.fullmatch(header.name):
             raise InstallRefusedError(
-                f"the entry sets the header {quoted(one.name)}, which it may not"
+                f"the entry sets the header {quoted(header.name)}, which it may not"
             )
-        if (text := values.text(one)) is not None:
-            found[one.name] = text
-    return found
+        if (text := values.text(header)) is not None:
+            fields[header.name] = text
+    return fields
 
 
 def _fitting(text: str, variable: Input, before: str, url: str, values: InputValues) -> str:

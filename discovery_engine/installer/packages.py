@@ -244,9 +244,9 @@ class PackageResolver:
 
     async def _pythons(self, options: RuntimeOptions) -> tuple[Path, ...]:
         """Where the Python is that uv takes for a tool; none where uv has to bring one."""
-        wanted = options.options[1:]  # behind `--python`
+        request = options.options[1:]  # behind `--python`
         output = await needed_uv(self._environ).run(
-            "python", "find", "--no-project", "--system", *wanted, timeout=_LOOK_UP
+            "python", "find", "--no-project", "--system", *request, timeout=_LOOK_UP
         )
         if output.exit_code:
             return ()
@@ -323,7 +323,7 @@ def _nuget(name: str, version: str, arguments: Sequence[str]) -> ResolvedPackage
 
 def _python_program(name: str, programs: Sequence[str], wanted: str) -> str | None:
     """Which program of a Python package is meant; None if that cannot be said."""
-    usable = tuple(one for one in programs if _PROGRAM.fullmatch(one))
+    usable = tuple(program for program in programs if _PROGRAM.fullmatch(program))
     if wanted:
         return wanted if wanted in usable else None
     usual = normalized_name(name)

@@ -85,8 +85,8 @@ class InstallPlan(Struct, frozen=True):
     @property
     def environment(self) -> Mapping[str, str]:
         """The variables that the server gets, as they stand in its entry."""
-        found: Mapping[str, str] = self.server_entry.get("env", {})
-        return found
+        variables: Mapping[str, str] = self.server_entry.get("env", {})
+        return variables
 
     @property
     def url(self) -> str:
@@ -95,8 +95,8 @@ class InstallPlan(Struct, frozen=True):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        found: Mapping[str, str] = self.server_entry.get("headers", {})
-        return found
+        headers: Mapping[str, str] = self.server_entry.get("headers", {})
+        return headers
 
     def shown(self, values: Mapping[str, str]) -> dict[str, str]:
         """Variables or headers, also of another version: of secret ones only references."""
@@ -113,18 +113,22 @@ class InstallPlan(Struct, frozen=True):
         """The variables and headers that are secret, or hold something that is."""
         offer = self.offer
         inputs = offer.headers if isinstance(offer, RemoteOffer) else offer.environment
-        secret = (one.name for one in inputs if any(map(is_secret_input, (one, *one.variables))))
-        asked = (one.key for one in self.asked if one.is_secret)
-        return frozenset((*secret, *asked))
+        secret = (
+            offered_input.name
+            for offered_input in inputs
+            if any(map(is_secret_input, (offered_input, *offered_input.variables)))
+        )
+        asked_keys = (asked_input.key for asked_input in self.asked if asked_input.is_secret)
+        return frozenset((*secret, *asked_keys))
 
     @property
     def missing(self) -> tuple[AskedInput, ...]:
         """The required inputs that have no value yet."""
-        return tuple(one for one in self.asked if one.is_missing)
+        return tuple(asked_input for asked_input in self.asked if asked_input.is_missing)
 
     def warned(self, warnings: Sequence[Diagnostic], where: Place) -> InstallPlan:
         """The plan with what the marketplace warns of, the gravest first, and its place."""
-        messages = (*(one.message for one in warnings), *self.warnings)
+        messages = (*(warning.message for warning in warnings), *self.warnings)
         return replace(self, warnings=tuple(dict.fromkeys(messages)), where=where)
 
     def require_ready(self, *, hint: str = "") -> None:
@@ -135,15 +139,20 @@ class InstallPlan(Struct, frozen=True):
             InstallFailedError: If a program cannot be used.
         """
         if missing := self.missing:
-            secrets = [one.key for one in missing if one.is_secret]
-            raise MissingInputsError(self.name, [one.key for one in missing], secrets, hint=hint)
-        for one in self.prerequisites:
-            if not one.is_usable:
-                raise InstallFailedError(f"{one.program} is needed: {one.problem}", hint=one.hint)
+            secrets = [asked_input.key for asked_input in missing if asked_input.is_secret]
+            raise MissingInputsError(
+                self.name, [asked_input.key for asked_input in missing], secrets, hint=hint
+            )
+        for prerequisite in self.prerequisites:
+            if not prerequisite.is_usable:
+                raise InstallFailedError(
+                    f"{prerequisite.program} is needed: {prerequisite.problem}",
+                    hint=prerequisite.hint,
+                )
 
     def to_json(self) -> JSONObject:
         """For programs and people: of secret variables and headers only references."""
-        shown: dict[str, Any] = {
+        form: dict[str, Any] = {
             "name": self.name,
             "entry": self.entry.name,
             "origins": [origin.source for origin in self.entry.origins],
@@ -156,8 +165,8 @@ class InstallPlan(Struct, frozen=True):
                 "runtime": self.pin.runtime,
             },
             "warnings": list(self.warnings),
-            "inputs": [_input_form(one) for one in self.asked],
-            "missing": [one.key for one in self.missing],
+            "inputs": [_input_form(asked_input) for asked_input in self.asked],
+            "missing": [asked_input.key for asked_input in self.missing],
             "stores": sorted(self.secrets),
             "where": self.where,
             "prerequisites": [
@@ -166,15 +175,15 @@ class InstallPlan(Struct, frozen=True):
             ],
         }
         if self.url:
-            shown["url"] = without_credentials(self.url)
-            shown["headers"] = self.shown(self.headers)
+            form["url"] = without_credentials(self.url)
+            form["headers"] = self.shown(self.headers)
         else:
-            shown["command"] = list(self.argv)
-            shown["env"] = self.shown(self.environment)
-            shown["sandbox"] = self.server_entry.get("sandbox")
-            shown["confinement"] = self.confinement and to_builtins(self.confinement)
-            shown["cwd"] = self.server_entry.get("cwd")
-        return shown
+            form["command"] = list(self.argv)
+            form["env"] = self.shown(self.environment)
+            form["sandbox"] = self.server_entry.get("sandbox")
+            form["confinement"] = self.confinement and to_builtins(self.confinement)
+            form["cwd"] = self.server_entry.get("cwd")
+        return form
 
 
 def _input_form(one: AskedInput) -> JSONObject:
@@ -271,11 +280,13 @@ class UpdatePlan(Struct, frozen=True):
     def _way_to_values(self) -> str:
         """The commands that give what is missing."""
         secrets = [
-            f"`discovery secrets set {one.stored_as}`" for one in self.missing if one.is_secret
+            f"`discovery secrets set {asked_input.stored_as}`"
+            for asked_input in self.missing
+            if asked_input.is_secret
         ]
         words = ["discovery", "marketplace", "update", self.name]
-        for one in self.missing:
-            words += [] if one.is_secret else ["--with", f"{one.key}=…"]
+        for asked_input in self.missing:
+            words += [] if asked_input.is_secret else ["--with", f"{asked_input.key}=…"]
         return ", then ".join((*secrets, f"`{' '.join(words)}`"))
 
 
@@ -290,7 +301,7 @@ def differences(
         known_tools: The names of its tools as they were listed; empty if they never were.
     """
     before, after = record.current, plan
-    found = [
+    candidates = [
         Difference("version", before.pin.version, after.pin.version),
         Difference("integrity", before.pin.integrity, after.pin.integrity),
         Difference("package", before.pin.identifier, after.pin.identifier),
@@ -299,9 +310,9 @@ def differences(
     ]
     if plan.entry.tools is not None and known_tools:
         offered = {tool.name for tool in plan.entry.tools}
-        found += (Difference("tool", name, "") for name in sorted(set(known_tools) - offered))
-        found += (Difference("tool", "", name) for name in sorted(offered - set(known_tools)))
-    return tuple(one for one in found if one.before != one.after)
+        candidates += (Difference("tool", name, "") for name in sorted(set(known_tools) - offered))
+        candidates += (Difference("tool", "", name) for name in sorted(offered - set(known_tools)))
+    return tuple(difference for difference in candidates if difference.before != difference.after)
 
 
 def merged_entry(written: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
@@ -360,7 +371,7 @@ def _pair(name: str, values: Mapping[str, str]) -> str:
 
 def _text(value: JSONValue) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
+        return ", ".join(f"{key}: {_text(member)}" for key, member in value.items())
     if isinstance(value, list):
         return " ".join(map(_text, value))
     return "" if value is None else str(value)

@@ -247,13 +247,13 @@ class Planner:
     async def _runnable(self, entry: MarketplaceEntry) -> set[str]:
         """The types of packages that can be started here."""
         kinds = {offer.registry_type for offer in entry.packages}
-        found: set[str] = set()
+        types: set[str] = set()
         for kind in kinds:
             programs = RUNTIMES[kind]
             probed = await self._prerequisites.probe(programs)
-            if any(one.is_usable for one in probed) or not programs:
-                found.add(kind)
-        return found
+            if any(prerequisite.is_usable for prerequisite in probed) or not programs:
+                types.add(kind)
+        return types
 
 
 def _package_inputs(
@@ -305,18 +305,18 @@ def chosen_offer(entry: MarketplaceEntry, wanted: str | None, runnable: Collecti
         InstallRefusedError: If there is none.
     """
     offers: list[Offer] = [*entry.packages, *entry.remotes]
-    usable = [one for one in offers if not _obstacle(one)]
+    usable = [offer for offer in offers if not _obstacle(offer)]
     if wanted:
-        usable = [one for one in usable if wanted in _names(one)]
-    runs_here = (one for one in usable if _type(one) in {*runnable, "remote"})
-    if found := next(runs_here, None) or next(iter(usable), None):
-        return found
-    known = ", ".join(_names(one)[0] for one in offers)
+        usable = [offer for offer in usable if wanted in _names(offer)]
+    runs_here = (offer for offer in usable if _type(offer) in {*runnable, "remote"})
+    if choice := next(runs_here, None) or next(iter(usable), None):
+        return choice
+    names = ", ".join(_names(offer)[0] for offer in offers)
     if wanted and offers:
         raise InstallRefusedError(
-            f"{entry.name} has no usable offer {quoted(wanted)}", hint=f"it has {known}"
+            f"{entry.name} has no usable offer {quoted(wanted)}", hint=f"it has {names}"
         )
-    reasons = [_obstacle(one) for one in offers] + [one.reason for one in entry.refused]
+    reasons = [_obstacle(offer) for offer in offers] + [refusal.reason for refusal in entry.refused]
     reason = (
         "; ".join(dict.fromkeys(filter(None, reasons))) or "it offers no package and no address"
     )

@@ -78,7 +78,7 @@ class DiscoveryProvider(ContextProvider):
     ) -> None:
         """Add the tools for this run; see `ContextProvider.before_run`."""
         run = _Run(self._toolset.fresh(), session, state, self._client, self._on_progress)
-        request = "\n".join(one.text for one in context.input_messages if one.role == "user")
+        request = "\n".join(turn.text for turn in context.input_messages if turn.role == "user")
         context.extend_tools(self.source_id, await run.tools(request))
 
 
@@ -116,12 +116,12 @@ class _Run:
             return await self._call(tool, arguments)
 
         async def search(context: FunctionInvocationContext, **arguments: Any) -> list[Content]:
-            found = await self._call(tool, arguments)
+            contents = await self._call(tool, arguments)
             if context.tools is not None:
-                known = {getattr(one, "name", None) for one in context.tools}
-                new = [one for one in self._toolset.tools() if one.name not in known]
+                names = {getattr(context_tool, "name", None) for context_tool in context.tools}
+                new = [new_tool for new_tool in self._toolset.tools() if new_tool.name not in names]
                 context.tools.extend(self._shown(new))
-            return found
+            return contents
 
         is_search = self._toolset.mode == "select" and tool.origin is None
         return _function_tool(tool, search if is_search else call)

@@ -85,10 +85,10 @@ class AnthropicTools:
         The API refuses a conversation that refers to a tool without a definition. So one that was
         found, and is gone or hidden now, is defined as not available.
         """
-        found = [name for name in _referenced(messages) if name not in self._own]
-        others = self._own.union(found)
+        names = [name for name in _referenced(messages) if name not in self._own]
+        others = self._own.union(names)
         listed = [tool for tool in self._toolset.tools() if tool.name not in others]
-        forms = [anthropic_tool(tool) for tool in listed] + [self._deferred(one) for one in found]
+        forms = [anthropic_tool(tool) for tool in listed] + [self._deferred(name) for name in names]
         return cast("list[ToolParam]", forms)
 
     async def results(
@@ -149,10 +149,10 @@ class AnthropicTools:
         A tool that is always listed needs no reference: then the text of the answer names it, as if
         none was found.
         """
-        answer, found = await self._toolset.answer_search(use.input)
-        if not found:
+        answer, tools = await self._toolset.answer_search(use.input)
+        if not tools:
             return _block(use, ResultContent.of(answer))
-        content: list[Content] = [{"type": "tool_reference", "tool_name": t.name} for t in found]
+        content: list[Content] = [{"type": "tool_reference", "tool_name": t.name} for t in tools]
         return {"type": "tool_result", "tool_use_id": use.id, "content": content}
 
 
@@ -181,8 +181,8 @@ class SyncAnthropicTools:
 
         Progress and questions come to this thread.
         """
-        given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
-        return run_blocking(self._toolset.portal, self._tools.results, message, **given)
+        options: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
+        return run_blocking(self._toolset.portal, self._tools.results, message, **options)
 
 
 def _referenced(messages: Iterable[MessageParam]) -> list[str]:

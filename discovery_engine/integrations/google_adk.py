@@ -82,8 +82,8 @@ class DiscoveryToolset(BaseToolset):
         toolset = self._toolset
         if readonly_context and toolset.mode == "select":
             toolset = await toolset.replay(self._history(readonly_context.session.events))
-        shown = [DiscoveryTool(tool, self._client, self._on_progress) for tool in toolset.tools()]
-        return [tool for tool in shown if self._is_tool_selected(tool, readonly_context)]
+        tools = [DiscoveryTool(tool, self._client, self._on_progress) for tool in toolset.tools()]
+        return [tool for tool in tools if self._is_tool_selected(tool, readonly_context)]
 
     def _history(self, events: Sequence[Event]) -> Iterator[str | tuple[str, JSONObject]]:
         """Yield the user's texts and the model's calls of late, as `Toolset.replay` takes them."""
@@ -92,7 +92,7 @@ class DiscoveryToolset(BaseToolset):
         dropped = -(-surplus // _DROPPED_AT_ONCE) * _DROPPED_AT_ONCE
         for event in events[dropped:]:
             parts = event.content.parts if event.content and event.content.parts else []
-            if event.author == _USER and (text := "\n".join(one.text for one in parts if one.text)):
+            if event.author == _USER and (text := "\n".join(p.text for p in parts if p.text)):
                 yield text
             for call in event.get_function_calls():
                 yield (call.name or "").removeprefix(prefix), call.args or {}
@@ -139,8 +139,8 @@ def _response(content: ResultContent) -> JSONObject:
     is_plain = content.structured is None or len(content.parts) > 1
     response: JSONObject = {"output": content.text if is_plain else content.structured}
     # The text has each of them by its type and size.
-    if media := [one for one in content.media if one.kind != "image" or image_type(one)]:
-        response["media"] = [_part(one) for one in media]
+    if media := [part for part in content.media if part.kind != "image" or image_type(part)]:
+        response["media"] = [_part(part) for part in media]
     return response
 
 

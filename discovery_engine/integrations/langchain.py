@@ -147,14 +147,14 @@ def langchain_tools(source: Source, *, client: AnyClient | None = None) -> list[
 
 def langchain_tool(tool: AgentTool | SyncTool, *, client: AnyClient | None = None) -> BaseTool:
     """A tool as LangChain has it; one of `discovery_engine.sync` can be invoked without `async`."""
-    made = DiscoveryTool(
+    discovery_tool = DiscoveryTool(
         name=tool.name,
         description=tool.description,
         args_schema=tool.parameters,
         metadata={"annotations": tool.annotations},
     )
-    made._tool, made._client = tool, client  # noqa: SLF001 - of this module
-    return made
+    discovery_tool._tool, discovery_tool._client = tool, client  # noqa: SLF001 - of this module
+    return discovery_tool
 
 
 class DiscoveryTool(BaseTool):
@@ -218,10 +218,10 @@ def bind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
         kwargs: Further arguments of `llm.bind_tools`, for instance `tool_choice`.
     """
     search = _blocking(_toolset(source)).search
-    found = search(
+    hits = search(
         query, limit=top_k, server=server, tags=tags, any_tag=any_tag, min_relevance=min_score
     )
-    tools = [langchain_tool(tool, client=client) for tool in found]
+    tools = [langchain_tool(tool, client=client) for tool in hits]
     return BoundModel(llm.bind_tools(tools, **kwargs), tools)
 
 
@@ -240,10 +240,10 @@ async def abind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
 ) -> BoundModel:
     """Bind the tools that fit, for an async engine; see `bind_discovered_tools_to_llm`."""
     search = toolset_of(source).search
-    found = await search(
+    hits = await search(
         query, limit=top_k, server=server, tags=tags, any_tag=any_tag, min_relevance=min_score
     )
-    tools = [langchain_tool(tool, client=client) for tool in found]
+    tools = [langchain_tool(tool, client=client) for tool in hits]
     return BoundModel(llm.bind_tools(tools, **kwargs), tools)
 
 
@@ -294,7 +294,7 @@ def _history_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONO
         if isinstance(state, list)
         else (state["messages"] if isinstance(state, Mapping) else state.messages)
     )
-    calling = [n for n, one in enumerate(messages) if isinstance(one, AIMessage)]
+    calling = [n for n, message in enumerate(messages) if isinstance(message, AIMessage)]
     yield from _said(messages[: calling[-1]] if calling else messages)
 
 

@@ -71,8 +71,8 @@ class ToolRetriever(ObjectRetriever[BaseTool]):
 
     async def aretrieve(self, str_or_query_bundle: QueryType) -> list[BaseTool]:
         """The tools for the next request to the model, or the one of that name."""
-        given = str_or_query_bundle
-        tools = await self._retrieved(given if isinstance(given, str) else given.query_str)
+        query = str_or_query_bundle
+        tools = await self._retrieved(query if isinstance(query, str) else query.query_str)
         return [DiscoveryTool(tool, self._client) for tool in tools]
 
     async def _retrieved(self, text: str) -> list[AgentTool]:

@@ -161,9 +161,9 @@ class ResponsesTools:
 
     async def _found(self, call: ResponseToolSearchCall) -> list[ResponseInputItemParam]:
         """The tools that a search has found; if there are none, why, which the item cannot say."""
-        answer, found = await self._toolset.answer_search(cast("JSONObject", call.arguments))
-        output = _search_output(call, self._namespaces(found))
-        return [output] if found else [output, _nothing_found(answer)]
+        answer, tools = await self._toolset.answer_search(cast("JSONObject", call.arguments))
+        output = _search_output(call, self._namespaces(tools))
+        return [output] if tools else [output, _nothing_found(answer)]
 
     def _namespaces(self, tools: Iterable[AgentTool]) -> list[NamespaceTool]:
         """The functions of each server, in namespaces of a few; the best found first."""
@@ -172,18 +172,18 @@ class ResponsesTools:
             server = tool.origin.server if tool.origin else ""
             function = {**openai_function(tool, "responses"), "defer_loading": True}
             by_server.setdefault(server, []).append(function)
-        made: dict[str, NamespaceTool] = {}
+        namespaces: dict[str, NamespaceTool] = {}
         for server, functions in by_server.items():
             purpose = one_line(self._toolset.purpose_of(server)) or f"Tools of {one_line(server)}"
             for start in range(0, len(functions), _MOST_FUNCTIONS):
-                name = _free_name(server, made)
-                made[name] = {
+                name = _free_name(server, namespaces)
+                namespaces[name] = {
                     "type": "namespace",
                     "name": name,
                     "description": purpose,
                     "tools": cast("list[Any]", functions[start : start + _MOST_FUNCTIONS]),
                 }
-        return list(made.values())
+        return list(namespaces.values())
 
 
 class SyncResponsesTools:
@@ -211,8 +211,8 @@ class SyncResponsesTools:
 
         Progress and questions come to this thread.
         """
-        given: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
-        return run_blocking(self._toolset.portal, self._tools.outputs, response, **given)
+        options: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
+        return run_blocking(self._toolset.portal, self._tools.outputs, response, **options)
 
 
 def _tool_search() -> ToolParam:
@@ -228,7 +228,7 @@ def _free_name(server: str, taken: Container[str]) -> str:
     """The name of a namespace for a server, beside those that are taken: `github`, `github_2`."""
     name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
-    return next(one for one in numbered if one not in taken)
+    return next(candidate for candidate in numbered if candidate not in taken)
 
 
 def _search_output(
@@ -249,14 +249,14 @@ def _nothing_found(answer: JSONObject) -> ResponseInputItemParam:
     It has no words of a server, as a message of the developer is believed.
     """
     fields = answer["_meta"].get(ANSWER) or {}
-    asked = fields.get("answers") or [fields]
-    notices = chain.from_iterable(one.get("notices") or () for one in asked)
-    missing = dict.fromkeys(one["server"] for one in notices if one["kind"] in _NOT_SEARCHED)
+    answers = fields.get("answers") or [fields]
+    notices = chain.from_iterable(query_answer.get("notices") or () for query_answer in answers)
+    missing = dict.fromkeys(note["server"] for note in notices if note["kind"] in _NOT_SEARCHED)
     error = answer["_meta"].get(ERROR, {}).get("code")
     text = "tool_search found no tool that fits."
     if error:
         text = f"tool_search failed: {error}."
-    elif any(one.get("results") for one in asked):
+    elif any(query_answer.get("results") for query_answer in answers):
         text = "tool_search found only functions that you have already."
     if missing:
         text += f" Servers that could not be searched now: {', '.join(map(named, missing))}."

@@ -163,8 +163,8 @@ def discovery_search_strategy(source: ScopedEngine | Toolset) -> ToolSearchFunc[
         _: RunContext[Any], queries: Sequence[str], tools: Sequence[ToolDefinition]
     ) -> list[str]:
         names = {_origin(tool): tool.name for tool in tools}
-        found = [tool.origin for tool in await toolset.search(queries)]
-        ours = [names[origin] for origin in found if origin in names]
+        origins = [tool.origin for tool in await toolset.search(queries)]
+        ours = [names[origin] for origin in origins if origin in names]
         others = [tool for tool in tools if _origin(tool) is None]
         return ours + _by_words(queries, others)
 
@@ -181,7 +181,7 @@ def _origin(tool: ToolDefinition) -> ToolKey | None:
 
 def _by_words(queries: Sequence[str], tools: Sequence[ToolDefinition]) -> list[str]:
     words = _words(" ".join(queries))
-    shared = {one.name: len(words & _words(f"{one.name} {one.description}")) for one in tools}
+    shared = {tool.name: len(words & _words(f"{tool.name} {tool.description}")) for tool in tools}
     return sorted((name for name, count in shared.items() if count), key=lambda n: -shared[n])
 
 
@@ -203,9 +203,9 @@ def _text_of(content: str | Sequence[UserContent]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(
-        one if isinstance(one, str) else one.content
-        for one in content
-        if isinstance(one, str | TextContent)
+        part if isinstance(part, str) else part.content
+        for part in content
+        if isinstance(part, str | TextContent)
     )
 
 

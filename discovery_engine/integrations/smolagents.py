@@ -112,8 +112,8 @@ class DiscoveryTool(Tool):  # type: ignore[misc]
         """Call the tool; whatever goes wrong is a result that the model reads."""
         if len(args) > len(self.inputs):
             raise TypeError(f"{self.name} takes at most {len(self.inputs)} arguments")
-        given = dict(zip(self.inputs, args, strict=False)) | kwargs
-        named = {self._own_names.get(name, name): value for name, value in given.items()}
+        values = dict(zip(self.inputs, args, strict=False)) | kwargs
+        named = {self._own_names.get(name, name): value for name, value in values.items()}
         arguments = {k: v for k, v in named.items() if v is not None or k in self._required}
         result = self._tool.call_as_result(
             json.loads(json.dumps(arguments, default=str)),  # code may give tuples, dates and more
@@ -144,7 +144,7 @@ def discovery_tools(
     Raises:
         ValueError: If a name is none that smolagents takes.
     """
-    return [DiscoveryTool(one, client=client, on_progress=on_progress) for one in toolset.tools()]
+    return [DiscoveryTool(tool, client=client, on_progress=on_progress) for tool in toolset.tools()]
 
 
 class _Discovering:

@@ -34,17 +34,17 @@ def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dic
     """An argument; `root` is where references of its schema lead into."""
     facts = schema if isinstance(schema, dict) else {}
     most = most_looked_at(len(root.get("properties") or ()))
-    found = _types(facts, root, most)
-    kinds = [kind for kind in _TYPES if kind in found] or list(_TYPES)
-    made: dict[str, Any] = {
+    types = _types(facts, root, most)
+    kinds = [kind for kind in _TYPES if kind in types] or list(_TYPES)
+    input_form: dict[str, Any] = {
         "type": kinds[0] if len(kinds) == 1 else kinds,
         "description": _description(facts, root, kinds, most),
     }
-    if not is_required or "null" in found:
-        made["nullable"] = True
+    if not is_required or "null" in types:
+        input_form["nullable"] = True
     if "$ref" not in json.dumps(facts):  # smolagents has no place for definitions
-        made |= {key: facts[key] for key in _KEPT if key in facts}
-    return made
+        input_form |= {key: facts[key] for key in _KEPT if key in facts}
+    return input_form
 
 
 def _types(schema: JSONValue, root: JSONObject, most: int) -> set[str]:
@@ -52,7 +52,7 @@ def _types(schema: JSONValue, root: JSONObject, most: int) -> set[str]:
 
     References may lead from thousands of branches to one subschema; its types are read once.
     """
-    found: set[str] = set()
+    types: set[str] = set()
     read: set[int] = set()
     branches = [schema]
     for _ in range(_DEPTH + 1):
@@ -65,10 +65,10 @@ def _types(schema: JSONValue, root: JSONObject, most: int) -> set[str]:
                 return set()
             if id(facts) not in read:
                 read.add(id(facts))
-                found.update(_named(facts))
+                types.update(_named(facts))
                 nested += _list(facts, "anyOf") + _list(facts, "oneOf")
         branches = nested
-    return found
+    return types
 
 
 def _named(facts: JSONObject) -> Iterator[str]:
@@ -79,14 +79,14 @@ def _named(facts: JSONObject) -> Iterator[str]:
         yield from map(_type_of, values if isinstance(values, list) else [])
         return
     named = kind if isinstance(kind, list) else [kind]
-    yield from (one for one in named if isinstance(one, str))
+    yield from (name for name in named if isinstance(name, str))
     if "number" in named and isinstance(kind, list):
         yield "integer"  # which smolagents takes for a number only where it is the one type
 
 
 def _list(facts: JSONObject, key: str) -> list[JSONValue]:
-    found = facts.get(key)
-    return found if isinstance(found, list) else []
+    value = facts.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _type_of(value: JSONValue) -> str:
@@ -108,6 +108,6 @@ def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
 def _description(facts: JSONObject, root: JSONObject, kinds: list[str], most: int) -> str:
     """Its own description, then its type if that says more than a word."""
     text = facts.get("description") or facts.get("title")
-    written = type_text(facts, root, most=most)
-    more = f"({written})" if written not in (*_TYPES, "any", "|".join(kinds)) else ""
+    notation = type_text(facts, root, most=most)
+    more = f"({notation})" if notation not in (*_TYPES, "any", "|".join(kinds)) else ""
     return " ".join(filter(None, (text if isinstance(text, str) else "", more)))

@@ -27,7 +27,7 @@ def takes_strict(schema: JSONValue, depth: int = _DEPTH) -> bool:
         return (
             schema.get("additionalProperties", False) is False
             and properties.keys() == set(schema.get("required", ()))
-            and all(takes_strict(one, depth - 1) for one in properties.values())
+            and all(takes_strict(member, depth - 1) for member in properties.values())
         )
     if kind == "array":
         return takes_strict(schema.get("items"), depth - 1)

@@ -57,15 +57,15 @@ def override_forms(settings: Settings) -> list[JSONObject]:
     """The overrides of the file: texts that agents read, and pinned arguments."""
     return [
         {
-            "origin": str(one.origin),
-            "servers": list(one.servers),
-            "tools": list(one.patterns),
-            "name": one.name,
-            "description": one.description,
-            "arguments": to_builtins(one.arguments),
-            "findings": [finding.to_json() for finding in findings_in(one.description or "")],
+            "origin": str(override.origin),
+            "servers": list(override.servers),
+            "tools": list(override.patterns),
+            "name": override.name,
+            "description": override.description,
+            "arguments": to_builtins(override.arguments),
+            "findings": [finding.to_json() for finding in findings_in(override.description or "")],
         }
-        for one in settings.overrides
+        for override in settings.overrides
     ]
 
 

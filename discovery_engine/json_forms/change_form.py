@@ -50,11 +50,11 @@ def case_run_form(run: CaseRun) -> JSONObject:
     form: JSONObject = {"before": run.before.to_json(), "after": None, "moves": [], "changes": []}
     if run.after is None:
         return form
-    one, other = Baseline.of(run.before), Baseline.of(run.after)
+    baseline, other = Baseline.of(run.before), Baseline.of(run.after)
     return form | {
         "after": run.after.to_json(),
-        "moves": [move.to_json() for move in query_changes(one, other)],
-        "changes": [change.to_json() for change in metric_changes(one, other)],
+        "moves": [move.to_json() for move in query_changes(baseline, other)],
+        "changes": [change.to_json() for change in metric_changes(baseline, other)],
     }
 
 
@@ -65,10 +65,10 @@ def _move_form(move: QueryMove) -> JSONObject:
         "before": list(move.before),
         "after": list(move.after),
         "moved": move.has_moved,
-        **{name: {"before": one, "after": other} for name, (one, other) in pairs.items()},
+        **{name: {"before": before, "after": other} for name, (before, other) in pairs.items()},
     }
 
 
 def _counts(changes: Sequence[JSONObject]) -> JSONObject:
-    found = Counter(change["what"] for change in changes)
-    return {what: found[what] for what in ("appears", "vanishes", "changes")}
+    counts = Counter(change["what"] for change in changes)
+    return {what: counts[what] for what in ("appears", "vanishes", "changes")}

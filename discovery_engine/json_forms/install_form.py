@@ -34,7 +34,7 @@ def update_form(
         "version": plan.record.current.pin.version,
         "available": plan.install.pin.version if plan.install else None,
         "differences": to_builtins(plan.differences),
-        "missing": [one.key for one in plan.missing],
+        "missing": [asked_input.key for asked_input in plan.missing],
         "warnings": list(plan.install.warnings) if plan.install else [],
         "problem": error_form(problem) if problem else None,
         "updated": is_done,

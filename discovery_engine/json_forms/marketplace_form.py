@@ -29,8 +29,8 @@ def page_form(page: MarketplacePage) -> JSONObject:
     """The answer of a search."""
     return {
         "servers": [
-            entry_form(found.entry) | {"relevance": round(found.relevance, 4)}
-            for found in page.entries
+            entry_form(result.entry) | {"relevance": round(result.relevance, 4)}
+            for result in page.entries
         ],
         "next_cursor": page.next_cursor,
         "synced_at": page.synced_at,
@@ -100,12 +100,16 @@ def entry_form(entry: MarketplaceEntry) -> JSONObject:
         "status_message": entry.status_message,
         "trust": entry.trust,
         "is_reviewed": entry.is_reviewed,
-        "sources": [{"id": one.source, "trust": one.trust} for one in entry.origins],
+        "sources": [{"id": origin.source, "trust": origin.trust} for origin in entry.origins],
         "packages": [
-            {"type": one.registry_type, "identifier": one.identifier, "version": one.version}
-            for one in entry.packages
+            {
+                "type": package.registry_type,
+                "identifier": package.identifier,
+                "version": package.version,
+            }
+            for package in entry.packages
         ],
-        "remotes": [{"type": one.type, "url": one.url} for one in entry.remotes],
+        "remotes": [{"type": remote.type, "url": remote.url} for remote in entry.remotes],
         "tool_count": None if entry.tools is None else len(entry.tools),
         "tags": list(entry.tags),
     }
@@ -115,22 +119,22 @@ def whole_entry_form(entry: MarketplaceEntry) -> JSONObject:
     """All that is known of an entry."""
     tools = entry.tools
     return entry_form(entry) | {
-        "packages": [_package_form(one) for one in entry.packages],
-        "remotes": [_remote_form(one) for one in entry.remotes],
+        "packages": [_package_form(package) for package in entry.packages],
+        "remotes": [_remote_form(remote) for remote in entry.remotes],
         "refused": [
-            {"type": one.registry_type, "identifier": one.identifier, "reason": one.reason}
-            for one in entry.refused
+            {"type": offer.registry_type, "identifier": offer.identifier, "reason": offer.reason}
+            for offer in entry.refused
         ],
         "tools": None
         if tools is None
-        else [{"name": one.name, "description": one.description} for one in tools],
+        else [{"name": tool.name, "description": tool.description} for tool in tools],
         "versions": [
             {
-                "version": one.version,
-                "published_at": one.published_at or None,
-                "status": one.status,
+                "version": note.version,
+                "published_at": note.published_at or None,
+                "status": note.status,
             }
-            for one in entry.versions
+            for note in entry.versions
         ],
     }
 
@@ -162,18 +166,18 @@ def _remote_form(offer: RemoteOffer) -> JSONObject:
 def _inputs_form(inputs: Iterable[Input]) -> list[JSONObject]:
     return [
         {
-            "name": one.name,
-            "kind": one.kind,
-            "description": one.description,
-            "value": one.value or None,
-            "default": None if one.is_secret else one.default or None,
-            "placeholder": one.placeholder or None,
-            "choices": list(one.choices),
-            "format": one.format,
-            "is_required": one.is_required,
-            "is_secret": one.is_secret,
-            "is_repeated": one.is_repeated,
-            "variables": _inputs_form(one.variables),
+            "name": offered_input.name,
+            "kind": offered_input.kind,
+            "description": offered_input.description,
+            "value": offered_input.value or None,
+            "default": None if offered_input.is_secret else offered_input.default or None,
+            "placeholder": offered_input.placeholder or None,
+            "choices": list(offered_input.choices),
+            "format": offered_input.format,
+            "is_required": offered_input.is_required,
+            "is_secret": offered_input.is_secret,
+            "is_repeated": offered_input.is_repeated,
+            "variables": _inputs_form(offered_input.variables),
         }
-        for one in inputs
+        for offered_input in inputs
     ]

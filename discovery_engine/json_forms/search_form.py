@@ -57,14 +57,14 @@ def examination_form(found: SearchExamination, whole: View) -> JSONObject:
     return search_form(found.answer, found.shown, explain=True, is_owner=True) | {
         "thresholds": {"shown": least, "match": max(least, found.answer.least_match)},
         "hidden": [
-            explained_form(one.hit, whole, query)
+            explained_form(hidden_hit.hit, whole, query)
             | {
-                "rank": one.rank,
-                "hidden_by": one.reason,
-                "view": one.view,
-                "rule": _rule_form(one.rule) if one.rule else None,
+                "rank": hidden_hit.rank,
+                "hidden_by": hidden_hit.reason,
+                "view": hidden_hit.view,
+                "rule": _rule_form(hidden_hit.rule) if hidden_hit.rule else None,
             }
-            for one in found.hidden
+            for hidden_hit in found.hidden
         ],
     }
 

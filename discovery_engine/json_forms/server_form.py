@@ -75,13 +75,13 @@ def health_form(server: ServerReport, next_command: str) -> JSONObject:
         "session": session,
         "gateways": [
             {
-                "pid": one.gateway,
-                "status": one.status,
-                "reason": one.reason,
-                "since": one.since,
-                "next_try": one.next_try,
+                "pid": observation.gateway,
+                "status": observation.status,
+                "reason": observation.reason,
+                "since": observation.since,
+                "next_try": observation.next_try,
             }
-            for one in server.gateways
+            for observation in server.gateways
         ],
     }
 

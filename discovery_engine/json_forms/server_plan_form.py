@@ -60,8 +60,8 @@ def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:
 
 def shown_sync_form(plan: SyncPlan, settings: Settings) -> JSONObject:
     """With what each server would run."""
-    shown = [shown_plan_form(one, settings) for one in plan.plans]
-    return sync_plan_form(plan, is_written=False) | {"plans": shown}
+    forms = [shown_plan_form(server_plan, settings) for server_plan in plan.plans]
+    return sync_plan_form(plan, is_written=False) | {"plans": forms}
 
 
 def server_entry_form(server: ServerSettings) -> JSONObject:

@@ -45,14 +45,16 @@ def details_form(entry: Entry, view: View) -> JSONObject:
 def examples_of(entry: Entry, view: View) -> Examples | None:
     """The typical requests by which search finds a tool, and where they are from."""
     part = view.catalog.part(entry.tool.server)
-    return view.book.of_tools([one.tool for one in part.entries]).get(entry.tool.upstream_name)
+    return view.book.of_tools([sibling.tool for sibling in part.entries]).get(
+        entry.tool.upstream_name
+    )
 
 
 def requests_form(entry: Entry, view: View) -> JSONObject | None:
-    found = examples_of(entry, view)
-    if found is None:
+    examples = examples_of(entry, view)
+    if examples is None:
         return None
-    return {"texts": list(found.texts), "source": str(found.source), "note": found.note}
+    return {"texts": list(examples.texts), "source": str(examples.source), "note": examples.note}
 
 
 def overridden_form(entry: Entry, view: View) -> JSONObject:

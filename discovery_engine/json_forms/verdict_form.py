@@ -41,8 +41,12 @@ def verdict_form(
 def visible_to_form(reserved: Iterable[Reservation]) -> JSONObject:
     """For whom it is reserved, and by what; for the owner alone."""
     forms = [
-        {"by": one.by, "principals": list(one.principals), "origin": str(one.origin)}
-        for one in reserved
+        {
+            "by": reservation.by,
+            "principals": list(reservation.principals),
+            "origin": str(reservation.origin),
+        }
+        for reservation in reserved
     ]
     return {"visible_to": forms}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def webhooks_form(reports: Iterable[WebhookReport], refusal: Diagnostic | None) -> JSONObject:
     """All of them, and why those of the file do not count."""
     return {
-        "webhooks": [_webhook_form(one) for one in reports],
+        "webhooks": [_webhook_form(report) for report in reports],
         "refusal": refusal.to_json() if refusal else None,
     }
 

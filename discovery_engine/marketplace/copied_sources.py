@@ -17,7 +17,9 @@ def synced_sources(
 ) -> list[SyncedSource]:
     """Return the enabled sources that are copied; relative paths start at `folder`."""
     return [
-        source for one in settings.active_sources for source in _synced_source(one, secrets, folder)
+        source
+        for source_settings in settings.active_sources
+        for source in _synced_source(source_settings, secrets, folder)
     ]
 
 

@@ -119,11 +119,11 @@ def _remotes(name: str, described: JSONObject) -> Iterator[JSONObject]:
     remote = child(described, "remote")
     if not remote:
         return
-    secrets = {one["name"]: one for one in _secrets(described)}
+    secrets = {secret["name"]: secret for secret in _secrets(described)}
     headers = []
     for header, value in child(remote, "headers").items():
         text, names = _with_places(str(value))
-        variables = {one: secrets.get(one, {"isRequired": True}) for one in names}
+        variables = {place: secrets.get(place, {"isRequired": True}) for place in names}
         headers.append({"name": header, "value": text, "variables": variables})
     settings = _Settings(name, described)
     url = settings.argument({}, str(remote.get("url")))
@@ -166,9 +166,11 @@ class _Settings:
         def place(found: re.Match[str]) -> str:
             nonlocal is_repeated
             key = found[1].removeprefix(self._prefix)
-            known = self._inputs.get(key, {"isRequired": True})
-            names[key] = {one: value for one, value in known.items() if one != "isRepeated"}
-            is_repeated = is_repeated or bool(known.get("isRepeated"))
+            definition = self._inputs.get(key, {"isRequired": True})
+            names[key] = {
+                member: value for member, value in definition.items() if member != "isRepeated"
+            }
+            is_repeated = is_repeated or bool(definition.get("isRepeated"))
             is_volume = "volume" in (found[2] or "").split("|")
             return f"{{{key}}}:{{{key}}}" if is_volume else f"{{{key}}}"
 
@@ -177,8 +179,8 @@ class _Settings:
 
     def variables(self) -> Iterator[JSONObject]:
         """The variables of the environment that are no secrets."""
-        for one in _objects(self._described, "env"):
-            yield self.argument({"name": one.get("name")}, one.get("value", ""))
+        for variable in _objects(self._described, "env"):
+            yield self.argument({"name": variable.get("name")}, variable.get("value", ""))
 
     def _add(self, key: str, schema: JSONValue, *, is_required: bool) -> None:
         if not isinstance(schema, dict):
@@ -213,15 +215,15 @@ def _meant(value: JSONValue) -> JSONValue:
             is_meant = value.meaning is None or isinstance(value.meaning, bool)
             return value.meaning if is_meant else str(value)
         case dict():
-            return {key: _meant(one) for key, one in value.items()}
+            return {key: _meant(member) for key, member in value.items()}
         case list():
-            return [_meant(one) for one in value]
+            return [_meant(element) for element in value]
     return value
 
 
 def _members(value: JSONValue, key: str) -> JSONObject:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    member = value.get(key) if isinstance(value, dict) else None
+    return member if isinstance(member, dict) else {}
 
 
 def _list(document: JSONObject, name: str) -> list[JSONValue]:
@@ -230,4 +232,4 @@ def _list(document: JSONObject, name: str) -> list[JSONValue]:
 
 
 def _objects(document: JSONObject, name: str) -> Iterator[JSONObject]:
-    return (one for one in _list(document, name) if isinstance(one, dict))
+    return (element for element in _list(document, name) if isinstance(element, dict))

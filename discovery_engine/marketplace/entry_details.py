@@ -68,11 +68,13 @@ def with_published(
     """
     if not published:
         return entry
-    chosen = next((one for one in published if version and one.version == version), None)
+    chosen = next(
+        (release for release in published if version and release.version == version), None
+    )
     if chosen:
         entry = replace(chosen, origins=entry.origins, tools=chosen.tools or entry.tools)
-    notes = (note for one in (*published, entry) for note in one.versions)
-    dates = filter(None, (one.published_at for one in published))
+    notes = (note for release in (*published, entry) for note in release.versions)
+    dates = filter(None, (release.published_at for release in published))
     return replace(entry, versions=highest_first(notes), first_published_at=min(dates, default=""))
 
 
@@ -97,7 +99,7 @@ async def entry_details(
     warnings = (*checked.warnings, *entry_warnings(checked.entry, now=now))
     return EntryDetails(
         checked.entry,
-        warnings=tuple(sorted(warnings, key=lambda one: _GRAVITY.index(one.severity))),
+        warnings=tuple(sorted(warnings, key=lambda warning: _GRAVITY.index(warning.severity))),
         prerequisites=await prerequisites.probe(programs),
         problems=checked.problems,
     )
@@ -160,13 +162,13 @@ def _differences(
                 "it may have been withdrawn; `--version` shows another one",
             )
         ]
-    found = [
-        Diagnostic("OFFER_REFUSED", f"{package!r} cannot be used: {one.reason}")
-        for one in facts.refused
+    diagnostics = [
+        Diagnostic("OFFER_REFUSED", f"{package!r} cannot be used: {refusal.reason}")
+        for refusal in facts.refused
     ]
     if facts.status != "active" and entry.status == "active":
         words = f": {quoted(facts.status_message)}" if facts.status_message else ""
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "OFFER_DEPRECATED",
                 f"{where} has {package!r} as deprecated{words}",
@@ -175,26 +177,26 @@ def _differences(
         )
     mine, theirs = repository_key(entry.repository), repository_key(facts.repository)
     if mine and theirs and mine != theirs:
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "OFFER_OTHER_REPOSITORY",
                 f"{package!r} names the repository {theirs!r}, not {mine!r}",
                 "a package can be published again under another publisher's name",
             )
         )
-    return found
+    return diagnostics
 
 
 def _with_facts(
     entry: MarketplaceEntry, offer: PackageOffer, facts: MarketplaceEntry
 ) -> MarketplaceEntry:
     """Fill in what the entry leaves open with the facts from the package manager."""
-    integrity = next((one.integrity for one in facts.packages), "")
+    integrity = next((package.integrity for package in facts.packages), "")
     version = offer.version or facts.version
     filled = replace(offer, version=version, integrity=offer.integrity or integrity)
-    packages = tuple(filled if one is offer else one for one in entry.packages)
+    packages = tuple(filled if package is offer else package for package in entry.packages)
     if facts.refused:
-        packages = tuple(one for one in entry.packages if one is not offer)
+        packages = tuple(package for package in entry.packages if package is not offer)
     dates = filter(None, (entry.first_published_at, facts.first_published_at))
     return replace(
         entry,

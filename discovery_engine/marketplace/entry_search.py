@@ -57,7 +57,7 @@ class EntrySearch:
         keys = [self._keys[name] for name in wanted]
         if not (words := telling_words(query)):
             stored = self._store.latest(keys, limit=limit + 1, offset=offset)
-            rows = [one.row for one in stored[:limit]]
+            rows = [copy.row for copy in stored[:limit]]
             following = offset + limit if len(stored) > limit else None
             return self._merged(self._groups(rows, keys), {}, {}), following
         # All of them for each page: what is deprecated has its place among all.
@@ -68,34 +68,34 @@ class EntrySearch:
         others = list(fresh.values())
         page = (self._with_live(query, copied, others) if others else copied)[:limit]
         # Package managers are asked for the first page alone: the next one begins in the copy.
-        on_page = {(one.entry.id, one.entry.name) for one in page}
-        shown = sum((one.entry.id, one.entry.name) in on_page for one in copied)
-        return page, offset + shown if shown < len(groups) else None
+        on_page = {(result.entry.id, result.entry.name) for result in page}
+        count = sum((result.entry.id, result.entry.name) in on_page for result in copied)
+        return page, offset + count if count < len(groups) else None
 
     def named(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
         """The entries of that name or id."""
-        keys = [self._keys[one] for one in wanted]
-        rows = [one.row for one in self._store.named(name) if one.identity.source in keys]
+        keys = [self._keys[source] for source in wanted]
+        rows = [copy.row for copy in self._store.named(name) if copy.identity.source in keys]
         groups = self._groups(rows, keys)
-        return [found.entry for found in self._merged(groups, {}, {}, with_versions=True)]
+        return [result.entry for result in self._merged(groups, {}, {}, with_versions=True)]
 
     def _scaled(self, query: str, relevance: Mapping[int, float]) -> dict[int, float]:
         """The relevance of results by how much of the query the best that is not named has."""
-        best = next((row for row, one in relevance.items() if one < 1.0), None)
+        best = next((row for row, score in relevance.items() if score < 1.0), None)
         entries = self._store.rows([best] if best else [])
         scale = max((_coverage(query, entry) for entry in entries.values()), default=1.0)
-        return {row: one if one == 1.0 else one * scale for row, one in relevance.items()}
+        return {row: score if score == 1.0 else score * scale for row, score in relevance.items()}
 
     def _groups(self, rows: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
         """Rows that are one server, with those of other sources, in the order of `rows`.
 
         Of each group the row that counts most is first.
         """
-        known = [one for one in self._store.same_packages(rows) if one.identity.source in keys]
+        copies = [copy for copy in self._store.same_packages(rows) if copy.identity.source in keys]
         places = {row: place for place, row in enumerate(rows)}
         groups = [
-            [known[place].row for place in group]
-            for group in group_identities([one.identity for one in known], self._rank_of_key)
+            [copies[place].row for place in group]
+            for group in group_identities([copy.identity for copy in copies], self._rank_of_key)
         ]
         firsts = {
             min(places[row] for row in group if row in places): group
@@ -119,25 +119,25 @@ class EntrySearch:
         entries = self._store.rows(
             [row for group in groups for row in group], with_versions=with_versions
         )
-        found = []
+        results = []
         for group in groups:
             copies = [entries[row] for row in group if row in entries]
-            there = [fresh.pop((one.origins[0].source, one.name), one) for one in copies]
+            there = [fresh.pop((copy.origins[0].source, copy.name), copy) for copy in copies]
             if there:
                 best = max(relevance.get(row, 0.0) for row in group)
-                found.append(FoundEntry(merge_group(there), best))
-        return found
+                results.append(FoundEntry(merge_group(there), best))
+        return results
 
     def _with_live(
         self, query: str, found: Sequence[FoundEntry], live: Sequence[MarketplaceEntry]
     ) -> list[FoundEntry]:
         """Results of the copy together with those of package managers."""
-        relevance: dict[str, float] = {one.entry.id: one.relevance for one in found}
+        relevance: dict[str, float] = {result.entry.id: result.relevance for result in found}
         for entry in live:
             relevance[entry.id] = max(relevance.get(entry.id, 0.0), _coverage(query, entry))
-        merged = merged_entries([*(one.entry for one in found), *live], self.rank)
+        merged = merged_entries([*(result.entry for result in found), *live], self.rank)
         results = [FoundEntry(entry, relevance.get(entry.id, 0.0)) for entry in merged]
-        results.sort(key=lambda one: -one.relevance)
+        results.sort(key=lambda result: -result.relevance)
         return results
 
     def _rank_of_key(self, key: str) -> int:
@@ -149,6 +149,6 @@ def _coverage(query: str, entry: MarketplaceEntry) -> float:
     if not name_spellings_of(entry).isdisjoint(query_spellings(query)):
         return 1.0
     lexicon = entry_lexicon()
-    wanted = set(lexicon.analyze(telling_words(query)).terms)
+    query_terms = set(lexicon.analyze(telling_words(query)).terms)
     terms = {term for field in entry_terms(entry, lexicon) for term in field.split()}
-    return NOT_NAMED * max(len(wanted & terms), 0.5) / max(len(wanted), 1)
+    return NOT_NAMED * max(len(query_terms & terms), 0.5) / max(len(query_terms), 1)

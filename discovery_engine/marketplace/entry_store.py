@@ -183,7 +183,7 @@ class MarketplaceStore:
             records = (
                 _record(dict(zip(_RECORDED, row, strict=True)), self._clock()) for row in rows
             )
-            return {one.name: one for one in records}
+            return {record.name: record for record in records}
 
         return self._read(read)
 
@@ -282,7 +282,9 @@ class MarketplaceStore:
         """Drop the copies of sources that were not asked for a month, but for those named."""
         bar = self._clock() - _UNUSED
         records = self.records().items()
-        unused = {key for key, one in records if (one.attempted_at or 0.0) < bar} - set(sources)
+        unused = {key for key, record in records if (record.attempted_at or 0.0) < bar} - set(
+            sources
+        )
 
         def write(db: sqlite3.Connection) -> None:
             for source in unused:
@@ -308,19 +310,19 @@ class MarketplaceStore:
         def read(db: sqlite3.Connection) -> list[tuple[int, float, bool]]:
             named = match_of(query_spellings(query))
             terms = _with_typos(db, lexicon.analyze(words).terms)
-            found = {
+            scores = {
                 row: (score * (_DEPRECATED if status == "deprecated" else 1.0), False)
                 for row, score, status in _matches(db, match_of(terms), sources, limit)
             }
             for row, _, _ in _matches(db, f"spellings: ({named})" if named else "", sources, limit):
-                found[row] = (found.get(row, (0.0, False))[0], True)
-            return [(row, score, is_named) for row, (score, is_named) in found.items()]
+                scores[row] = (scores.get(row, (0.0, False))[0], True)
+            return [(row, score, is_named) for row, (score, is_named) in scores.items()]
 
-        found = sorted(self._read(read), key=lambda one: (not one[2], -one[1], one[0]))
-        best = max((score for _, score, _ in found), default=0.0) or 1.0
+        hits = sorted(self._read(read), key=lambda hit: (not hit[2], -hit[1], hit[0]))
+        best = max((score for _, score, _ in hits), default=0.0) or 1.0
         return {
             row: 1.0 if is_named else max(score / best, 0.001) * NOT_NAMED
-            for row, score, is_named in found[:limit]
+            for row, score, is_named in hits[:limit]
         }
 
     def rows(
@@ -348,8 +350,8 @@ class MarketplaceStore:
 
     def named(self, name: str) -> list[StoredIdentity]:
         """The entries of that name; if there are none, of that id."""
-        found = self._identities("name = ? COLLATE NOCASE", (name,))
-        return found or self._identities("entry_id = ?", (name,))
+        identities = self._identities("name = ? COLLATE NOCASE", (name,))
+        return identities or self._identities("entry_id = ?", (name,))
 
     def latest(self, sources: Sequence[str], *, limit: int, offset: int) -> list[StoredIdentity]:
         """The entries that changed last, newest first."""
@@ -444,14 +446,14 @@ def _matches(
 
 def _with_typos(db: sqlite3.Connection, terms: Iterable[str]) -> list[str]:
     """The terms, and for words that no entry has those that they may be a typo of."""
-    found = list(dict.fromkeys(terms))
+    all_terms = list(dict.fromkeys(terms))
     is_there = "SELECT 1 FROM vocabulary WHERE term = ?"
-    words = sorted(plain_terms(found))
+    words = sorted(plain_terms(all_terms))
     unknown = [word for word in words if not db.execute(is_there, (word,)).fetchone()]
     if unknown:
         vocabulary = [term for (term,) in db.execute("SELECT term FROM vocabulary WHERE doc > 0")]
-        found += (near for word in unknown for near, _ in similar_names(word, vocabulary))
-    return found
+        all_terms += (near for word in unknown for near, _ in similar_names(word, vocabulary))
+    return all_terms
 
 
 def _add_entries(
@@ -465,7 +467,9 @@ def _add_entries(
     for name, versions in by_name.items():
         chosen = "SELECT 1 FROM entries WHERE source = ? AND name = ?"
         was_there = db.execute(chosen, (source, name)).fetchone() is not None
-        has_changed = [_add_version(db, source, generation, one, left_out) for one in versions]
+        has_changed = [
+            _add_version(db, source, generation, version, left_out) for version in versions
+        ]
         if not any(has_changed):
             continue
         is_there = _choose(db, source, name)
@@ -489,16 +493,16 @@ def _add_version(
         left_out.append(f"{entry.name!r} has {len(data):,} bytes")
         return False
     is_of_key = "WHERE source = ? AND name = ? AND version = ?"
-    known = db.execute(f"SELECT data FROM versions {is_of_key}", key).fetchone()  # noqa: S608
+    row = db.execute(f"SELECT data FROM versions {is_of_key}", key).fetchone()  # noqa: S608
     if entry.status == "deleted":
         db.execute(f"DELETE FROM versions {is_of_key}", key)  # noqa: S608
-        return known is not None
+        return row is not None
     db.execute(
         "REPLACE INTO versions (source, name, version, status, published_at, generation, data)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (*key, entry.status, entry.published_at, generation, data),
     )
-    is_same: bool = known == (data,)
+    is_same: bool = row == (data,)
     return not is_same
 
 
@@ -522,8 +526,8 @@ def _choose(db: sqlite3.Connection, source: str, name: str) -> bool:
     is_of_version = "WHERE source = ? AND name = ? AND version = ?"
     for version, _ in ordered[_VERSIONS_KEPT:]:
         db.execute(f"DELETE FROM versions {is_of_version}", (source, name, version))  # noqa: S608
-    known = db.execute("SELECT id FROM entries WHERE source = ? AND name = ?", (source, name))
-    row = known.fetchone()
+    selection = db.execute("SELECT id FROM entries WHERE source = ? AND name = ?", (source, name))
+    row = selection.fetchone()
     if row:
         db.execute("DELETE FROM texts WHERE rowid = ?", row)
     if not ordered:
@@ -532,7 +536,7 @@ def _choose(db: sqlite3.Connection, source: str, name: str) -> bool:
     key = (source, name, ordered[0][0])
     [data] = db.execute(f"SELECT data FROM versions {is_of_version}", key).fetchone()  # noqa: S608
     entry = _ENTRY.decode(data)
-    written = db.execute(
+    insertion = db.execute(
         "INSERT INTO entries (source, name, version, entry_id, package_key,"
         " repository_key, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (source, name) DO UPDATE SET version = excluded.version,"
@@ -540,7 +544,7 @@ def _choose(db: sqlite3.Connection, source: str, name: str) -> bool:
         " repository_key = excluded.repository_key, updated_at = excluded.updated_at RETURNING id",
         (*key, entry.id, package_key(entry), repository_key(entry.repository), entry.updated_at),
     )
-    [number] = written.fetchone()
+    [number] = insertion.fetchone()
     _index(db, number, entry)
     return True
 
@@ -570,9 +574,9 @@ _RECORDED = (
 
 def _record(row: dict[str, object], now: float) -> SourceRecord:
     for key in ("problem", "notes"):
-        written = row.pop(key)
-        if isinstance(written, bytes):
-            row[key] = msgspec.json.decode(written)
+        data = row.pop(key)
+        if isinstance(data, bytes):
+            row[key] = msgspec.json.decode(data)
     point = {key: row.pop(key) for key in ("cursor", "since", "etag")}
     until = row.pop("leased_until")
     row |= {"point": point, "is_complete": bool(row["is_complete"])}

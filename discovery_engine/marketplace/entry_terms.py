@@ -72,8 +72,8 @@ def short_name(name: str) -> str:
 
 
 def _own_words(text: str) -> str:
-    kept = _FIXED.sub(" ", re.sub(r"[-_/@.]", " ", text)).strip()
-    return kept or text
+    words = _FIXED.sub(" ", re.sub(r"[-_/@.]", " ", text)).strip()
+    return words or text
 
 
 def _identifiers(entry: MarketplaceEntry) -> Iterator[str]:

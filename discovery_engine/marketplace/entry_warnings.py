@@ -57,7 +57,7 @@ def entry_warnings(
         known: The names that others may imitate; by default those that ship with the program.
     """
     known = known or known_packages()
-    found = [
+    warnings = [
         *_in_texts(entry),
         *_about_names(entry, known),
         *_about_status(entry),
@@ -65,13 +65,13 @@ def entry_warnings(
         *_about_origin(entry, known),
         *_about_offers(entry),
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(warnings))
 
 
 def imitated_name(name: str, known: Iterable[str]) -> tuple[str, str]:
     """The well-known name that `name` may be mistaken for, and why; empty if there is none."""
     known = tuple(known)
-    if name.lower() in {one.lower() for one in known}:
+    if name.lower() in {other.lower() for other in known}:
         return "", ""
     for judge in (_reads_alike, _is_a_typo, _has_its_words, _has_its_name_elsewhere):
         for other in known:
@@ -184,9 +184,13 @@ def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Dia
 
 def _is_about_mcp(entry: MarketplaceEntry, known: KnownPackages) -> bool:
     """Return whether its publisher, a registry of servers or our list calls it a server."""
-    if entry.tools or entry.remotes or entry.name not in {one.identifier for one in entry.packages}:
+    if (
+        entry.tools
+        or entry.remotes
+        or entry.name not in {offer.identifier for offer in entry.packages}
+    ):
         return True  # a registry of servers lists it under a name of its own
-    if any(one.identifier in known.of(one.registry_type) for one in entry.packages):
+    if any(offer.identifier in known.of(offer.registry_type) for offer in entry.packages):
         return True
     texts = (entry.name, entry.title, entry.description, entry.repository, *entry.tags)
     return any(mentions_mcp(text) for text in texts)
@@ -239,10 +243,16 @@ def _texts(entry: MarketplaceEntry) -> Iterator[tuple[str, str]]:
 
 
 def _texts_of_inputs(whose: str, inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
-    for one in inputs:
-        texts = (one.name, one.description, one.placeholder, one.default, *one.choices)
-        yield f"input {named(one.name)} of {named(whose)}", " ".join(filter(None, texts))
-        yield from _texts_of_inputs(whose, one.variables)
+    for offered_input in inputs:
+        texts = (
+            offered_input.name,
+            offered_input.description,
+            offered_input.placeholder,
+            offered_input.default,
+            *offered_input.choices,
+        )
+        yield f"input {named(offered_input.name)} of {named(whose)}", " ".join(filter(None, texts))
+        yield from _texts_of_inputs(whose, offered_input.variables)
 
 
 def inputs_of(offer: PackageOffer) -> tuple[Input, ...]:

@@ -72,7 +72,7 @@ class MarketplacePage(Struct, frozen=True):
     def is_partial(self) -> bool:
         """True if a source failed or is not fully copied, so that entries may be missing."""
         is_failing = any(state.is_failing for state in self.sources)
-        return is_failing or any(one.code == _INCOMPLETE for one in self.problems)
+        return is_failing or any(problem.code == _INCOMPLETE for problem in self.problems)
 
     @property
     def synced_at(self) -> float | None:
@@ -136,7 +136,7 @@ class Marketplace:
             RegistryError: If the copies cannot be read.
         """
         require_query(query)
-        wanted = self._wanted(sources)
+        source_names = self._wanted(sources)
         offset = _offset(cursor)
         limit = max(1, min(limit, _MOST))
         problems: list[Diagnostic] = []
@@ -144,22 +144,24 @@ class Marketplace:
         async with open_task_group() as tasks:
             if not offline:
                 if query.strip() and not offset:
-                    for name in wanted:
+                    for name in source_names:
                         if source := self._live.get(name):
                             tasks.start_soon(self._ask, source, query, limit, live, problems)
-                problems += await self._copies.refresh(wanted, on_progress)
-        found, following = await anyio.to_thread.run_sync(
-            self._search.page, query, wanted, offset, limit, live
+                problems += await self._copies.refresh(source_names, on_progress)
+        results, following = await anyio.to_thread.run_sync(
+            self._search.page, query, source_names, offset, limit, live
         )
-        states = await self._copies.states(wanted, problems)
-        known = [problem for state in states for problem in self._problems_of(state)]
+        states = await self._copies.states(source_names, problems)
+        source_problems = [problem for state in states for problem in self._problems_of(state)]
         return MarketplacePage(
-            entries=tuple(found),
+            entries=tuple(results),
             next_cursor=None if following is None else str(following),
             sources=states,
             # `sources` has what is only worth knowing.
-            problems=without_doubles(one for one in known if one.severity != "info")
-            if wanted
+            problems=without_doubles(
+                problem for problem in source_problems if problem.severity != "info"
+            )
+            if source_names
             else (_NO_SOURCES,),
         )
 
@@ -182,20 +184,20 @@ class Marketplace:
         """
         require_name("entry", name)
         require_plain(name)
-        wanted = self._wanted(sources)
+        source_names = self._wanted(sources)
         source, _, rest = name.partition(":")
-        if rest and source in wanted:
-            wanted, name = [source], rest
-        copied = await anyio.to_thread.run_sync(self._search.named, name, wanted)
+        if rest and source in source_names:
+            source_names, name = [source], rest
+        copied = await anyio.to_thread.run_sync(self._search.named, name, source_names)
         failures: list[Diagnostic] = []
         if not copied and not offline:
-            copied = await self._newly_copied(name, wanted)
-            copied = copied or await self._looked_up(name, wanted, failures)
+            copied = await self._newly_copied(name, source_names)
+            copied = copied or await self._looked_up(name, source_names, failures)
         if not copied:
-            error = MarketplaceEntryNotFoundError(name, await self._nearest(name, wanted))
-            if not wanted:
+            error = MarketplaceEntryNotFoundError(name, await self._nearest(name, source_names))
+            if not source_names:
                 raise error.with_own_hint(f"{_NO_SOURCES.message}; {_NO_SOURCES.hint}")
-            raise error.with_hint("; ".join(one.sentence for one in failures))
+            raise error.with_hint("; ".join(failure.sentence for failure in failures))
         if len(copied) > 1:
             origins = (f"{entry.origins[0].source}:{entry.name}" for entry in copied)
             raise MarketplaceEntryAmbiguousError(name, tuple(dict.fromkeys(origins)))
@@ -222,7 +224,7 @@ class Marketplace:
             entry = at_version(entry, version)
         managers: dict[str, LiveSource] = {}
         if not offline:
-            managers = {one.settings.type: one for one in self._live.values()}
+            managers = {source.settings.type: source for source in self._live.values()}
         return await entry_details(entry, managers, self._prerequisites, now=self._clock())
 
     async def sync(
@@ -281,7 +283,7 @@ class Marketplace:
     async def _newly_copied(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
         """The entries of a name in sources of which there was no copy yet."""
         records = await self._copies.records()
-        new = [one for one in wanted if not is_complete(records.get(one))]
+        new = [source for source in wanted if not is_complete(records.get(source))]
         if not new:
             return []
         await self._copies.refresh(new, None)
@@ -291,7 +293,7 @@ class Marketplace:
         self, name: str, wanted: Sequence[str], failures: list[Diagnostic]
     ) -> list[MarketplaceEntry]:
         """The package of that name, of each package manager that has one."""
-        found: list[MarketplaceEntry] = []
+        entries: list[MarketplaceEntry] = []
         for source_name in wanted:
             if (source := self._live.get(source_name)) is None:
                 continue
@@ -301,14 +303,14 @@ class Marketplace:
                 failures.append(failure.diagnostic(source_name))
                 continue
             if entry is not None:
-                found.append(entry)
-        return merged_entries(found, self._search.rank)
+                entries.append(entry)
+        return merged_entries(entries, self._search.rank)
 
     async def _nearest(self, name: str, wanted: Sequence[str]) -> Sequence[str]:
-        found, _ = await anyio.to_thread.run_sync(
+        results, _ = await anyio.to_thread.run_sync(
             self._search.page, name, wanted, 0, _CANDIDATES, ()
         )
-        return nearest(name, [one.entry.name for one in found])
+        return nearest(name, [result.entry.name for result in results])
 
     def _problems_of(self, state: SourceState) -> Sequence[Diagnostic]:
         """Return the problems of a source that was searched, including an incomplete copy."""

@@ -75,7 +75,9 @@ class RegistryReader:
         self._origin = origin
         base = address.url.removesuffix("/servers")
         last = base.rpartition("/")[2]
-        self._bases = [base] if last in _VERSIONS else [f"{base}/{one}" for one in _VERSIONS]
+        self._bases = (
+            [base] if last in _VERSIONS else [f"{base}/{version}" for version in _VERSIONS]
+        )
         self._is_plain = False
 
     async def read(self, point: SyncPoint) -> SourcePage:
@@ -91,7 +93,7 @@ class RegistryReader:
         url = f"{self._bases[0]}/servers/{quote(name, safe='')}/versions"
         answer = await self._address.get(url, limit=bounds.PAGE_BYTES)
         entries, _ = self._entries(_listed(json_of(answer) if answer else {}))
-        return tuple(one for one in entries if one.name == name and one.status != "deleted")
+        return tuple(entry for entry in entries if entry.name == name and entry.status != "deleted")
 
     async def _read(self, point: SyncPoint) -> SourcePage:
         query = {"limit": str(_PAGE)}

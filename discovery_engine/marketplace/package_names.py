@@ -151,8 +151,11 @@ def normalized_name(name: str) -> str:
 
 def foreign_letters(text: str) -> list[str]:
     """The characters of `text` beyond ASCII, with their code points and Unicode names."""
-    found = dict.fromkeys(character for character in text if not character.isascii())
-    return [f"U+{ord(one):04X} ({unicodedata.name(one, 'no character')})" for one in found]
+    characters = dict.fromkeys(character for character in text if not character.isascii())
+    return [
+        f"U+{ord(character):04X} ({unicodedata.name(character, 'no character')})"
+        for character in characters
+    ]
 
 
 def _refusal(message: str, text: str, problem: str, hint: str) -> InvalidPackageNameError:

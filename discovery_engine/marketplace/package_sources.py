@@ -80,7 +80,7 @@ class NpmSource:
         """
         most = min(limit, _CHECKED)
         return await _in_time(
-            lambda found: self._search(query, most, found), "npm", self._time_limit
+            lambda entries: self._search(query, most, entries), "npm", self._time_limit
         )
 
     async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
@@ -148,7 +148,7 @@ class PyPISource:
         Raises:
             SourceFailure: If pip does not answer in time, or fails.
         """
-        return await _in_time(lambda found: self._search(query, found), "pip", self._time_limit)
+        return await _in_time(lambda entries: self._search(query, entries), "pip", self._time_limit)
 
     async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
         """A package; None if there is none, or the name cannot be one.
@@ -186,27 +186,27 @@ class KnownPackagesSource:
 
     async def read(self, point: SyncPoint) -> SourcePage:
         """The whole list, as one page."""
-        known = known_packages()
-        if point.etag == known.etag:
-            return SourcePage(etag=known.etag, is_unchanged=True)
+        packages = known_packages()
+        if point.etag == packages.etag:
+            return SourcePage(etag=packages.etag, is_unchanged=True)
         kind: RegistryType = "npm" if self.settings.type == "npm" else "pypi"
         origin = _origin(self.settings)
         entries = tuple(
             named_entry(kind, name, description=purpose, origin=origin)
-            for name, purpose in known.of(kind).items()
+            for name, purpose in packages.of(kind).items()
         )
-        return SourcePage(entries, etag=known.etag)
+        return SourcePage(entries, etag=packages.etag)
 
 
 def live_sources(settings: MarketplaceSettings, environ: Environ) -> list[LiveSource]:
     """The package managers among the enabled sources."""
-    made: list[LiveSource] = []
-    for one in settings.active_sources:
-        if one.type == "npm":
-            made.append(NpmSource(one, environ))
-        elif one.type == "pypi":
-            made.append(PyPISource(one, environ))
-    return made
+    sources: list[LiveSource] = []
+    for source_settings in settings.active_sources:
+        if source_settings.type == "npm":
+            sources.append(NpmSource(source_settings, environ))
+        elif source_settings.type == "pypi":
+            sources.append(PyPISource(source_settings, environ))
+    return sources
 
 
 def exact_name(registry_type: RegistryType, query: str) -> str:
@@ -229,14 +229,14 @@ async def _in_time(
     Raises:
         SourceFailure: If there are none, and the time was up or a package manager failed.
     """
-    found: dict[str, MarketplaceEntry] = {}
+    entries: dict[str, MarketplaceEntry] = {}
     with anyio.move_on_after(limit) as scope, _failures():
-        await work(found)
-    if scope.cancelled_caught and not found:
+        await work(entries)
+    if scope.cancelled_caught and not entries:
         raise SourceFailure(
             "MARKETPLACE_SOURCE_UNAVAILABLE", f"{program} did not answer within {limit:g} s"
         )
-    return tuple(found.values())
+    return tuple(entries.values())
 
 
 @contextmanager
@@ -329,7 +329,7 @@ def python_entry(package: PythonPackage, origin: EntryOrigin) -> MarketplaceEntr
         packages=(offer,),
         tags=tuple(word[: bounds.NAME] for word in package.keywords[: bounds.TAGS]),
         versions=tuple(
-            VersionNote(one, date if one == package.version else "") for one in versions
+            VersionNote(version, date if version == package.version else "") for version in versions
         ),
         origins=(origin,),
     )

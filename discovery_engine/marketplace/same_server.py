@@ -79,33 +79,37 @@ def merge_group(group: Sequence[MarketplaceEntry]) -> MarketplaceEntry:
         return group[0]
     first = group[0]
     status, message = first.status, first.status_message
-    if deprecated := next((one for one in group if one.status == "deprecated"), None):
+    if deprecated := next((entry for entry in group if entry.status == "deprecated"), None):
         status, message = deprecated.status, deprecated.status_message
     return replace(
         first,
-        title=_first(one.title for one in group),
-        description=_first(one.description for one in group),
-        publisher=_first(one.publisher for one in group),
-        repository=_first(one.repository for one in group),
-        website=_first(one.website for one in group),
-        first_published_at=min(filter(None, (one.first_published_at for one in group)), default=""),
-        updated_at=max(one.updated_at for one in group),
+        title=_first(entry.title for entry in group),
+        description=_first(entry.description for entry in group),
+        publisher=_first(entry.publisher for entry in group),
+        repository=_first(entry.repository for entry in group),
+        website=_first(entry.website for entry in group),
+        first_published_at=min(
+            filter(None, (entry.first_published_at for entry in group)), default=""
+        ),
+        updated_at=max(entry.updated_at for entry in group),
         status=status,
         status_message=message,
         tools=_tools(group),
-        tags=tuple(dict.fromkeys(tag for one in group for tag in one.tags))[: bounds.TAGS],
-        versions=highest_first(note for one in group for note in one.versions),
-        origins=tuple(dict.fromkeys(origin for one in group for origin in one.origins)),
+        tags=tuple(dict.fromkeys(tag for entry in group for tag in entry.tags))[: bounds.TAGS],
+        versions=highest_first(note for entry in group for note in entry.versions),
+        origins=tuple(dict.fromkeys(origin for entry in group for origin in entry.origins)),
     )
 
 
 def highest_first(notes: Iterable[VersionNote]) -> tuple[VersionNote, ...]:
     """Each version once, the highest first; a date that is known wins over none."""
-    known: dict[str, VersionNote] = {}
+    notes_by_version: dict[str, VersionNote] = {}
     for note in notes:
-        if note.version not in known or not known[note.version].published_at:
-            known[note.version] = note
-    ordered = sorted(known.values(), key=lambda note: version_key(note.version), reverse=True)
+        if note.version not in notes_by_version or not notes_by_version[note.version].published_at:
+            notes_by_version[note.version] = note
+    ordered = sorted(
+        notes_by_version.values(), key=lambda note: version_key(note.version), reverse=True
+    )
     return tuple(ordered[: bounds.VERSIONS])
 
 
@@ -113,11 +117,11 @@ def _by_repository(same: Sequence[int], identities: Sequence[EntryIdentity]) -> 
     """Groups of those of one package, of which those that count most come first."""
     groups: list[list[int]] = []
     # Those with a repository make groups; what names none joins the only one that it can mean.
-    for place in sorted(same, key=lambda one: not identities[one].repository):
+    for place in sorted(same, key=lambda index: not identities[index].repository):
         fitting = [
             group
             for group in groups
-            if _are_one([identities[one] for one in group], identities[place])
+            if _are_one([identities[member] for member in group], identities[place])
         ]
         if len(fitting) == 1:
             fitting[0].append(place)
@@ -127,10 +131,10 @@ def _by_repository(same: Sequence[int], identities: Sequence[EntryIdentity]) -> 
 
 
 def _are_one(group: Sequence[EntryIdentity], identity: EntryIdentity) -> bool:
-    places = {one.repository for one in group} - {""}
+    places = {member.repository for member in group} - {""}
     is_same_place = not identity.repository or not places or identity.repository in places
     # A source lists many servers that one package starts, such as a bridge to remote servers.
-    return is_same_place and identity.source not in {one.source for one in group}
+    return is_same_place and identity.source not in {member.source for member in group}
 
 
 def _first(texts: Iterable[str]) -> str:
@@ -138,19 +142,19 @@ def _first(texts: Iterable[str]) -> str:
 
 
 def _tools(group: Sequence[MarketplaceEntry]) -> tuple[OfferedTool, ...] | None:
-    return next((one.tools for one in group if one.tools is not None), None)
+    return next((entry.tools for entry in group if entry.tools is not None), None)
 
 
 def version_key(version: str) -> tuple[int, Version, tuple[tuple[int, int, str], ...], str]:
     """The place of a version: of semver or of PEP 440; what is neither is below all that are."""
     text = version.strip()[:_LONGEST_VERSION]
     try:
-        if found := _SEMVER.fullmatch(text):  # its pre-releases have an order of their own
+        if match := _SEMVER.fullmatch(text):  # its pre-releases have an order of their own
             before = tuple(
                 (0, int(part), "") if part.isdecimal() else (1, 0, part)
-                for part in found[2].split(".")
+                for part in match[2].split(".")
             )
-            return (1, Version(f"{found[1]}rc0"), before, "")
+            return (1, Version(f"{match[1]}rc0"), before, "")
         parsed = Version(text)
         return (1, Version(parsed.public), (), "")
     except InvalidVersion:

@@ -155,8 +155,8 @@ def parse_server(
 
 
 def _official_meta(meta: JSONObject) -> JSONObject:
-    found = meta.get(_OFFICIAL)
-    return found if isinstance(found, dict) else {}
+    section = meta.get(_OFFICIAL)
+    return section if isinstance(section, dict) else {}
 
 
 def _offers(
@@ -173,13 +173,13 @@ def _offers(
     if len(items) > bounds.OFFERS:
         reason = f"{len(items):,} offers, of which {bounds.OFFERS} are read"
         refused.append(RefusedOffer(name, "", reason))
-    found = []
+    offers = []
     for item in items[: bounds.OFFERS]:
         try:
-            found.append(parse(as_object(item)))
+            offers.append(parse(as_object(item)))
         except MalformedOfferError as error:
             refused.append(_refused(item, name, str(error)))
-    return tuple(found)
+    return tuple(offers)
 
 
 def _refused(item: JSONValue, name: str, reason: str) -> RefusedOffer:
@@ -223,11 +223,13 @@ def _package(package: JSONObject) -> PackageOffer:
 
 
 def _registry_type(package: JSONObject) -> RegistryType:
-    written = value_text(package, "registryType") or value_text(package, "registryName")
-    if found := _REGISTRY_TYPES.get(written.lower()):
-        return found
-    known = ", ".join(get_args(RegistryType))
-    raise MalformedOfferError(f"packages of type {written[:40]!r} are not known; known are {known}")
+    type_name = value_text(package, "registryType") or value_text(package, "registryName")
+    if registry_type := _REGISTRY_TYPES.get(type_name.lower()):
+        return registry_type
+    types = ", ".join(get_args(RegistryType))
+    raise MalformedOfferError(
+        f"packages of type {type_name[:40]!r} are not known; known are {types}"
+    )
 
 
 def _runtime(package: JSONObject, registry_type: RegistryType) -> str:
@@ -247,32 +249,32 @@ def _with_registry(image: str, registry_url: str) -> str:
 
 
 def _file_hash(package: JSONObject) -> str:
-    written = value_text(package, "fileSha256").removeprefix("sha256:")
-    if written and not _HASH.fullmatch(written):
+    digest = value_text(package, "fileSha256").removeprefix("sha256:")
+    if digest and not _HASH.fullmatch(digest):
         raise MalformedOfferError("its file hash is none of SHA-256")
-    return f"sha256:{written.lower()}" if written else ""
+    return f"sha256:{digest.lower()}" if digest else ""
 
 
 def _transport(package: JSONObject) -> OfferedTransport:
-    written = member(package, "transport")
-    if written is None:
+    transport = member(package, "transport")
+    if transport is None:
         return OfferedTransport()
-    if not isinstance(written, dict):
+    if not isinstance(transport, dict):
         raise MalformedOfferError("'transport' is no object")
-    kind = _transport_type(written)
+    kind = _transport_type(transport)
     return OfferedTransport(
         type=kind,
-        url="" if kind == "stdio" else value_text(written, "url"),
-        headers=_inputs(written, "headers", "header"),
-        variables=_variables(written),
+        url="" if kind == "stdio" else value_text(transport, "url"),
+        headers=_inputs(transport, "headers", "header"),
+        variables=_variables(transport),
     )
 
 
 def _transport_type(document: JSONObject) -> TransportType:
-    written = value_text(document, "type") or value_text(document, "transportType")
-    if found := _TRANSPORTS.get(written.lower()):
-        return found
-    raise MalformedOfferError(f"its transport {written[:40]!r} is not known")
+    type_name = value_text(document, "type") or value_text(document, "transportType")
+    if transport_type := _TRANSPORTS.get(type_name.lower()):
+        return transport_type
+    raise MalformedOfferError(f"its transport {type_name[:40]!r} is not known")
 
 
 def _remote(remote: JSONObject) -> RemoteOffer:
@@ -281,9 +283,11 @@ def _remote(remote: JSONObject) -> RemoteOffer:
     if kind == "stdio" or not _TEMPLATE_ADDRESS.fullmatch(url) or len(url) > bounds.ADDRESS:
         raise MalformedOfferError("it has no http:// or https:// address")
     variables = _variables(remote)
-    known = {variable.name for variable in variables}
+    declared_names = {variable.name for variable in variables}
     # Without a declaration only the person who installs it can know the value.
-    open_places = (name for name in dict.fromkeys(_PLACE.findall(url)) if name not in known)
+    open_places = (
+        name for name in dict.fromkeys(_PLACE.findall(url)) if name not in declared_names
+    )
     undeclared = (Input(name, "variable", is_required=True) for name in open_places)
     headers = _inputs(remote, "headers", "header")
     return RemoteOffer(kind, url, headers, (*variables, *undeclared))
@@ -296,10 +300,10 @@ def _arguments(package: JSONObject, name: str) -> tuple[Input, ...]:
 def _argument(document: JSONObject) -> Input:
     kind = value_text(document, "type")
     if kind == "positional":
-        made = _input(document, "positional", value_text(document, "valueHint"))
-        if not made.value and not made.name:
-            made = _input(document, "positional", value_text(document, "name"))
-        return made
+        argument = _input(document, "positional", value_text(document, "valueHint"))
+        if not argument.value and not argument.name:
+            argument = _input(document, "positional", value_text(document, "name"))
+        return argument
     if kind == "named":
         name = value_text(document, "name")
         if not _FLAG.fullmatch(name):
@@ -309,11 +313,14 @@ def _argument(document: JSONObject) -> Input:
 
 
 def _inputs(document: JSONObject, name: str, kind: InputKind) -> tuple[Input, ...]:
-    found = tuple(_named_input(item, kind) for item in objects(document, name))
-    names = [one.name.lower() if kind == "header" else one.name for one in found]
+    inputs = tuple(_named_input(item, kind) for item in objects(document, name))
+    names = [
+        offered_input.name.lower() if kind == "header" else offered_input.name
+        for offered_input in inputs
+    ]
     if len(set(names)) < len(names):
         raise MalformedOfferError(f"{name!r} has the same name twice")
-    return found
+    return inputs
 
 
 def _named_input(document: JSONObject, kind: InputKind) -> Input:
@@ -325,16 +332,16 @@ def _named_input(document: JSONObject, kind: InputKind) -> Input:
 
 
 def _variables(document: JSONObject) -> tuple[Input, ...]:
-    found = []
+    variables = []
     for name, item in named_objects(document, "variables"):
         if not _VARIABLE.fullmatch(name) or len(name) > bounds.NAME:
             raise MalformedOfferError(f"{name[:40]!r} is no name of a variable")
-        found.append(_input(item, "variable", name))
-    return tuple(found)
+        variables.append(_input(item, "variable", name))
+    return tuple(variables)
 
 
 def _input(document: JSONObject, kind: InputKind, name: str) -> Input:
-    written = shown_text(document, "format", 20)
+    format_name = shown_text(document, "format", 20)
     value = value_text(document, "value")
     variables = () if kind == "variable" else _variables(document)
     places = set(_PLACE.findall(value))
@@ -346,8 +353,8 @@ def _input(document: JSONObject, kind: InputKind, name: str) -> Input:
         default=value_text(document, "default"),
         placeholder=shown_text(document, "placeholder", bounds.NAME),
         choices=_choices(document),
-        format=next((one for one in _FORMATS if one == written), "string"),
-        variables=tuple(one for one in variables if one.name in places),
+        format=next((candidate for candidate in _FORMATS if candidate == format_name), "string"),
+        variables=tuple(variable for variable in variables if variable.name in places),
         is_required=flag(document, "isRequired"),
         is_secret=flag(document, "isSecret"),
         is_repeated=flag(document, "isRepeated"),
@@ -371,8 +378,8 @@ def _version(document: JSONObject) -> str:
 
 
 def _status(document: JSONObject) -> EntryStatus:
-    written = shown_text(document, "status", 20).lower()
-    return next((one for one in _STATUSES if one == written), "active")
+    status_name = shown_text(document, "status", 20).lower()
+    return next((status for status in _STATUSES if status == status_name), "active")
 
 
 def _publisher(name: str) -> str:
@@ -396,15 +403,15 @@ def _tools(document: JSONObject) -> tuple[OfferedTool, ...] | None:
 
 def parse_tools(items: Iterable[JSONValue]) -> tuple[OfferedTool, ...]:
     """Tools as names, or as objects with `name` and `description`; what is neither is left out."""
-    found: dict[str, OfferedTool] = {}
+    tools: dict[str, OfferedTool] = {}
     for item in items:
         document = {"name": item} if isinstance(item, str) else item
         if isinstance(document, dict) and (name := shown_text(document, "name", bounds.NAME)):
             text = shown_text(document, "description", bounds.TOOL_TEXT)
-            found.setdefault(name, OfferedTool(name, text))
-        if len(found) == bounds.TOOLS:
+            tools.setdefault(name, OfferedTool(name, text))
+        if len(tools) == bounds.TOOLS:
             break
-    return tuple(found.values())
+    return tuple(tools.values())
 
 
 _KINDS: dict[InputKind, str] = {"environment": "variable", "header": "header"}

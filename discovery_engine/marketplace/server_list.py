@@ -169,11 +169,11 @@ class ServerList(DocumentSource):
         for name, node in servers.children():
             if name in broken:
                 continue
-            found = _read_server(str(name), node, self.origin)
-            if isinstance(found, MarketplaceEntry):
-                entries.append(found)
+            outcome = _read_server(str(name), node, self.origin)
+            if isinstance(outcome, MarketplaceEntry):
+                entries.append(outcome)
             else:
-                faults += found
+                faults += outcome
         faults += _unknown_keys(document.root)
         faults.sort(key=lambda fault: fault.at)
         return SourcePage(
@@ -223,7 +223,7 @@ def _read_server(name: str, node: Node, origin: EntryOrigin) -> MarketplaceEntry
         hint = "begin it with a letter or a digit, go on with letters, digits and . _ - / @"
         return [Fault(_CODE, path, node.name_at, str(error), hint)]
     if entry.refused:
-        return [_refusal(one, node, path) for one in entry.refused]
+        return [_refusal(offer, node, path) for offer in entry.refused]
     return replace(entry, publisher=listed.publisher or entry.publisher)
 
 
@@ -238,8 +238,8 @@ def _mistakes(listed: TeamServer, node: Node, path: tuple[str, ...]) -> Iterator
     if bool(listed.package) == bool(listed.url):
         hint = "write one of the two"
         yield Fault(_CODE, path, node.name_at, "needs either `package` or `url`", hint)
-    for key, written in (("env", listed.env), ("headers", listed.headers)):
-        for name, value in written.items():
+    for key, values in (("env", listed.env), ("headers", listed.headers)):
+        for name, value in values.items():
             member = (node.child(key) or node).child(name) or node
             yield from _open_places(value.value, listed, member, (*path, key, name))
     for number, argument in enumerate(listed.arguments):
@@ -281,7 +281,7 @@ def _server(name: str, listed: TeamServer) -> JSONObject:
             {"name": tool.name, "description": tool.description} for tool in listed.tools
         ]
     if listed.url:
-        variables = {key: one.to_json() for key, one in listed.inputs.items()}
+        variables = {key: declaration.to_json() for key, declaration in listed.inputs.items()}
         headers = [_input(listed, key, value) for key, value in listed.headers.items()]
         document["remotes"] = [
             {
@@ -300,8 +300,8 @@ def _package(kind: str, text: str, listed: TeamServer) -> JSONObject:
     name, version = text, ""
     if kind not in ("oci", "mcpb"):
         for sign in ("==", "@"):
-            head, found, tail = text.rpartition(sign)
-            if found and head:
+            head, separator, tail = text.rpartition(sign)
+            if separator and head:
                 name, version = head, tail
                 break
     package = {
@@ -310,7 +310,7 @@ def _package(kind: str, text: str, listed: TeamServer) -> JSONObject:
         "version": version,
         "fileSha256": listed.sha256 or None,
         "packageArguments": [
-            {"type": "positional", **_templated(listed, one)} for one in listed.arguments
+            {"type": "positional", **_templated(listed, argument)} for argument in listed.arguments
         ],
         "environmentVariables": [_input(listed, key, value) for key, value in listed.env.items()],
     }
@@ -323,4 +323,4 @@ def _input(listed: TeamServer, name: str, written: TeamInput) -> JSONObject:
 
 def _templated(listed: TeamServer, text: str) -> JSONObject:
     names = dict.fromkeys(_PLACE.findall(text))
-    return {"value": text, "variables": {one: listed.inputs[one].to_json() for one in names}}
+    return {"value": text, "variables": {name: listed.inputs[name].to_json() for name in names}}

@@ -184,19 +184,20 @@ def _require_encryption(source: MarketplaceSource) -> None:
 def _resolved_headers(
     source: MarketplaceSource, secrets: SecretResolver, folder: str | None
 ) -> dict[str, str]:
-    found = {}
+    headers = {}
     for name, template in source.headers.items():
         try:
             value = resolve(template, secrets, base_dir=folder)
         except (UnsetReference, MalformedReferenceError) as error:
             hint = "give it a value, then run it again"
             raise unavailable(f"header {name!r}: {error}", hint=hint) from error
-        known = list(secrets_in(value, name))
+        header_secrets = list(secrets_in(value, name))
         KNOWN_SECRETS.add(
-            (one.text for one in known), (one.text for one in known if one.is_certain)
+            (secret.text for secret in header_secrets),
+            (secret.text for secret in header_secrets if secret.is_certain),
         )
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 def unavailable(reason: str, *, hint: str = "") -> SourceFailure:

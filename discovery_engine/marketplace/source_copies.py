@@ -129,8 +129,8 @@ class SourceCopies:
                     tasks.start_soon(run, source)
                 else:
                     problem = record.problem if record else None
-                    known = (problem,) if problem else ()
-                    reports[name] = SourceReport(name, was_due=False, problems=known)
+                    problems = (problem,) if problem else ()
+                    reports[name] = SourceReport(name, was_due=False, problems=problems)
         return [reports[name] for name in names if name in reports]
 
     async def states(
@@ -139,14 +139,16 @@ class SourceCopies:
         records = await self.records()
         present = list(problems)
         return tuple(
-            self._state(name, records.get(name), [one for one in present if one.subject == name])
+            self._state(
+                name, records.get(name), [problem for problem in present if problem.subject == name]
+            )
             for name in names
         )
 
     async def records(self) -> dict[str, SourceRecord]:
         """Return the record of each source, by its name."""
         records = await anyio.to_thread.run_sync(self._store.records)
-        return {self._names[key]: one for key, one in records.items() if key in self._names}
+        return {self._names[key]: record for key, record in records.items() if key in self._names}
 
     def _state(
         self, name: str, record: SourceRecord | None, problems: Sequence[Diagnostic]
@@ -160,7 +162,7 @@ class SourceCopies:
                 is_failing=bool(problems),
                 problems=tuple(problems),
             )
-        known = [*([record.problem] if record.problem else []), *record.notes]
+        record_problems = [*([record.problem] if record.problem else []), *record.notes]
         return SourceState(
             name,
             settings.type,
@@ -170,7 +172,7 @@ class SourceCopies:
             is_complete=record.is_complete,
             is_syncing=record.is_leased,
             is_failing=record.problem is not None or any(p not in record.notes for p in problems),
-            problems=without_doubles([*problems, *known]),
+            problems=without_doubles([*problems, *record_problems]),
         )
 
 
@@ -181,4 +183,6 @@ def is_complete(record: SourceRecord | None) -> bool:
 
 def without_doubles(problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Each problem once."""
-    return tuple({(one.code, one.subject, one.message): one for one in problems}.values())
+    return tuple(
+        {(problem.code, problem.subject, problem.message): problem for problem in problems}.values()
+    )

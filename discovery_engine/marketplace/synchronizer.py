@@ -181,13 +181,15 @@ class Synchronizer:
         while not page.is_unchanged:
             run.require_bounds(page)
             is_only = not point.cursor and not page.cursor
-            kept = SourcePage(
+            stored_page = SourcePage(
                 entries=page.entries,
                 cursor=page.cursor,
                 # The tag of a first page says nothing about the pages behind it.
                 etag=page.etag if is_only else "",
             )
-            run.add(page, await _in_thread(self._store.add_page, run.key, self._holder, kept))
+            run.add(
+                page, await _in_thread(self._store.add_page, run.key, self._holder, stored_page)
+            )
             if not page.cursor:
                 break
             point = SyncPoint(page.cursor, point.since)

@@ -58,8 +58,8 @@ class Overrides:
         applied = [self._joined(indices) for indices in matching]
         taken = _with_a_taken_name(tools, applied)
         checked = (
-            self._checked(tool, one, has_taken_name=position in taken)
-            for position, (tool, one) in enumerate(zip(tools, applied, strict=True))
+            self._checked(tool, override, has_taken_name=position in taken)
+            for position, (tool, override) in enumerate(zip(tools, applied, strict=True))
         )
         return [
             tool if tool.overridden == overridden else replace(tool, overridden=overridden)
@@ -70,12 +70,16 @@ class Overrides:
         matcher = PatternMatcher(self._limit)
         batch = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
         for index, condition in enumerate(self._conditions):
-            found = condition.select(batch)
+            selection = condition.select(batch)
             for pattern, name in matcher.cut_off:
                 message = f"pattern {pattern.text!r} was too slow on {name!r} and cut off"
                 self._note("OVERRIDE_PATTERN_SLOW", index, "pattern", message)
             matcher.cut_off.clear()
-            yield found.hits | found.slow if self._entries[index].arguments else found.hits
+            yield (
+                selection.hits | selection.slow
+                if self._entries[index].arguments
+                else selection.hits
+            )
 
     def _joined(self, by: Sequence[int]) -> AppliedOverride:
         """The combined override of the entries `by`."""
@@ -125,22 +129,22 @@ def _with_a_taken_name(tools: Sequence[Tool], applied: Sequence[AppliedOverride]
 
     No tool wins a name that two would have: which of them is listed first means nothing.
     """
-    kept: set[int] = set()
-    while any(one.name for one in applied):
+    positions: set[int] = set()
+    while any(override.name for override in applied):
         names = [
-            (None if position in kept else one.name) or tool.given_name
-            for position, (tool, one) in enumerate(zip(tools, applied, strict=True))
+            (None if position in positions else override.name) or tool.given_name
+            for position, (tool, override) in enumerate(zip(tools, applied, strict=True))
         ]
         counts = Counter(names)
         taken = {
             position
-            for position, one in enumerate(applied)
-            if position not in kept and one.name and counts[names[position]] > 1
+            for position, override in enumerate(applied)
+            if position not in positions and override.name and counts[names[position]] > 1
         }
         if not taken:
             break
-        kept |= taken
-    return kept
+        positions |= taken
+    return positions
 
 
 def _united(values: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -148,5 +152,5 @@ def _united(values: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _last(values: Iterable[T | None]) -> T | None:
-    given = [value for value in values if value is not None]
-    return given[-1] if given else None
+    candidates = [value for value in values if value is not None]
+    return candidates[-1] if candidates else None

@@ -17,9 +17,9 @@ def lint_overrides(entries: Sequence[Override], tools: Iterable[Tool]) -> tuple[
 
     `tools` are all that are known, with these entries applied; without any nothing is found.
     """
-    known = list(tools)
-    effective = {index for tool in known for index in tool.overridden.by}
-    return tuple(_unmatched(entries, effective)) if known else ()
+    listed_tools = list(tools)
+    effective = {index for tool in listed_tools for index in tool.overridden.by}
+    return tuple(_unmatched(entries, effective)) if listed_tools else ()
 
 
 def _unmatched(entries: Sequence[Override], effective: set[int]) -> Iterator[Diagnostic]:

@@ -29,8 +29,10 @@ from discovery_engine.tools.model import Tool
 def pinned_secrets(override: Override) -> tuple[str, ...]:
     """The names of the stored secrets that an override pins, each once."""
     texts = (text for value in override.arguments.values() for text in _texts(value))
-    found = (reference for text in texts for reference in references_in(text))
-    return tuple(dict.fromkeys(one.name for one in found if one.kind == "secret"))
+    references = (reference for text in texts for reference in references_in(text))
+    return tuple(
+        dict.fromkeys(reference.name for reference in references if reference.kind == "secret")
+    )
 
 
 def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
@@ -47,8 +49,8 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
     for name, index in tool.overridden.pinned.items():
         override = overrides[index]
         try:
-            given = override.arguments[name]
-            values[name] = _resolved(given, override, secrets, tool.server)
+            argument = override.arguments[name]
+            values[name] = _resolved(argument, override, secrets, tool.server)
         except (UnsetReference, MalformedReferenceError) as error:
             path = f"overrides.{index}.arguments.{name}"
             problems.append(

@@ -104,8 +104,8 @@ class AgentRequests:
         Raises:
             RegistryError: If they cannot be read.
         """
-        found = await anyio.to_thread.run_sync(self._store.agent_requests, self._scope())
-        return tuple(one for one in found if state in (None, one.state))
+        requests = await anyio.to_thread.run_sync(self._store.agent_requests, self._scope())
+        return tuple(request for request in requests if state in (None, request.state))
 
     async def get(self, request_id: str) -> AgentRequest:
         """One request.
@@ -113,10 +113,10 @@ class AgentRequests:
         Raises:
             AgentRequestNotFoundError: If there is none of that id; with the nearest.
         """
-        found = {one.id: one for one in await self.list()}
-        if request_id not in found:
-            raise AgentRequestNotFoundError(request_id, list(found))
-        return found[request_id]
+        requests = {request.id: request for request in await self.list()}
+        if request_id not in requests:
+            raise AgentRequestNotFoundError(request_id, list(requests))
+        return requests[request_id]
 
     async def submit(
         self,
@@ -146,11 +146,11 @@ class AgentRequests:
             raise RequestRefusedError("a request holds no ${reference}; the user enters values")
         if len(str(request.arguments)) > _LONGEST:
             raise RequestRefusedError("what is given with the request is too long")
-        known = await self.list()
-        for one in reversed(known):
-            if one.asks_the_same(request) and self._stands(one):
-                return one
-        if sum(one.state == "waiting" for one in known) >= _MOST_WAITING:
+        requests = await self.list()
+        for earlier_request in reversed(requests):
+            if earlier_request.asks_the_same(request) and self._stands(earlier_request):
+                return earlier_request
+        if sum(earlier_request.state == "waiting" for earlier_request in requests) >= _MOST_WAITING:
             text = f"{_MOST_WAITING} requests wait for the owner already"
             raise RequestRefusedError(text, hint="ask the user to look at `discovery requests`")
         if action == "install" and not written_entry(request):
@@ -257,14 +257,14 @@ class AgentRequests:
         Raises:
             AgentRequestNotFoundError: If there is none.
         """
-        known = {one.id: one for one in await self.list()}
-        request = known.get(request_id)
+        requests = {entry.id: entry for entry in await self.list()}
+        request = requests.get(request_id)
         if request and self._may_be_decided(request):
             claimed = replace(request, state="deciding", decided_at=self._clock())
             swap = partial(self._store.replace_agent_request, self._scope(), request, claimed)
             if await anyio.to_thread.run_sync(swap):
                 return claimed
-        waiting = [one.id for one in known.values() if one.state == "waiting"]
+        waiting = [entry.id for entry in requests.values() if entry.state == "waiting"]
         raise AgentRequestNotFoundError(request_id, waiting)
 
     def _may_be_decided(self, request: AgentRequest) -> bool:
@@ -294,9 +294,9 @@ class AgentRequests:
 
 def written_entry(request: AgentRequest) -> JSONObject | None:
     """The entry that an agent wrote itself; None if it asked for one of the marketplace."""
-    given = request.arguments
-    if not given.get("command"):
+    arguments = request.arguments
+    if not arguments.get("command"):
         return None
-    known = ("command", "args", "description", "tags")
+    keys = ("command", "args", "description", "tags")
     # No one has reviewed it before its owner does.
-    return {key: given[key] for key in known if given.get(key)} | {"sandbox": "auto"}
+    return {key: arguments[key] for key in keys if arguments.get(key)} | {"sandbox": "auto"}

@@ -64,9 +64,9 @@ class Approvals:
         """
         if approved := tuple(shown):
             settings = self._host.view.settings
-            approvals = [one.approval for one in approved]
+            approvals = [candidate.approval for candidate in approved]
             store = partial(self._store.approve, settings, approvals)
-            names = (one.server.name for one in approved)
+            names = (candidate.server.name for candidate in approved)
             await decide(self._host, self._events, store, "approved", names)
 
     async def revoke(self, servers: Iterable[str] | None = None) -> int:
@@ -80,16 +80,16 @@ class Approvals:
         """
         view = self._host.view
         named = view.settings.servers if servers is None else map(view.server_settings, servers)
-        known = {known_as(server, view.settings.path): server.name for server in named}
+        names_by_key = {known_as(server, view.settings.path): server.name for server in named}
         decisions = await anyio.to_thread.run_sync(self._store.decisions, view.settings)
-        given = known.keys() & decisions.approvals.keys()
-        store = partial(self._store.revoke, view.settings, given)
-        if not given:
+        approved_keys = names_by_key.keys() & decisions.approvals.keys()
+        store = partial(self._store.revoke, view.settings, approved_keys)
+        if not approved_keys:
             await anyio.to_thread.run_sync(store)  # raises if decisions cannot be stored at all
             return 0
-        names = (name for key, name in known.items() if key in given)
+        names = (name for key, name in names_by_key.items() if key in approved_keys)
         await decide(self._host, self._events, store, "revoked", names)
-        return len(given)
+        return len(approved_keys)
 
 
 def approve_file(
@@ -115,10 +115,10 @@ def approve_file(
         ConfigurationError: If the file cannot be used.
         RegistryError: If the decision cannot be stored.
     """
-    written = load_settings(path.absolute())
-    settings = restrict(written)  # as it will be when it is discovered
-    names = {server.name for server in written.servers} if only is None else set(only)
-    meant = [s for s in written.servers if s.name in names and not s.is_untrusted_origin]
+    file_settings = load_settings(path.absolute())
+    settings = restrict(file_settings)  # as it will be when it is discovered
+    names = {server.name for server in file_settings.servers} if only is None else set(only)
+    meant = [s for s in file_settings.servers if s.name in names and not s.is_untrusted_origin]
     secrets = EnvironmentResolver(environ)
     approvals = [approval_of(server, settings, secrets, environ, at=at) for server in meant]
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:

@@ -68,12 +68,12 @@ def candidates(
     Raises:
         ServerNotFoundError: If a named server is not configured.
     """
-    wanted = {view.server_settings(name).name for name in names}
+    selection = {view.server_settings(name).name for name in names}
     make = partial(candidate_of, settings=view.settings, secrets=secrets, environ=environ, at=at)
     return [
         make(view.server_settings(refused.server), refused)
         for refused in view.refusals()
-        if refused.refusal != "unpinned" and (not wanted or refused.server in wanted)
+        if refused.refusal != "unpinned" and (not selection or refused.server in selection)
     ]
 
 
@@ -135,9 +135,9 @@ def _notes(
     server: ServerSettings, subject: ApprovalSubject, secrets: SecretResolver
 ) -> Iterator[str]:
     _, missing = resolved_fields(server, secrets)
-    for one in missing:
-        way = f": `export {one.reference}=…` before it starts" if one.is_variable else ""
-        yield f"{one.field}: {visible_line(one.reason)}{way}"
+    for gap in missing:
+        way = f": `export {gap.reference}=…` before it starts" if gap.is_variable else ""
+        yield f"{gap.field}: {visible_line(gap.reason)}{way}"
     for name in stored_secrets(server):
         yield f"it gets the stored secret {shell_word(name)}"
     transport = server.transport
@@ -151,5 +151,5 @@ def _notes(
     for files in subject.files.values():
         for path, digest in files.items():
             if not is_bound(digest):
-                shown = f"{shell_word(path)} {shell_word(digest)}"
-                yield f"{shown}: its content is not bound by the approval"
+                label = f"{shell_word(path)} {shell_word(digest)}"
+                yield f"{label}: its content is not bound by the approval"

@@ -84,8 +84,8 @@ class CatalogLock:
         path = self._path()
         if unlisted := await self.list_all():
             return LockReport(path, unlisted=unlisted)
-        found = await anyio.to_thread.run_sync(_deviations, self._host.view)
-        return LockReport(path, deviations=found)
+        deviations = await anyio.to_thread.run_sync(_deviations, self._host.view)
+        return LockReport(path, deviations=deviations)
 
     async def list_all(self, *, max_wait: float = _PATIENCE) -> Unlisted:
         """List all servers; returns those that did not answer.
@@ -142,7 +142,7 @@ def _unlisted(report: RefreshReport) -> Unlisted:
 def _unlisted_so_far(view: View) -> Unlisted:
     parts = [view.catalog.part(name) for name in view.connectable]
     failed = {part.server: part.failure for part in parts if part.failure}
-    starting = [one.name for one in view.servers() if one.state is ServerState.STARTING]
+    starting = [server.name for server in view.servers() if server.state is ServerState.STARTING]
     return {**failed, **dict.fromkeys(starting)}
 
 

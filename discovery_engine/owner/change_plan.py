@@ -124,8 +124,8 @@ class Projection(Struct, frozen=True):
         """
         if view is not None:
             self._require_view(view)
-        one, other = Sight.of(self.before, view), Sight.of(self.after, view)
-        before, after = one.shown, other.shown
+        sight, other = Sight.of(self.before, view), Sight.of(self.after, view)
+        before, after = sight.shown, other.shown
         if view is None:
             settings = tuple(_setting_changes(before.settings, after.settings))
             views = tuple(view_changes(before, after))
@@ -133,13 +133,13 @@ class Projection(Struct, frozen=True):
             settings, views = client_settings_changes(before.settings, after.settings), ()
         return ChangePlan(
             servers=tuple(server_changes(before, after)),
-            tools=tuple(tool_changes(one, other)),
-            offerings=tuple(offering_changes(one, other)),
+            tools=tuple(tool_changes(sight, other)),
+            offerings=tuple(offering_changes(sight, other)),
             settings=settings,
             views=views,
             tokens=(_total(before, price), _total(after, price)),
             visible=(visible_count(before), visible_count(after)),
-            queries=tuple(one for one in self.compare(queries, view=view) if one.has_moved),
+            queries=tuple(move for move in self.compare(queries, view=view) if move.has_moved),
             unknown=tuple(_unknown(after)),
         )
 
@@ -163,19 +163,19 @@ class Projection(Struct, frozen=True):
         for query in queries:
             by_meaning = vectors.get(query, ())
             answers = [side.search(query, limit=limit, query_vectors=by_meaning) for side in sides]
-            one, other = answers
+            answer, other = answers
             yield QueryMove(
                 query,
-                _found(one),
+                _found(answer),
                 _found(other),
-                (one.decision, other.decision),
-                (one.confidence, other.confidence),
+                (answer.decision, other.decision),
+                (answer.confidence, other.confidence),
             )
 
     def _require_view(self, name: str) -> None:
-        known = {one.name for side in (self.before, self.after) for one in side.settings.views}
-        if name not in known:
-            raise ViewNotFoundError(name, nearest(name, known))
+        names = {view.name for side in (self.before, self.after) for view in side.settings.views}
+        if name not in names:
+            raise ViewNotFoundError(name, nearest(name, names))
 
 
 def project(
@@ -295,7 +295,7 @@ def _total(view: View, price: TokenPrice) -> int:
 
 
 def _setting_changes(before: Settings, after: Settings) -> Iterator[str]:
-    forms = [_placeless(to_builtins(replace(one, servers=()))) for one in (before, after)]
+    forms = [_placeless(to_builtins(replace(settings, servers=()))) for settings in (before, after)]
     for key in sorted({*forms[0], *forms[1]} - _PLACES):
         if forms[0].get(key) != forms[1].get(key):
             yield key
@@ -305,7 +305,7 @@ def _placeless(value: JSONValue) -> JSONValue:
     """A value without the places of its parts in a file."""
     match value:
         case dict():
-            return {name: _placeless(one) for name, one in value.items() if name != "origin"}
+            return {name: _placeless(member) for name, member in value.items() if name != "origin"}
         case list() | tuple():
             return list(map(_placeless, value))
     return value

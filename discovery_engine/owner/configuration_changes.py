@@ -72,7 +72,7 @@ class PlannedChange(Struct, frozen=True):
         """That of the file as it is and as it would be: a plan shows both."""
         edit = self.edit.edit
         contents = edit.before or b"", edit.after.encode()
-        digests = (hashlib.sha256(one).hexdigest() for one in contents)
+        digests = (hashlib.sha256(content).hexdigest() for content in contents)
         return hashlib.sha256("".join(digests).encode()).hexdigest()
 
     def require_shown(self, digest: str) -> None:
@@ -130,7 +130,7 @@ class ConfigurationChanges:
                 its section, which stands in place of the file.
             ViewNotFoundError: If there is no such view.
         """
-        texts = {name: _text(given) for name, given in sections.items()}
+        texts = {name: _text(section) for name, section in sections.items()}
         plan = partial(self._plan, await self._path(), texts, self._host.view)
         return await anyio.to_thread.run_sync(plan, limiter=self._one)
 
@@ -153,9 +153,9 @@ class ConfigurationChanges:
             with gc_pause.paused():
                 return planned.projection.plan(price=prices, view=view)
 
-        made = await anyio.to_thread.run_sync(run, limiter=self._one)
+        plan = await anyio.to_thread.run_sync(run, limiter=self._one)
         self._prices = prices.used
-        return made
+        return plan
 
     async def compare(
         self,
@@ -177,8 +177,8 @@ class ConfigurationChanges:
         vectors = {query: await self._embed(query) for query in queries}
 
         def run() -> tuple[QueryMove, ...]:
-            found = projection.compare(queries, view=view, limit=limit, vectors=vectors)
-            return tuple(found)
+            moves = projection.compare(queries, view=view, limit=limit, vectors=vectors)
+            return tuple(moves)
 
         return await anyio.to_thread.run_sync(run, limiter=self._one)
 
@@ -228,9 +228,9 @@ class _Prices:
 
     def __call__(self, entry: Entry) -> int:
         tool = entry.tool
-        found = self.used.get(tool) or self._known.get(tool) or self._price(entry)
-        self.used[tool] = found
-        return found
+        price = self.used.get(tool) or self._known.get(tool) or self._price(entry)
+        self.used[tool] = price
+        return price
 
 
 def _text(given: str | list[JSONValue]) -> str:

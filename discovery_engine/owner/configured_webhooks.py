@@ -182,18 +182,20 @@ class Webhooks:
             return Attempt(None, error.reason, error.hint)
 
     def _reports(self, settings: Settings) -> tuple[WebhookReport, ...]:
-        known = {one.name: one for one in self._store.webhook_states(catalog_key_of(settings))}
+        states = {
+            state.name: state for state in self._store.webhook_states(catalog_key_of(settings))
+        }
         return tuple(
             WebhookReport(
-                one.name,
-                redact_url(one.url),
-                one.events,
-                one.servers,
-                one.enabled,
-                known.get(one.name, WebhookState(one.name)),
-                self._problem(one, settings),
+                webhook.name,
+                redact_url(webhook.url),
+                webhook.events,
+                webhook.servers,
+                webhook.enabled,
+                states.get(webhook.name, WebhookState(webhook.name)),
+                self._problem(webhook, settings),
             )
-            for one in settings.webhooks
+            for webhook in settings.webhooks
         )
 
     def _problem(self, webhook: WebhookSettings, settings: Settings) -> str:
@@ -215,11 +217,11 @@ _UNUSABLE = (
 
 
 def _refusal(settings: Settings) -> Diagnostic | None:
-    return next((one for one in settings.warnings if one.subject == "webhooks"), None)
+    return next((warning for warning in settings.warnings if warning.subject == "webhooks"), None)
 
 
 def _named(settings: Settings, name: str) -> WebhookSettings:
-    known = {one.name: one for one in settings.webhooks}
-    if name in known:
-        return known[name]
-    raise WebhookNotFoundError(name, nearest(name, known), refusal=_refusal(settings))
+    webhooks = {webhook.name: webhook for webhook in settings.webhooks}
+    if name in webhooks:
+        return webhooks[name]
+    raise WebhookNotFoundError(name, nearest(name, webhooks), refusal=_refusal(settings))

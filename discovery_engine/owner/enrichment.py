@@ -74,7 +74,7 @@ class EnrichmentPlan(Struct, frozen=True):
     @property
     def tokens(self) -> int:
         """About how many tokens all requests and answers are."""
-        sent = sum(len(self.instructions) + len(one.message) for one in self.requests)
+        sent = sum(len(self.instructions) + len(request.message) for request in self.requests)
         return sent // _CHARACTERS + _ANSWER * len(self.requests)
 
 
@@ -172,7 +172,7 @@ class Enrichment:
             tools: Only what is kept of these, as `name` or `server:name`, with the name that their
                 server gave them or the one that they are listed by.
         """
-        found = await anyio.to_thread.run_sync(self._store.written_requests)
+        records = await anyio.to_thread.run_sync(self._store.written_requests)
         listed = self._listed_names() if tools else {}
 
         def is_named(one: WrittenRequests) -> bool:
@@ -180,11 +180,11 @@ class Enrichment:
             return any(name in tools or f"{one.server}:{name}" in tools for name in names)
 
         chosen = (
-            one
-            for one in found
-            if (not servers or one.server in servers) and (not tools or is_named(one))
+            record
+            for record in records
+            if (not servers or record.server in servers) and (not tools or is_named(record))
         )
-        return tuple(sorted(chosen, key=lambda one: (one.server, one.tool, one.at)))
+        return tuple(sorted(chosen, key=lambda record: (record.server, record.tool, record.at)))
 
     async def forget(self, written: Iterable[WrittenRequests]) -> int:
         """Delete what was written for the tools of these; returns for how many definitions.
@@ -192,7 +192,7 @@ class Enrichment:
         Raises:
             RegistryError: If it cannot be deleted.
         """
-        tools = {(one.server, one.tool) for one in written}
+        tools = {(record.server, record.tool) for record in written}
         if not tools:
             return 0
         forgotten = await anyio.to_thread.run_sync(self._store.forget_requests, tools)
@@ -220,7 +220,7 @@ class Enrichment:
                 chosen.setdefault(entry.tool.server, []).append(entry)
             return chosen
         view = self._host.view
-        names = [view.addresses.server(one) for one in servers] or list(view.connectable)
+        names = [view.addresses.server(name) for name in servers] or list(view.connectable)
         if missing := unlisted(view, names):
             await self._host.refresh(missing)
         parts = self._host.view.catalog
@@ -237,10 +237,10 @@ class Enrichment:
         redact = _redactor(view.settings, self._secrets).redact
         for server, entries in chosen.items():
             part = view.catalog.part(server)
-            messages = ToolMessages([one.tool for one in part.iter_visible()], redact)
-            known = view.book.of_tools([one.tool for one in part.entries])
+            messages = ToolMessages([sibling.tool for sibling in part.iter_visible()], redact)
+            examples_by_name = view.book.of_tools([sibling.tool for sibling in part.entries])
             for entry in entries:
-                examples = known.get(entry.tool.upstream_name)
+                examples = examples_by_name.get(entry.tool.upstream_name)
                 if examples and not again:
                     skipped[str(examples.source)] += 1
                     continue
@@ -260,8 +260,8 @@ class Enrichment:
 
 def _redactor(settings: Settings, secrets: SecretResolver) -> Redactor:
     """Redacts the secrets of all servers, which a listing may repeat."""
-    found = (one.text for server in settings.servers for one in secrets_of(server, secrets))
-    return Redactor(found)
+    texts = (secret.text for server in settings.servers for secret in secrets_of(server, secrets))
+    return Redactor(texts)
 
 
 def _resolved(settings: Settings, secrets: SecretResolver) -> tuple[str, str]:

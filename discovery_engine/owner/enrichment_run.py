@@ -41,10 +41,10 @@ def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
     So an endpoint that serves none of them is noticed after a few tools, not a few of each server.
     """
     by_server: defaultdict[str, list[PlannedRequest]] = defaultdict(list)
-    for one in requests:
-        by_server[one.entry.tool.server].append(one)
+    for request in requests:
+        by_server[request.entry.tool.server].append(request)
     for turn in zip_longest(*by_server.values()):
-        yield from (one for one in turn if one)
+        yield from (request for request in turn if request)
 
 
 class EnrichedTool(Struct, frozen=True):
@@ -120,7 +120,7 @@ class EnrichmentRun:
             await self._fail(request.entry.key, error)
             return
         enrich = self._settings.enrich
-        written = WrittenRequests(
+        record = WrittenRequests(
             tool.server,
             tool.upstream_name,
             tool.fingerprint,
@@ -129,7 +129,7 @@ class EnrichmentRun:
             VERSION,
             self._clock(),
         )
-        await anyio.to_thread.run_sync(self._store.save_requests, [written])
+        await anyio.to_thread.run_sync(self._store.save_requests, [record])
         del self._failed[request.entry.key.server]
         self._failing.clear()
         await self._add(EnrichedTool(request.entry.key, requests))

@@ -155,7 +155,9 @@ def _require_findable(file: FileText, view: View) -> None:
     try:
         read_queries(file.text.encode(), file=str(file.path), view=view)
     except ConfigurationError as error:
-        own = [one for one in error.problems if one.subject.startswith(f"queries.{last}.")]
+        own = [
+            problem for problem in error.problems if problem.subject.startswith(f"queries.{last}.")
+        ]
         if own:
             raise ConfigurationError(own) from None
 
@@ -179,5 +181,5 @@ def _report(file: FileText, view: View, cost: Cost) -> Report:
     if not _cases(file):
         return Report(())
     content = file.text.encode()
-    asked = read_queries(content, file=str(file.path), view=view, allow_missing=True)
-    return run(asked, view, cost=cost)
+    queries = read_queries(content, file=str(file.path), view=view, allow_missing=True)
+    return run(queries, view, cost=cost)

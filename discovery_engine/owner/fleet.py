@@ -38,8 +38,8 @@ class FleetStatus(Struct, frozen=True):
     @property
     def counts(self) -> Mapping[str, int]:
         """How many jobs are in each state, those without any too."""
-        found = Counter(job.state for job in self.jobs)
-        return {state: found[state] for state in JOB_STATES}  # type: ignore[index]
+        tally = Counter(job.state for job in self.jobs)
+        return {state: tally[state] for state in JOB_STATES}  # type: ignore[index]
 
     @property
     def oldest_due(self) -> RefreshJob | None:

@@ -154,8 +154,8 @@ class OwnedServers:
         """
         view, installed = self._host.view, await self._installed()
         reports = with_packages([view.server(name)], installed)
-        [found] = owned_servers(view, reports, await self._registrations(), installed)
-        return found
+        [server] = owned_servers(view, reports, await self._registrations(), installed)
+        return server
 
     async def export(self, name: str, client: ExportClient) -> ServerExport:
         """The entry of a server as another client writes it, without values of secrets.
@@ -201,10 +201,10 @@ class OwnedServers:
         if to == "file":
             entry = entry if wanted else {**entry, "enabled": False}
             return await self._warned(partial(plan_in_file, settings, name, entry, source))
-        known, now = await self._registrations(), self._clock()
-        _require_unregistered(name, known, f"`discovery remove {name}` first")
+        registrations, now = await self._registrations(), self._clock()
+        _require_unregistered(name, registrations, f"`discovery remove {name}` first")
         record = RegisteredServer(name, entry, source, package, marketplace_id, now, now)
-        return await self._planned(settings, known, NewServer(record, wanted))
+        return await self._planned(settings, registrations, NewServer(record, wanted))
 
     async def require_free(self, name: str, *, to: Target | None = None, hint: str) -> Target:
         """Check that a server can be added under a name; returns where it would be added.
@@ -293,11 +293,11 @@ class OwnedServers:
         if server.is_sourced:
             changed = parsed_entry(server.name, entry)
             return await self._warned(partial(plan_copy, settings, server, self._secrets, changed))
-        known = await self._registrations()
-        if not (record := _record(server, known)):
+        registrations = await self._registrations()
+        if not (record := _record(server, registrations)):
             raise refusal("the registry", f"{name!r} was removed in the meantime")
         following = record.followed_by(entry, package, at=self._clock())
-        return await self._planned(settings, known, NewServer(following))
+        return await self._planned(settings, registrations, NewServer(following))
 
     async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
         """Plan an update with a JSON Merge Patch of the server's entry; see `plan_update`.
@@ -308,8 +308,8 @@ class OwnedServers:
             ServerNotFoundError, ConfigurationError: As `plan_update`.
         """
         await self._settings()
-        server, known = self._host.view.server_settings(name), await self._registrations()
-        if not (record := _record(server, known)):
+        server, registrations = self._host.view.server_settings(name), await self._registrations()
+        if not (record := _record(server, registrations)):
             entry = merge_patch(serialize_server(server), changes)
             return await self.plan_update(name, entry)
         entry = merge_patch(record.entry, changes)
@@ -343,13 +343,13 @@ class OwnedServers:
         missing, server = await self.missing(name), self._host.view.server_settings(name)
         if unknown := [address for address in values if address not in missing]:
             raise refusal(server.name, f"no value is missing for {', '.join(unknown)}")
-        given = _with_values(server, values)
-        before, after = serialize_server(server), serialize_server(given.server)
+        literals = _with_values(server, values)
+        before, after = serialize_server(server), serialize_server(literals.server)
         changes = {key: value for key, value in after.items() if value != before.get(key)}
         place: Target = "registry" if server.is_registered else "file"
         unchanged = ServerPlan("update", server.name, place)
         plan = await self.plan_change(server.name, changes) if changes else unchanged
-        return replace(plan, secrets={**plan.secrets, **given.values})
+        return replace(plan, secrets={**plan.secrets, **literals.values})
 
     async def plan_remove(self, name: str) -> ServerPlan:
         """Return what `remove` would do.
@@ -357,14 +357,14 @@ class OwnedServers:
         Raises:
             ServerNotFoundError, ConfigurationError: As `remove`.
         """
-        settings, known = await self._settings(), await self._registrations()
+        settings, registrations = await self._settings(), await self._registrations()
         try:
             server = self._host.view.server_settings(name)
         except ServerNotFoundError:
-            if plan := plan_removal_of_duplicate(name, known):
+            if plan := plan_removal_of_duplicate(name, registrations):
                 return plan
             raise
-        return await anyio.to_thread.run_sync(plan_removal, settings, server, known)
+        return await anyio.to_thread.run_sync(plan_removal, settings, server, registrations)
 
     async def remove(self, name: str) -> ServerPlan:
         """Remove a server from where it stands, and take back its approval; secrets stay stored.
@@ -420,10 +420,10 @@ class OwnedServers:
         Raises:
             ConfigurationError: As `sync`.
         """
-        settings, known = await self._settings(), await self._registrations()
+        settings, registrations = await self._settings(), await self._registrations()
         file = setup_path(path, self._environ)
         at, data = self._clock(), self._data
-        plan = partial(plan_sync, settings, known, file, self._environ, at=at, data=data)
+        plan = partial(plan_sync, settings, registrations, file, self._environ, at=at, data=data)
         return await anyio.to_thread.run_sync(plan)
 
     async def sync(self, path: str | Path | None = None) -> SyncReport:
@@ -502,7 +502,7 @@ def _require_unregistered(name: str, known: Registrations, hint: str) -> None:
 
 def _same_name(name: str, names: Iterable[str]) -> str:
     """The one of some names that is this one; names are compared without case."""
-    return next((one for one in names if one.casefold() == name.casefold()), "")
+    return next((candidate for candidate in names if candidate.casefold() == name.casefold()), "")
 
 
 def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
@@ -513,11 +513,11 @@ def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     missing: dict[str, str] = {}
     for place, text in written_fields(server.transport).items():
-        for one in references_in(text):
-            if _can_be_given(one, server) and not has_value(
-                one.address, secrets, base_dir=base_dir, server=server.secret_owner
+        for reference in references_in(text):
+            if _can_be_given(reference, server) and not has_value(
+                reference.address, secrets, base_dir=base_dir, server=server.secret_owner
             ):
-                missing.setdefault(one.address, place)
+                missing.setdefault(reference.address, place)
     return missing
 
 

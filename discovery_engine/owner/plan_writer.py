@@ -58,13 +58,13 @@ class PlanWriter:
         scope, *others = decision_scopes(settings.path, settings.name)
         self._require_new(plans, scope)
         if dropped := [plan.dropped for plan in plans if plan.dropped]:
-            for one in (scope, *others):
-                self._store.delete_servers(one, dropped)
+            for decision_scope in (scope, *others):
+                self._store.delete_servers(decision_scope, dropped)
             self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
         if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
             self._store.set_switches(scope, switches, at=self._clock())
-            for one in others:  # where they were kept before the file had a name
-                self._store.set_switches(one, dict.fromkeys(switches), at=self._clock())
+            for decision_scope in others:  # where they were kept before the file had a name
+                self._store.set_switches(decision_scope, dict.fromkeys(switches), at=self._clock())
         for plan in plans:
             if plan.edit:
                 originals = [plan.original] if plan.original else []
@@ -74,21 +74,23 @@ class PlanWriter:
             if plan.edit and (plan.original or plan.verb in ("add", "update")):
                 self._approve_in_file(settings, plan.edit.path, plan.name)
         if saved := [plan.saved for plan in plans if plan.saved]:
-            self._approve(settings, [one.server for one in plans if one.saved and one.server])
+            self._approve(settings, [plan.server for plan in plans if plan.saved and plan.server])
             self._store.save_servers(scope, saved)
 
     def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
         """Check that no server of these names was registered since it was planned."""
         new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
-        known = {one.name for one in self._store.registered_servers(scope)} if new else set()
-        for name in sorted(new & known):
+        names = {server.name for server in self._store.registered_servers(scope)} if new else set()
+        for name in sorted(new & names):
             message = f"{name!r} was registered in the meantime"
             raise refusal("the registry", message, "plan it again")
 
     def _approve(self, settings: Settings, servers: Iterable[ServerSettings]) -> None:
         if not _waits_for_overrides(settings):
             approval = partial(approval_of, at=self._clock(), programs={})
-            approvals = [approval(one, settings, self._secrets, self._environ) for one in servers]
+            approvals = [
+                approval(server, settings, self._secrets, self._environ) for server in servers
+            ]
             self._trust.approve(settings, approvals)
 
     def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:

@@ -121,26 +121,26 @@ def server_changes(before: View, after: View) -> Iterator[ServerChange]:
 
 def tool_changes(before: Sight, after: Sight) -> Iterator[ToolChange]:
     for key in sorted(before.tools.keys() | after.tools.keys()):
-        one, other = before.tools.get(key), after.tools.get(key)
-        if not _is_visible(one) and other and _is_visible(other):
+        entry, other = before.tools.get(key), after.tools.get(key)
+        if not _is_visible(entry) and other and _is_visible(other):
             yield ToolChange(key[0], other.tool.name, "appears", after.whole.reason(other))
-        elif one and _is_visible(one) and not _is_visible(other):
+        elif entry and _is_visible(entry) and not _is_visible(other):
             reason = after.why_missing(key[0], after.all_tools.get(key))
-            yield ToolChange(key[0], one.tool.name, "vanishes", reason)
-        elif one and other and _is_visible(other) and (changes := _changes(one, other)):
+            yield ToolChange(key[0], entry.tool.name, "vanishes", reason)
+        elif entry and other and _is_visible(other) and (changes := _changes(entry, other)):
             yield ToolChange(key[0], other.tool.name, "changes", changes=changes)
 
 
 def offering_changes(before: Sight, after: Sight) -> Iterator[OfferingChange]:
     for key in sorted(before.offerings.keys() | after.offerings.keys()):
-        one, other = before.offerings.get(key), after.offerings.get(key)
-        if not _is_visible(one) and other and _is_visible(other):
+        entry, other = before.offerings.get(key), after.offerings.get(key)
+        if not _is_visible(entry) and other and _is_visible(other):
             yield OfferingChange(*key, "appears", after.whole.reason(other))
-        elif one and _is_visible(one) and not _is_visible(other):
+        elif entry and _is_visible(entry) and not _is_visible(other):
             reason = after.why_missing(key[0], after.all_offerings.get(key))
             yield OfferingChange(*key, "vanishes", reason)
-        elif one and other and _is_visible(other) and one.verdict.tags != other.verdict.tags:
-            tags = list(one.verdict.tags), list(other.verdict.tags)
+        elif entry and other and _is_visible(other) and entry.verdict.tags != other.verdict.tags:
+            tags = list(entry.verdict.tags), list(other.verdict.tags)
             yield OfferingChange(*key, "changes", changes={"tags": tags})
 
 
@@ -148,15 +148,15 @@ def view_changes(before: View, after: View) -> Iterator[ViewChange]:
     """The views of which something changes, in the order of their names."""
     names = [{view.name for view in side.settings.views} for side in (before, after)]
     for name in sorted(names[0] | names[1]):
-        one, other = Sight.of(before, name), Sight.of(after, name)
+        sight, other = Sight.of(before, name), Sight.of(after, name)
         is_new, is_gone = name not in names[0], name not in names[1]
         change = ViewChange(
             name,
             "appears" if is_new else "vanishes" if is_gone else "changes",
-            (visible_count(one.shown), visible_count(other.shown)),
-            tuple(tool_changes(one, other)),
-            tuple(offering_changes(one, other)),
-            client_settings_changes(one.shown.settings, other.shown.settings),
+            (visible_count(sight.shown), visible_count(other.shown)),
+            tuple(tool_changes(sight, other)),
+            tuple(offering_changes(sight, other)),
+            client_settings_changes(sight.shown.settings, other.shown.settings),
         )
         if is_new or is_gone or change.tools or change.offerings or change.settings:
             yield change
@@ -164,8 +164,8 @@ def view_changes(before: View, after: View) -> Iterator[ViewChange]:
 
 def client_settings_changes(before: Settings, after: Settings) -> tuple[str, ...]:
     """The keys of a view's entry whose effect differs."""
-    one, other = _client_settings(before), _client_settings(after)
-    return tuple(key for key in one if one[key] != other[key])
+    entry, other = _client_settings(before), _client_settings(after)
+    return tuple(key for key in entry if entry[key] != other[key])
 
 
 def visible_count(view: View) -> int:
@@ -205,7 +205,9 @@ def _is_visible(entry: Entry | OfferingEntry | None) -> bool:
 
 
 def _is_on(view: View, name: str) -> bool:
-    server = next((one for one in view.settings.servers if one.name == name), None)
+    server = next(
+        (candidate for candidate in view.settings.servers if candidate.name == name), None
+    )
     return server is not None and view.catalog.part(server.name).verdict.enabled
 
 
@@ -216,14 +218,14 @@ def _problem(view: View, name: ServerName) -> str:
 
 
 def _differences(before: View, after: View, name: str) -> Iterator[str]:
-    one, other = (next(s for s in v.settings.servers if s.name == name) for v in (before, after))
-    parts = before.catalog.part(one.name), after.catalog.part(other.name)
+    server, other = (next(s for s in v.settings.servers if s.name == name) for v in (before, after))
+    parts = before.catalog.part(server.name), after.catalog.part(other.name)
     if parts[0].connection and parts[0].connection != parts[1].connection:
         yield "its command or address changes: it is listed again"
     if parts[0].verdict.tags != parts[1].verdict.tags:
         yield "its tags change"
     keys = ("description", "prefix", "timeouts", "limits", "session", "trust")
-    yield from (f"its {key} changes" for key in keys if getattr(one, key) != getattr(other, key))
+    yield from (f"its {key} changes" for key in keys if getattr(server, key) != getattr(other, key))
 
 
 def _changes(one: Entry, other: Entry) -> dict[str, tuple[object, object]]:

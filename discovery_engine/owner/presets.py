@@ -71,9 +71,11 @@ class Presets:
         Raises:
             RegistryError: If they cannot be read.
         """
-        found = await anyio.to_thread.run_sync(self._store.presets, self._scope())
+        presets = await anyio.to_thread.run_sync(self._store.presets, self._scope())
         return tuple(
-            one for one in found if server in (None, one.server) and tool in (None, one.tool)
+            preset
+            for preset in presets
+            if server in (None, preset.server) and tool in (None, preset.tool)
         )
 
     async def save(self, server: str, tool: str, name: str, arguments: JSONObject) -> Preset:
@@ -93,8 +95,8 @@ class Presets:
         key = self._host.view.find(server, tool).key
         preset = Preset(key.server, key.tool, name, arguments, self._clock())
         await anyio.to_thread.run_sync(self._refuse_secrets, arguments)
-        known = {one.key for one in await self.list()}
-        if preset.key not in known and len(known) >= _MOST:
+        keys = {entry.key for entry in await self.list()}
+        if preset.key not in keys and len(keys) >= _MOST:
             raise PresetRefusedError(f"there are {_MOST:,} presets already", hint="delete one")
         await anyio.to_thread.run_sync(self._store.save_preset, self._scope(), preset)
         return preset
@@ -121,12 +123,12 @@ def _texts(value: object, place: str, name: str) -> Iterator[tuple[str, str, str
     """Every text and number: where it is, the name of the member that it belongs to, and itself."""
     match value:
         case dict():
-            for key, one in value.items():
+            for key, part in value.items():
                 yield f"the name of a member of {place}", "", key
-                yield from _texts(one, f"{place}.{key}", key)
+                yield from _texts(part, f"{place}.{key}", key)
         case list():
-            for number, one in enumerate(value):
-                yield from _texts(one, f"{place}[{number}]", name)
+            for number, part in enumerate(value):
+                yield from _texts(part, f"{place}[{number}]", name)
         case str():
             yield place, name, value
         case int() | float() if not isinstance(value, bool):

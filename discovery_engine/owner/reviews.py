@@ -66,7 +66,7 @@ class Reviews:
         Raises:
             RegistryError: If the decision cannot be stored; none is accepted then.
         """
-        accepted = [one.acceptance for reviewed in shown.values() for one in reviewed]
+        accepted = [review.acceptance for reviewed in shown.values() for review in reviewed]
         if accepted:
             store = partial(self._store.accept, self._host.view.settings, accepted)
             names = [name for name, reviewed in shown.items() if reviewed]
@@ -80,8 +80,8 @@ class Reviews:
             ServerNotFoundError: If it is not configured.
         """
         view = self._host.view
-        known = known_as(view.server_settings(server), view.settings.path)
-        return await anyio.to_thread.run_sync(self._store.history, view.settings, known)
+        key = known_as(view.server_settings(server), view.settings.path)
+        return await anyio.to_thread.run_sync(self._store.history, view.settings, key)
 
     async def end_loss(self, *, is_forced: bool = False) -> tuple[ServerName, ...] | None:
         """Allow acceptance at first sight again, if decisions were lost.
@@ -107,19 +107,21 @@ class Reviews:
     def _changes(
         self, view: View, names: Iterable[ServerName], tools: Collection[str]
     ) -> dict[ServerName, tuple[Review, ...]]:
-        wanted = _upstream_names(view, frozenset(names), tools)
+        upstream_names = _upstream_names(view, frozenset(names), tools)
         neighbours = Neighbours.of(entry.tool for entry in view.catalog)
-        found: dict[ServerName, tuple[Review, ...]] = {}
+        changes: dict[ServerName, tuple[Review, ...]] = {}
         for name in names:
             server, part = view.server_settings(name), view.catalog.parts.get(name)
             if part is None:
                 continue
             history = self._store.history(view.settings, known_as(server, view.settings.path))
             waiting = reviews(server, part, self._store.trust, history, neighbours=neighbours)
-            chosen = tuple(one for one in waiting if not tools or (name, one.tool) in wanted)
+            chosen = tuple(
+                review for review in waiting if not tools or (name, review.tool) in upstream_names
+            )
             if chosen:
-                found[name] = chosen
-        return found
+                changes[name] = chosen
+        return changes
 
 
 def _all(view: View) -> list[ServerName]:
@@ -134,18 +136,18 @@ def _upstream_names(
     Raises:
         ToolNotFoundError: For one that none of the servers has.
     """
-    known: defaultdict[str, set[tuple[ServerName, str]]] = defaultdict(set)
+    meanings: defaultdict[str, set[tuple[ServerName, str]]] = defaultdict(set)
     for tool in (entry.tool for entry in view.catalog if entry.tool.server in servers):
         for name in (tool.name, tool.upstream_name, str(tool.key)):
-            known[name].add((tool.server, tool.decision_key))
+            meanings[name].add((tool.server, tool.decision_key))
     for part in (view.catalog.part(server) for server in servers):
         for offering in (entry.offering for entry in part.offerings):
             for name in (offering.identifier, offering.decision_key):
-                known[name].add((part.server, offering.decision_key))
+                meanings[name].add((part.server, offering.decision_key))
     for name in tools:
-        if name not in known:
-            raise ToolNotFoundError(None, name, nearest(name, known))
-    return {meant for name in tools for meant in known[name]}
+        if name not in meanings:
+            raise ToolNotFoundError(None, name, nearest(name, meanings))
+    return {meant for name in tools for meant in meanings[name]}
 
 
 def _not_listed_since_loss(view: View, names: Iterable[ServerName]) -> list[ServerName]:

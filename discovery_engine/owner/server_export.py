@@ -89,8 +89,10 @@ class _EntryWriter:
         self.values: dict[str, None] = {}
         self.notes: list[str] = []
         self._server = server
-        self._hidden = Redactor(one.text for one in secrets_of(server, EnvironmentResolver({})))
-        syntaxes = (_SYNTAX[one] for one in row.variables if one in _SYNTAX)
+        self._hidden = Redactor(
+            secret.text for secret in secrets_of(server, EnvironmentResolver({}))
+        )
+        syntaxes = (_SYNTAX[variable] for variable in row.variables if variable in _SYNTAX)
         self._syntax = next(syntaxes, None)
 
     def entry(self) -> JSONObject:
@@ -118,7 +120,7 @@ class _EntryWriter:
         return {
             **kind,
             shape.command[0]: self._written(stdio.command, "COMMAND"),
-            shape.args[0]: [self._written(one, "ARGUMENT") for one in stdio.args],
+            shape.args[0]: [self._written(argument, "ARGUMENT") for argument in stdio.args],
             shape.env[0]: {name: value for name, value in env.items() if name not in named},
             **({shape.env_names[0]: named} if named else {}),
             shape.cwd[0]: self._written(stdio.cwd or "", "FOLDER"),
@@ -137,14 +139,16 @@ class _EntryWriter:
             self.values[bearer] = None
             del headers["Authorization"]
         if shape.header_names:
-            named = {name: one for name, text in headers.items() if (one := _variable(text))}
+            named = {
+                name: variable for name, text in headers.items() if (variable := _variable(text))
+            }
             entry[shape.header_names[0]] = named
             self.values.update(dict.fromkeys(named.values()))
             headers = {name: text for name, text in headers.items() if name not in named}
         if remote.oauth.client_id:
             self.notes.append(f"{self.row.label} logs in with a client of its own")
-        written = {name: self._written(text, name) for name, text in headers.items()}
-        return {**entry, shape.headers[0]: written}
+        texts = {name: self._written(text, name) for name, text in headers.items()}
+        return {**entry, shape.headers[0]: texts}
 
     def _written(self, text: str, name: str) -> str:
         """A text with references as the client writes them, and a placeholder for each secret."""
@@ -153,8 +157,8 @@ class _EntryWriter:
         except MalformedReferenceError:
             return self._missing(name)
         return "".join(
-            self._literal(one, name) if isinstance(one, str) else self._reference(one)
-            for one in parts
+            self._literal(part, name) if isinstance(part, str) else self._reference(part)
+            for part in parts
         )
 
     def _literal(self, text: str, name: str) -> str:
@@ -177,8 +181,8 @@ class _EntryWriter:
 
 def _address_key(keys: Mapping[str, str], kind: str) -> str:
     """The key of an address, by what it says about the transport."""
-    wanted = "http" if kind == "auto" else kind  # what most servers speak
-    exact = (key for key, means in keys.items() if means == wanted)
+    transport = "http" if kind == "auto" else kind  # what most servers speak
+    exact = (key for key, means in keys.items() if means == transport)
     general = (key for key, means in keys.items() if means == "auto")
     return next(exact, None) or next(general, None) or next(iter(keys))
 
@@ -186,11 +190,11 @@ def _address_key(keys: Mapping[str, str], kind: str) -> str:
 def _variable(text: str) -> str:
     """The variable that a text refers to and has nothing beside it; else empty."""
     try:
-        [one] = split(text)
+        [part] = split(text)
     except (MalformedReferenceError, ValueError):
         return ""
-    is_plain = isinstance(one, Reference) and one.kind == "variable" and one.default is None
-    return one.name if isinstance(one, Reference) and is_plain else ""
+    is_plain = isinstance(part, Reference) and part.kind == "variable" and part.default is None
+    return part.name if isinstance(part, Reference) and is_plain else ""
 
 
 def _referenced(server: ServerSettings) -> tuple[str, ...]:
@@ -201,8 +205,8 @@ def _referenced(server: ServerSettings) -> tuple[str, ...]:
 
 
 def _text(name: str, entry: JSONObject, row: ClientRow) -> str:
-    pointers = (one.containers[0] for one in row.files if one.containers)
-    pointer = next(one for one in pointers if "{project}" not in one)
+    pointers = (file.containers[0] for file in row.files if file.containers)
+    pointer = next(candidate for candidate in pointers if "{project}" not in candidate)
     if row.format == "toml":
         return "\n".join(_toml(".".join(map(_toml_key, (*pointer, name))), entry)) + "\n"
     document: JSONObject = {name: entry}
@@ -220,7 +224,7 @@ def _toml(table: str, entry: JSONObject) -> Iterator[str]:
 def _toml_value(value: object) -> str:
     match value:
         case dict():
-            members = (f"{_toml_key(key)} = {_toml_value(one)}" for key, one in value.items())
+            members = (f"{_toml_key(key)} = {_toml_value(member)}" for key, member in value.items())
             return f"{{ {', '.join(members)} }}"
         case list():
             return f"[{', '.join(map(_toml_value, value))}]"

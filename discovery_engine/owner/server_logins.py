@@ -214,8 +214,8 @@ class ServerLogins:
         async with open_client() as client:
             if remote.oauth.grant == "client_credentials":
                 return await client_credentials.obtain(client, remote, None, now=self._clock())
-            wanted = earlier.wanted_scope if earlier else ""
-            options = browser_login.LoginOptions(scopes, wanted, seconds)
+            scope = earlier.wanted_scope if earlier else ""
+            options = browser_login.LoginOptions(scopes, scope, seconds)
             return await browser_login.log_in(client, remote, options, show, clock=self._clock)
 
     async def _client_secret(self, server: str) -> str:
@@ -276,9 +276,9 @@ def _failures(server: str) -> Iterator[None]:
         reason, hint = _REASONS.get(error.code, usual)
         raise LoginError(server, reason, hint=hint, detail=error.detail) from error
     except AuthorizationServerUnavailable as error:
-        found = error.outage
+        outage = error.outage
         raise UnavailableError(
-            server, found.kind, found.reason, hint=found.hint, detail=found.detail
+            server, outage.kind, outage.reason, hint=outage.hint, detail=outage.detail
         ) from error
     except TimeoutError as error:
         reason = "it was not completed in the browser in time"

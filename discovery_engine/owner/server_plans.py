@@ -85,11 +85,11 @@ def plan_in_file(
     Raises:
         ConfigurationError: If the entry is invalid, the name is taken, or the file does not load.
     """
-    found = _without_literals(parsed_entry(name, entry), source)
+    literals = _without_literals(parsed_entry(name, entry), source)
     path = Path(settings.path or FILE_NAME).absolute()
-    edit = editing.add_servers(path, [found.server])
+    edit = editing.add_servers(path, [literals.server])
     return ServerPlan(
-        "add", name, "file", edit.diff(), found.server, secrets=found.values, edit=edit
+        "add", name, "file", edit.diff(), literals.server, secrets=literals.values, edit=edit
     )
 
 
@@ -101,10 +101,10 @@ def plan_update_in_file(
     Raises:
         ConfigurationError: If the entry is invalid, or the file does not load.
     """
-    found = _without_literals(parsed_entry(name, entry), source)
-    edit = editing.replace_server(Path(_file(settings)), found.server)
+    literals = _without_literals(parsed_entry(name, entry), source)
+    edit = editing.replace_server(Path(_file(settings)), literals.server)
     return ServerPlan(
-        "update", name, "file", edit.diff(), found.server, secrets=found.values, edit=edit
+        "update", name, "file", edit.diff(), literals.server, secrets=literals.values, edit=edit
     )
 
 
@@ -152,10 +152,10 @@ def _plan_of_copy(
 def _changes(before: ServerSettings | None, after: ServerSettings) -> str:
     """A diff of the entries, without the lines that stay."""
     old, new = (
-        block({one.name: serialize_server(one)}).splitlines(keepends=True) if one else []
-        for one in (before, after)
+        block({server.name: serialize_server(server)}).splitlines(keepends=True) if server else []
+        for server in (before, after)
     )
-    return "".join(one[0] + one[2:] for one in ndiff(old, new) if one.startswith(("- ", "+ ")))
+    return "".join(line[0] + line[2:] for line in ndiff(old, new) if line.startswith(("- ", "+ ")))
 
 
 def refuse_commands(name: str, entry: JSONObject) -> None:
@@ -197,12 +197,12 @@ def plan_registration(
     Raises:
         ConfigurationError: If the entry is invalid, or the server is configured already.
     """
-    name, found = new.record.name, plan_registrations(settings, known, [new], environ)
-    if error := found.errors.get(name):
+    name, outcome = new.record.name, plan_registrations(settings, known, [new], environ)
+    if error := outcome.errors.get(name):
         raise error
-    if why := found.duplicates.get(name):
+    if why := outcome.duplicates.get(name):
         raise refusal(_HERE, f"{name!r} {why}", "nothing has to be added")
-    return found.plans[name]
+    return outcome.plans[name]
 
 
 def plan_registrations(
@@ -212,27 +212,29 @@ def plan_registrations(
     environ: Mapping[str, str],
 ) -> RegistrationPlans:
     """Several servers in the registry; what is wrong with one concerns no other."""
-    kept: dict[str, NewServer] = {}
+    checked_servers: dict[str, NewServer] = {}
     errors: dict[str, ConfigurationError] = {}
-    wanted = {new.record.name: new for new in servers}
-    parsed = _parsed({name: new.record.entry for name, new in wanted.items()})
-    for name, new in wanted.items():
+    new_servers = {new.record.name: new for new in servers}
+    parsed = _parsed({name: new.record.entry for name, new in new_servers.items()})
+    for name, new in new_servers.items():
         try:
-            kept[name] = _checked(new, parsed[name])
+            checked_servers[name] = _checked(new, parsed[name])
         except ConfigurationError as error:
             errors[name] = error
-    records = {name: new.record for name, new in kept.items()}
+    records = {name: new.record for name, new in checked_servers.items()}
     future = replace(known, mark="planned", servers={**known.servers, **records})
     others = tuple(server for server in settings.servers if not server.is_registered)
     result = joined(replace(settings, servers=others, warnings=()), future, environ)
     in_force = {s.renamed_from or str(s.name): s for s in result.servers if s.is_registered}
     plans = {
         name: _plan(new, in_force[name], known, settings.path)
-        for name, new in kept.items()
+        for name, new in checked_servers.items()
         if name in in_force
     }
-    warned = {one.subject: one.message for one in result.warnings}
-    duplicates = {name: warned[f"servers.{name}"] for name in kept if name not in in_force}
+    warned = {warning.subject: warning.message for warning in result.warnings}
+    duplicates = {
+        name: warned[f"servers.{name}"] for name in checked_servers if name not in in_force
+    }
     return RegistrationPlans(plans, errors, duplicates)
 
 
@@ -244,12 +246,12 @@ def _checked(new: NewServer, parsed: ServerSettings | ConfigurationError) -> New
     """
     if isinstance(parsed, ConfigurationError):
         raise parsed
-    found = _without_literals(parsed, new.record.source)
-    entry = serialize_server(replace(found.server, enabled=True))
+    literals = _without_literals(parsed, new.record.source)
+    entry = serialize_server(replace(literals.server, enabled=True))
     return NewServer(
         replace(new.record, entry=entry),
-        new.is_wanted and found.server.enabled,
-        {**new.secrets, **found.values},
+        new.is_wanted and literals.server.enabled,
+        {**new.secrets, **literals.values},
     )
 
 
@@ -392,8 +394,10 @@ def _parsed(
         servers[server.name] = replace(server, origin=Origin(""))
         if server.problem:
             subject = f"servers.{server.name}"
-            found = [one for one in parsed.warnings if _is_about(one, subject)] or [server.problem]
-            problems = [replace(one, excerpt="", origin=Origin("")) for one in found]
+            warnings = [warning for warning in parsed.warnings if _is_about(warning, subject)] or [
+                server.problem
+            ]
+            problems = [replace(warning, excerpt="", origin=Origin("")) for warning in warnings]
             servers[server.name] = ConfigurationError(problems)
     return servers
 
@@ -416,9 +420,9 @@ def _without_literals(server: ServerSettings, source: ServerOrigin) -> StoredLit
     """
     if source == "marketplace":
         return StoredLiterals(server)
-    found = store_literals(server)
-    _require_no_problem(server.name, found.problem)
-    return found
+    literals = store_literals(server)
+    _require_no_problem(server.name, literals.problem)
+    return literals
 
 
 def _require_no_problem(name: str, problem: str) -> None:

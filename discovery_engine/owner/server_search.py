@@ -29,15 +29,15 @@ def chosen(
     With `installed_only`, only installed ones. They keep their order, but for a query the best
     come first.
     """
-    wanted = {tag.casefold() for tag in tags}
-    kept = [
-        one
-        for one in servers
-        if (not wanted or wanted & {tag.casefold() for tag in one.tags})
-        and (not sources or one.source in sources)
-        and (not installed_only or one.package)
+    folded_tags = {tag.casefold() for tag in tags}
+    selection = [
+        server
+        for server in servers
+        if (not folded_tags or folded_tags & {tag.casefold() for tag in server.tags})
+        and (not sources or server.source in sources)
+        and (not installed_only or server.package)
     ]
-    return _found(kept, query) if query.strip() else kept
+    return _found(selection, query) if query.strip() else selection
 
 
 def _found(servers: Sequence[ServerReport], query: str) -> list[ServerReport]:
@@ -45,15 +45,15 @@ def _found(servers: Sequence[ServerReport], query: str) -> list[ServerReport]:
     # Most lists are not searched, and the search takes a tenth of a second to load.
     from discovery_engine.search.searcher import build_searcher  # noqa: PLC0415
 
-    by_name = {str(one.name): one for one in servers}
+    by_name = {str(server.name): server for server in servers}
     entries = tuple(_document(by_name[name]) for name in sorted(by_name))
     catalog = Catalog.of([ServerPart(_HOLDER, entries)])
     searcher = build_searcher(catalog, SearchSettings())
-    asked = searcher.analyze(query)
-    hits = searcher.search(asked, limit=max(len(entries), 1), accepts=lambda _: True)
-    found = [str(hit.entry.tool.upstream_name) for hit in hits]
-    begun = [str(one.name) for one in servers if _begins(one, query)]
-    return [by_name[name] for name in dict.fromkeys([*found, *begun])]
+    parsed_query = searcher.analyze(query)
+    hits = searcher.search(parsed_query, limit=max(len(entries), 1), accepts=lambda _: True)
+    names = [str(hit.entry.tool.upstream_name) for hit in hits]
+    begun = [str(server.name) for server in servers if _begins(server, query)]
+    return [by_name[name] for name in dict.fromkeys([*names, *begun])]
 
 
 def _document(server: ServerReport) -> Entry:
@@ -66,8 +66,8 @@ def _document(server: ServerReport) -> Entry:
 
 def _begins(server: ServerReport, query: str) -> bool:
     """Return whether each word of the query is the beginning of a word of the server."""
-    asked, words = query.casefold().split(), list(_words(server))
-    return all(any(word.startswith(one) for word in words) for one in asked)
+    beginnings, words = query.casefold().split(), list(_words(server))
+    return all(any(word.startswith(beginning) for word in words) for beginning in beginnings)
 
 
 def _words(server: ServerReport) -> Iterator[str]:

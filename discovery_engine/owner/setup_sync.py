@@ -92,19 +92,19 @@ def plan_sync(
     skipped: list[SyncProblem] = []
     errors: list[SyncProblem] = []
     new: list[NewServer] = []
-    for one in entries:
-        if one.problem:
-            errors.append(SyncProblem(one.name, one.problem))
-        elif one.name.casefold() in there:
-            skipped.append(SyncProblem(one.name, "it is registered already"))
+    for entry in entries:
+        if entry.problem:
+            errors.append(SyncProblem(entry.name, entry.problem))
+        elif entry.name.casefold() in there:
+            skipped.append(SyncProblem(entry.name, "it is registered already"))
         else:
-            new.append(_new(one, at))
-    found = plan_registrations(settings, known, new, environ)
-    skipped += [SyncProblem(name, why) for name, why in found.duplicates.items()]
-    errors += [SyncProblem(name, _reason(error)) for name, error in found.errors.items()]
-    own = [one.name for one in found.plans.values() if _is_own(one, data)]
+            new.append(_new(entry, at))
+    outcome = plan_registrations(settings, known, new, environ)
+    skipped += [SyncProblem(name, why) for name, why in outcome.duplicates.items()]
+    errors += [SyncProblem(name, _reason(error)) for name, error in outcome.errors.items()]
+    own = [plan.name for plan in outcome.plans.values() if _is_own(plan, data)]
     skipped += [SyncProblem(name, OWN_ENTRY) for name in own]
-    plans = tuple(one for one in found.plans.values() if one.name not in own)
+    plans = tuple(plan for plan in outcome.plans.values() if plan.name not in own)
     report = SyncReport(
         tuple(plan.name for plan in plans),
         tuple(plan.name for plan in plans if not plan.switches),
@@ -176,8 +176,10 @@ def read_setup(path: Path) -> list[SetupEntry]:
     if local.exists():
         for name, entry in _entries(_document(local)):
             entries[name] = _overridden(entries.get(name), entry)
-    found = [_setup_entry(name, entry, syntax) for name, entry in entries.items()]
-    return found + [SetupEntry(name, problem="a second entry with this name") for name in repeated]
+    servers = [_setup_entry(name, entry, syntax) for name, entry in entries.items()]
+    return servers + [
+        SetupEntry(name, problem="a second entry with this name") for name in repeated
+    ]
 
 
 def _document(path: Path) -> JSONValue:
@@ -221,7 +223,7 @@ def _overridden(entry: JSONValue, local: JSONValue) -> JSONValue:
     merged = {**entry, **local}
     for key in _MERGED:
         both = entry.get(key), local.get(key)
-        if all(isinstance(one, dict) for one in both):
+        if all(isinstance(side, dict) for side in both):
             merged[key] = {**entry[key], **local[key]}
     return merged
 
@@ -230,10 +232,12 @@ def _setup_entry(name: str, written: JSONValue, syntax: VariableSyntax) -> Setup
     if not isinstance(written, dict):
         return SetupEntry(name, problem="must be an object that describes a server")
     secrets = written.get("secrets") or {}
-    if not isinstance(secrets, dict) or not all(isinstance(one, str) for one in secrets.values()):
+    if not isinstance(secrets, dict) or not all(
+        isinstance(secret, str) for secret in secrets.values()
+    ):
         return SetupEntry(name, problem="secrets: must be an object of texts")
-    wanted = written.get("auto_activate", written.get("autoActivate", True))
-    if not isinstance(wanted, bool):
+    activation = written.get("auto_activate", written.get("autoActivate", True))
+    if not isinstance(activation, bool):
         return SetupEntry(name, problem="auto_activate: must be true or false")
     entry = {key: value for key, value in written.items() if key not in _KEYS and value is not None}
     transport = entry.get("transport")
@@ -243,7 +247,7 @@ def _setup_entry(name: str, written: JSONValue, syntax: VariableSyntax) -> Setup
     if problem := next((f"secrets.{key}: {why}" for key, why in _refusals(stored)), ""):
         return SetupEntry(name, problem=problem)
     entry = _with_secrets(_translated(entry, syntax), values)
-    return SetupEntry(name, entry, stored, wanted)
+    return SetupEntry(name, entry, stored, activation)
 
 
 def _stored(
@@ -278,9 +282,9 @@ def _translated(value: JSONValue, syntax: VariableSyntax) -> JSONValue:
         case str():
             return syntax.translate(value)
         case list():
-            return [_translated(one, syntax) for one in value]
+            return [_translated(element, syntax) for element in value]
         case dict():
-            return {key: _translated(one, syntax) for key, one in value.items()}
+            return {key: _translated(member, syntax) for key, member in value.items()}
     return value
 
 

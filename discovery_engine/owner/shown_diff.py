@@ -20,36 +20,36 @@ _LONG = 500  # characters; a file in one line holds entries that could not be re
 
 def shown_diff(diff: str, settings: Settings) -> str:
     """A diff without what is secret in the configuration of before, also around the change."""
-    written = Redactor(_written_secrets(settings))
-    return "".join(_shown(line, written) for line in diff.splitlines(keepends=True))
+    redactor = Redactor(_written_secrets(settings))
+    return "".join(_shown(line, redactor) for line in diff.splitlines(keepends=True))
 
 
 def _shown(line: str, written: Redactor) -> str:
-    shown = written.redact(line)
+    text = written.redact(line)
     # What was there may be of an entry that cannot be read, whose secrets are not known.
     was_there = line.startswith(("-", " ", "@")) or len(line) > _LONG
-    return GUESSING.redact(shown) if was_there else shown
+    return GUESSING.redact(text) if was_there else text
 
 
 def _written_secrets(settings: Settings) -> Iterator[str]:
     """Yield what looks like a secret in texts that are redacted where settings are shown."""
     for name, text in _hidden(serialize(settings), serialize_redacted(settings), ""):
         try:
-            literals = [one for one in split(text) if isinstance(one, str)]
+            literals = [part for part in split(text) if isinstance(part, str)]
         except MalformedReferenceError:
             literals = [text]
         for literal in literals:
-            yield from (one.text for one in secrets_in(literal, name))
+            yield from (secret.text for secret in secrets_in(literal, name))
 
 
 def _hidden(value: JSONValue, shown: JSONValue, name: str) -> Iterator[tuple[str, str]]:
     """Texts that differ from what is shown of them, with the names that they stand under."""
     match value, shown:
         case dict(), dict():
-            for key, one in value.items():
-                yield from _hidden(one, shown.get(key), key)
+            for key, part in value.items():
+                yield from _hidden(part, shown.get(key), key)
         case list(), list():
-            for one, other in zip(value, shown, strict=False):
-                yield from _hidden(one, other, name)
+            for part, other in zip(value, shown, strict=False):
+                yield from _hidden(part, other, name)
         case str(), _ if value != shown:
             yield name, value

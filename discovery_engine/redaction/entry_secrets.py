@@ -33,9 +33,9 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
         for value in _resolved(text, secrets, base_dir, server.secret_owner):
             yield from secrets_in(value, name)
     for text in _shown(server):
-        for one in _references(text):
-            for value in _resolved(str(one), secrets, base_dir, server.secret_owner):
-                yield from secrets_in(value, one.name, is_secret=one.kind != "variable")
+        for reference in _references(text):
+            for value in _resolved(str(reference), secrets, base_dir, server.secret_owner):
+                yield from secrets_in(value, reference.name, is_secret=reference.kind != "variable")
     if isinstance(server.transport, RemoteTransport):
         for value in _resolved(server.transport.url, secrets, base_dir, server.secret_owner):
             yield from secrets_in(value)
@@ -48,15 +48,20 @@ def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[
 
     Only values long enough not to be confused with other words: folders, hosts, names.
     """
-    found = [one for text in _shown(server) for one in _references(text)]
-    values = {_value(one, secrets).rstrip("/\\"): str(one.redacted()) for one in found}
-    return {value: written for value, written in values.items() if len(value) >= _SHORTEST_PLACE}
+    references = [reference for text in _shown(server) for reference in _references(text)]
+    values = {
+        _value(reference, secrets).rstrip("/\\"): str(reference.redacted())
+        for reference in references
+    }
+    return {
+        value: reference for value, reference in values.items() if len(value) >= _SHORTEST_PLACE
+    }
 
 
 def has_changing_values(server: ServerSettings) -> bool:
     """Return whether a reference of an entry names a file or a command."""
-    found = (reference for text in _shown(server) for reference in _references(text))
-    return any(reference.kind in ("file", "command") for reference in found)
+    references = (reference for text in _shown(server) for reference in _references(text))
+    return any(reference.kind in ("file", "command") for reference in references)
 
 
 def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
@@ -108,13 +113,13 @@ def _references(text: str) -> tuple[Reference, ...]:
 def _masked(server: ServerSettings) -> Iterator[str]:
     """Yield what is hidden wherever arguments and addresses are shown as they are written."""
     match server.transport, server.transport and redact_transport(server.transport):
-        case StdioTransport(args=written), StdioTransport(args=masked):
-            pairs = zip(written, masked, strict=True)
-        case RemoteTransport(url=one), RemoteTransport(url=other):
-            pairs = zip([one], [other], strict=True)
+        case StdioTransport(args=args), StdioTransport(args=masked):
+            pairs = zip(args, masked, strict=True)
+        case RemoteTransport(url=url), RemoteTransport(url=other):
+            pairs = zip([url], [other], strict=True)
         case _:
             return
-    for text, shown in pairs:
-        pieces = "(.+?)".join(map(re.escape, shown.split(REDACTED)))
-        if shown != text and (found := re.fullmatch(pieces, text, re.DOTALL)):
-            yield from found.groups()
+    for text, masked_text in pairs:
+        pieces = "(.+?)".join(map(re.escape, masked_text.split(REDACTED)))
+        if masked_text != text and (hit := re.fullmatch(pieces, text, re.DOTALL)):
+            yield from hit.groups()

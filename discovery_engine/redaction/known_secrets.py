@@ -58,9 +58,9 @@ class KnownSecrets:
         # Its patterns take 10 ms to compile, and most values come with an entry.
         from discovery_engine.secrets.values import secrets_in  # noqa: PLC0415
 
-        found = list(secrets_in(value, name, is_secret=is_secret))
-        self.add((one.text for one in found), ())
-        self.add_tokens(one.text for one in found if one.is_certain)
+        secrets = list(secrets_in(value, name, is_secret=is_secret))
+        self.add((secret.text for secret in secrets), ())
+        self.add_tokens(secret.text for secret in secrets if secret.is_certain)
 
     def add_certain(self, value: str, name: str) -> None:
         """Add the secrets of any variable, but no words that only may be one; see `add_value`."""
@@ -70,7 +70,7 @@ class KnownSecrets:
         if NameKind.of(name) is NameKind.SECRET:
             self.add_value(value, name, is_secret=True)
         else:
-            self.add_tokens(one.text for one in secrets_in(value, name) if one.is_certain)
+            self.add_tokens(secret.text for secret in secrets_in(value, name) if secret.is_certain)
 
     def redact_tokens(self, text: str) -> str:
         return self._tokens.redact(text)
@@ -90,7 +90,7 @@ class KnownSecrets:
         """`text` without known secrets, and without credentials in addresses and headers."""
         text = self._all.redact(text)
         if "://" in text:
-            text = _ADDRESS.sub(lambda found: redact_url(found[0]), text)
+            text = _ADDRESS.sub(lambda match: redact_url(match[0]), text)
         lowered = text.lower()
         if any(name in lowered for name in _CREDENTIALS):  # the patterns take ten times as long
             text = _CREDENTIAL.sub(rf"\g<before>{REDACTED}", text)
@@ -109,10 +109,10 @@ def redact_json(value: Any, redactor: Redactor) -> Any:
         case str():
             return redactor.redact(value)
         case dict():
-            redacted = {name: redact_json(one, redactor) for name, one in value.items()}
+            redacted = {name: redact_json(member, redactor) for name, member in value.items()}
             return redacted if any(redacted[name] is not value[name] for name in value) else value
         case list() | tuple():
-            parts = [redact_json(one, redactor) for one in value]
+            parts = [redact_json(item, redactor) for item in value]
             return parts if any(map(operator.is_not, parts, value)) else value
     return value
 

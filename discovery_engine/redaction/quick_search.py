@@ -41,4 +41,4 @@ def literals(words: Iterable[str]) -> str:
 
 def _escaped(word: str) -> str:
     # `re.escape` escapes more than Rust allows to be escaped.
-    return re.sub(r"[^A-Za-z0-9_]", lambda found: f"\\u{{{ord(found[0]):x}}}", word)
+    return re.sub(r"[^A-Za-z0-9_]", lambda match: f"\\u{{{ord(match[0]):x}}}", word)

@@ -60,9 +60,9 @@ class Redactor:
 
         Other threads may redact meanwhile.
         """
-        new = {one for one in secrets if len(one) >= SHORTEST} - self._secrets
+        new = {secret for secret in secrets if len(secret) >= SHORTEST} - self._secrets
         self._secrets |= new
-        for form in {form for one in new for form in forms(one)}:
+        for form in {form for secret in new for form in forms(secret)}:
             if len(form) < SHORTEST_BEGINNING:
                 self._short.setdefault(form[:SHORTEST], []).append(form)
             else:
@@ -76,8 +76,8 @@ class Redactor:
             also: A pattern of which `text` must not have a match either; see `quick_search`.
         """
         count = len(self._places) + len(self._short)
-        known, search = self._searches.get(also, (-1, _find_nothing))
-        if known != count:
+        old_count, search = self._searches.get(also, (-1, _find_nothing))
+        if old_count != count:
             search = _search_for([*self._places, *self._short], also)
             self._searches[also] = count, search
         return search(text)
@@ -87,13 +87,13 @@ class Redactor:
         spans = sorted([*self._long_spans(text), *self._short_spans(text)])
         if not spans:
             return text
-        kept: list[str] = []
+        pieces: list[str] = []
         done = 0
         for start, end in spans:
-            if start > done or not kept:
-                kept += [text[done:start], REDACTED]
+            if start > done or not pieces:
+                pieces += [text[done:start], REDACTED]
             done = max(done, end)
-        return "".join((*kept, text[done:]))
+        return "".join((*pieces, text[done:]))
 
     def _add(self, form: str) -> None:
         last = len(form) - SHORTEST_BEGINNING
@@ -118,13 +118,13 @@ class Redactor:
         for hit in self._long_hits(text):
             if hit + SHORTEST_BEGINNING <= done:
                 continue
-            found = [
+            spans = [
                 span
                 for form, at in self._places[text[hit : hit + SHORTEST_BEGINNING]]
                 if (span := _span(text, hit, form, at, done))
             ]
-            if found:
-                start, done = min(s for s, _ in found), max(e for _, e in found)
+            if spans:
+                start, done = min(s for s, _ in spans), max(e for _, e in spans)
                 yield start, done
 
     def _short_spans(self, text: str) -> Iterator[tuple[int, int]]:
@@ -185,29 +185,30 @@ def _quads_of(text: str) -> memoryview:
 
 def forms(secret: str) -> set[str]:
     """A secret, and its encodings in URLs, JSON, HTML, shells, Python, hex and base64."""
-    found = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
-    found |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}  # in a shell's quotes
-    found.update(_in_json(secret))
+    encodings = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
+    # In a shell's quotes.
+    encodings |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}
+    encodings.update(_in_json(secret))
     text = secret.encode(errors="replace").decode()  # a URL contains no lone surrogates
-    for form in (quote_plus(text), *(quote(text, safe=kept) for kept in _KEPT_IN_ADDRESSES)):
-        found |= {form, re.sub(r"%..", lambda code: code[0].lower(), form)}
+    for form in (quote_plus(text), *(quote(text, safe=chars) for chars in _KEPT_IN_ADDRESSES)):
+        encodings |= {form, re.sub(r"%..", lambda code: code[0].lower(), form)}
     data = text.encode()
-    found.add(repr(data)[2:-1])
+    encodings.add(repr(data)[2:-1])
     if SHORTEST_BEGINNING <= len(data) <= _LONGEST_ENCODED:
-        found |= {data.hex(), data.hex().upper()}
+        encodings |= {data.hex(), data.hex().upper()}
         for before in range(3):
-            found |= _in_base64(data, before)
-    return found
+            encodings |= _in_base64(data, before)
+    return encodings
 
 
 def _in_json(secret: str) -> Iterator[str]:
     """Yield a secret as different JSON encoders escape it, and as JSON within JSON."""
     plain = json.dumps(secret)[1:-1]
     yield json.dumps(plain)[1:-1]
-    for written in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
+    for literal in (plain, json.dumps(secret, ensure_ascii=False)[1:-1]):
         for also in _ESCAPED_IN_JSON:
-            form = written.replace('\\"', '"') if '"' in also else written
-            form = re.sub(f"[{also}]", lambda found: f"\\u{ord(found[0]):04x}", form)
+            form = literal.replace('\\"', '"') if '"' in also else literal
+            form = re.sub(f"[{also}]", lambda match: f"\\u{ord(match[0]):04x}", form)
             upper = re.sub(r"\\u(....)", lambda code: f"\\u{code[1].upper()}", form)
             yield from (form, upper, form.replace("/", "\\/"))
 

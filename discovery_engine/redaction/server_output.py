@@ -52,26 +52,30 @@ class OutputRedactor(Struct, frozen=True, dict=True):
             written_references,
         )
 
-        found = [one for one in secrets_of(server, secrets) if one.text not in server.name]
-        values = frozenset(one.text for one in found)
-        certain = frozenset(one.text for one in found if one.is_certain)
-        written = written_references(server, secrets)
-        return cls(values, not has_changing_values(server), certain, written)
+        own_secrets = [
+            secret for secret in secrets_of(server, secrets) if secret.text not in server.name
+        ]
+        values = frozenset(secret.text for secret in own_secrets)
+        certain = frozenset(secret.text for secret in own_secrets if secret.is_certain)
+        references = written_references(server, secrets)
+        return cls(values, not has_changing_values(server), certain, references)
 
     def including(self, earlier: OutputRedactor) -> OutputRedactor:
         """With earlier values: a program that still runs with them may print them."""
         values = self.values | earlier.values
         if len(values) > _MOST_VALUES:
             return self
-        written = {**earlier.written, **self.written}
-        return replace(self, values=values, certain=self.certain | earlier.certain, written=written)
+        references = {**earlier.written, **self.written}
+        return replace(
+            self, values=values, certain=self.certain | earlier.certain, written=references
+        )
 
     def redact(self, text: str) -> str:
         from discovery_engine.redaction.known_secrets import KNOWN_SECRETS  # noqa: PLC0415 - as above
 
         text = KNOWN_SECRETS.redact_tokens(self._redactor.redact(text))
         if self._references:
-            text = self._references.sub(lambda found: self.written[found[0]], text)
+            text = self._references.sub(lambda match: self.written[match[0]], text)
         return text
 
     def redact_json(self, value: Any) -> Any:
@@ -127,7 +131,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
 
     @cached_property
     def _beginnings(self) -> tuple[bytes, ...]:
-        return tuple({msgspec.json.encode(one)[1:-1][:_PREFIX] for one in self.certain})
+        return tuple({msgspec.json.encode(secret)[1:-1][:_PREFIX] for secret in self.certain})
 
     @cached_property
     def _references(self) -> re.Pattern[str] | None:

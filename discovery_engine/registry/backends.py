@@ -81,9 +81,9 @@ def _opener(url: str) -> BackendOpener:
     scheme, _, _ = url.partition(":")
     if opener := BACKENDS.get(_ALIASES.get(scheme, scheme)):
         return opener
-    known = ", ".join(f"`{name}:`" for name in BACKENDS)
+    kinds = ", ".join(f"`{name}:`" for name in BACKENDS)
     raise RegistryError(
-        f"there is no registry of the kind {scheme!r}", hint=f"its URL begins with one of {known}"
+        f"there is no registry of the kind {scheme!r}", hint=f"its URL begins with one of {kinds}"
     )
 
 

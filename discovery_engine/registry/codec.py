@@ -66,7 +66,7 @@ def without_secrets(settings: Settings) -> Settings:
         search=search,
         enrich=enrich,
         marketplace=settings.marketplace.without_headers(),
-        webhooks=tuple(one.without_secrets() for one in settings.webhooks),
+        webhooks=tuple(webhook.without_secrets() for webhook in settings.webhooks),
         server=server,
         servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
@@ -139,8 +139,8 @@ def to_text(value: ServerPart | Verdict) -> str:
 
 def _overridden_of(part: ServerPart) -> JSONObject:
     tools = (entry.tool for entry in part.entries)
-    found = {t.upstream_name: _encode(t.overridden) for t in tools if t.overridden.by}
-    return {_OVERRIDDEN: found} if found else {}
+    overrides = {t.upstream_name: _encode(t.overridden) for t in tools if t.overridden.by}
+    return {_OVERRIDDEN: overrides} if overrides else {}
 
 
 def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, AppliedOverride]]:
@@ -152,8 +152,10 @@ def part_from_text(text: str) -> tuple[ServerPart, Mapping[str, AppliedOverride]
     try:
         record = json.loads(text)
         overridden = record.pop(_OVERRIDDEN, {})
-        found = {name: _decode(AppliedOverride, override) for name, override in overridden.items()}
-        return _decode(ServerPart, record), found
+        overrides = {
+            name: _decode(AppliedOverride, override) for name, override in overridden.items()
+        }
+        return _decode(ServerPart, record), overrides
     except (AttributeError, TypeError) as exc:
         raise ValueError(f"not a remembered part: {exc}") from exc
 
@@ -281,8 +283,8 @@ def _defaults(cls: Any) -> Mapping[str, Any]:
     """The defaults of the fields, without resolving any annotation."""
     defaults = cls.__struct_defaults__
     names = cls.__struct_fields__[len(cls.__struct_fields__) - len(defaults) :]
-    made = (one.factory() if hasattr(one, "factory") else one for one in defaults)
-    return dict(zip(names, made, strict=True))
+    values = (default.factory() if hasattr(default, "factory") else default for default in defaults)
+    return dict(zip(names, values, strict=True))
 
 
 def _decode(cls: type[T], record: JSONObject) -> T:

@@ -78,10 +78,10 @@ class Failover:
         Raises:
             RegistryUnavailableError: If the copy lacks decisions that are in effect here.
         """
-        found, is_live = self.read(ask, is_decision=True)
+        answer, is_live = self.read(ask, is_decision=True)
         if not is_live:
             self._copy.require_decisions()
-        return found, is_live
+        return answer, is_live
 
     def ask(self, ask: Callable[[PostgresRegistry], T], *, is_decision: bool = False) -> T:
         """Call `ask` with the database and return its result.
@@ -91,7 +91,7 @@ class Failover:
                 decision cannot be read either, or `ask` reads decisions: these take milliseconds.
         """
         try:
-            found = ask(self._remote)
+            answer = ask(self._remote)
         except RegistryError as error:
             if outage := error if is_decision else self._outage(error):
                 self.availability.failed(outage)
@@ -104,7 +104,7 @@ class Failover:
         if was_out:
             self._copy.copy_decisions_later()
             self._on_return()
-        return found
+        return answer
 
     def ask_if_available(self, ask: Callable[[PostgresRegistry], T]) -> T:
         """Do the same as `Failover.ask`, but raise at once while the database is not retried."""
@@ -129,13 +129,13 @@ class Failover:
         async with aclosing(self._remote.changes()) as changes:
             async for _ in changes:
                 self.availability.retry_now()
-                known = self._answers_of_copy
+                count = self._answers_of_copy
                 yield
                 # What the copy answered is older than the change, which is announced only once.
-                while known != self._answers_of_copy:
+                while count != self._answers_of_copy:
                     await anyio.sleep(_READ_AGAIN)
                     if self.availability.is_due:
-                        known = self._answers_of_copy
+                        count = self._answers_of_copy
                         yield
 
     def _outage(self, error: RegistryError) -> RegistryError | None:

@@ -91,8 +91,8 @@ class LocalCopy:
 
     def save_noted_vectors(self, scope: str, model: str, used: frozenset[bytes]) -> None:
         fetched = self._fetched.pop(model, {})
-        found = {digest: data for digest, data in fetched.items() if digest in used}
-        self.write(lambda store: store.save_vectors(scope, model, found))
+        vectors = {digest: data for digest, data in fetched.items() if digest in used}
+        self.write(lambda store: store.save_vectors(scope, model, vectors))
 
     @property
     def missed_decision(self) -> int | None:
@@ -163,9 +163,9 @@ class LocalCopy:
             self._background.submit(run)
 
     def _save_snapshot(self, scope: str, snapshot: Snapshot) -> None:
-        known = self.store.load(scope)
+        last_snapshot = self.store.load(scope)
         parts = snapshot.catalog.parts
-        old = known.catalog.parts if known else {}
+        old = last_snapshot.catalog.parts if last_snapshot else {}
         new = [part for name, part in parts.items() if old.get(name) != part]
         self.store.save_settings(scope, snapshot.settings)
         self.store.save_parts(

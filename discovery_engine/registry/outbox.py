@@ -170,7 +170,7 @@ class Outbox:
                     self._may_retry, self._current = False, entry
                     return entry
                 now = time.monotonic()
-                later = (one.retry_at - now for one in self._entries.values())
+                later = (write.retry_at - now for write in self._entries.values())
                 self._changed.wait(min((pause for pause in later if pause > 0), default=None))
             return None
 
@@ -194,7 +194,7 @@ class Outbox:
             self._remove(entry)
             self.dropped += 1
             return
-        if not any(one.failures for one in self._entries.values()):
+        if not any(write.failures for write in self._entries.values()):
             logger.warning("A write for the registry is tried again later: %s", error)
         entry.retry_at = time.monotonic() + min(_FIRST_PAUSE * 2**entry.failures, _LONGEST_PAUSE)
         entry.failures += 1

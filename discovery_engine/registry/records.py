@@ -93,14 +93,14 @@ class EffectiveDecisions(Struct):
 
     def add(self, record: Record) -> None:
         match record:
-            case ApprovalRecord(scope, one):
-                self.approvals.setdefault((scope, one.server, one.identity), record)
+            case ApprovalRecord(scope, decision):
+                self.approvals.setdefault((scope, decision.server, decision.identity), record)
             case RevocationRecord(scope, server):
                 gone = [key for key in self.approvals if key[:2] == (scope, server)]
                 for key in gone:
                     del self.approvals[key]
-            case AcceptanceRecord(scope, one):
-                accepted = scope, one.server, one.tool, one.meaning
+            case AcceptanceRecord(scope, decision):
+                accepted = scope, decision.server, decision.tool, decision.meaning
                 self.acceptances.pop(accepted, None)
                 self.acceptances[accepted] = record
             case LossRecord(scope):
@@ -148,21 +148,25 @@ class EffectiveDecisions(Struct):
 
 def records_between(before: EffectiveDecisions, after: EffectiveDecisions) -> Iterator[Record]:
     """The records by which one comes of the other; all acceptances of `after` are new."""
-    given, present = before.approvals, after.approvals
-    revoked = {key[:2] for key, one in given.items() if present.get(key) != one}
+    past, present = before.approvals, after.approvals
+    revoked = {key[:2] for key, approval in past.items() if present.get(key) != approval}
     yield from (RevocationRecord(*server) for server in sorted(revoked))
     for approved, approval in present.items():
-        if approved not in given or approved[:2] in revoked:
+        if approved not in past or approved[:2] in revoked:
             yield approval
     yield from after.acceptances.values()
     for loss in sorted(after.losses.values(), key=lambda loss: loss.scope != EVERY_SCOPE):
         if before.losses.get(loss.scope) != loss:
             yield loss
     yield from (UnregistrationRecord(*key) for key in before.servers.keys() - after.servers.keys())
-    yield from (one for key, one in after.servers.items() if before.servers.get(key) != one)
+    yield from (
+        record for key, record in after.servers.items() if before.servers.get(key) != record
+    )
     for key in before.switches.keys() - after.switches.keys():
         yield SwitchRecord(*key, is_wanted=None, at=before.switches[key].at)
-    yield from (one for key, one in after.switches.items() if before.switches.get(key) != one)
+    yield from (
+        record for key, record in after.switches.items() if before.switches.get(key) != record
+    )
 
 
 class DecisionExport(Struct, frozen=True):

@@ -58,12 +58,14 @@ class RefreshSteps:
         """Drop jobs of which the mark has ended, and no claim is live, with their listings."""
 
     def name_servers(self, scope: str, servers: Iterable[str]) -> tuple[ServerName, ...]:
-        found = schedule.mark_changes(self._name_marks(scope), frozenset(servers))
-        for some in _parts(found.named, _MARKS):
+        changes = schedule.mark_changes(self._name_marks(scope), frozenset(servers))
+        for some in _parts(changes.named, _MARKS):
             self._mark(scope, some, seconds=schedule.NAMED_FOR)
-        for some in _parts(found.adopted, _MARKS):
+        for some in _parts(changes.adopted, _MARKS):
             self._mark(scope, some, seconds=schedule.ADOPTED_FOR)
-        dropped = (name for some in _parts(found.ended) for name in self._drop_unnamed(scope, some))
+        dropped = (
+            name for some in _parts(changes.ended) for name in self._drop_unnamed(scope, some)
+        )
         return tuple(sorted(dropped))
 
     def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
@@ -116,10 +118,10 @@ class RefreshSteps:
     ) -> tuple[ServerName, ...]:
         """Take a step with any number of jobs, all with None; returns those it changes."""
         if servers is None or len(servers) > _PART:
-            now, wanted = self.refresh_time(), servers and frozenset(servers)
+            now, names = self.refresh_time(), servers and frozenset(servers)
             jobs = self.refresh_jobs(scope)
             changing = (job.server for job in jobs if step(job, now) is not job)
-            servers = [name for name in changing if wanted is None or name in wanted]
+            servers = [name for name in changing if names is None or name in names]
         parts = _parts([*servers])
         changed = (job for part in parts for job in self._take_step({scope: part}, step))
         return tuple(sorted(job.server for job in changed))

@@ -35,15 +35,15 @@ class SavedListings:
     ) -> None:
         """Parts were read; they are known for as long as the reader keeps them."""
         for part in parts:
-            mark, (known, found) = marks.get(part.server), self._of(scope, part.server)
-            if mark and not (mark == known and found()):
+            mark, (old_mark, reference) = marks.get(part.server), self._of(scope, part.server)
+            if mark and not (mark == old_mark and reference()):
                 self._known[scope, part.server] = mark, weakref.ref(part)
 
     def mark_of(self, scope: str, part: ServerPart) -> SaveMark | None:
         """The mark under which a part is saved, whenever it was listed; None if none is known."""
-        mark, found = self._of(scope, part.server)
-        known = found()
-        is_same = known is not None and replace(part, listed_at=known.listed_at) == known
+        mark, reference = self._of(scope, part.server)
+        old_part = reference()
+        is_same = old_part is not None and replace(part, listed_at=old_part.listed_at) == old_part
         return mark if is_same else None
 
     def _of(self, scope: str, server: ServerName) -> tuple[SaveMark | None, _Found]:

@@ -139,16 +139,20 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
 
     def decisions(self, scope: str) -> Decisions:
         seen = self._waiting.first_seen(scope)
-        found, _ = self._failover.read_decision(lambda store: store.decisions(scope))
-        return _with_first_seen(found, seen)
+        decisions, _ = self._failover.read_decision(lambda store: store.decisions(scope))
+        return _with_first_seen(decisions, seen)
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
         return self._failover.read_decision(lambda store: store.approvals(scope))[0]
 
     def accepted(self, scope: str, server: str) -> AcceptedTools:
-        seen = [one for one in self._waiting.first_seen(scope) if one.server == server]
-        found, _ = self._failover.read_decision(lambda store: store.accepted(scope, server))
-        return _with_first_seen(Decisions(accepted={server: found}), seen).accepted[server]
+        seen = [
+            acceptance
+            for acceptance in self._waiting.first_seen(scope)
+            if acceptance.server == server
+        ]
+        tools, _ = self._failover.read_decision(lambda store: store.accepted(scope, server))
+        return _with_first_seen(Decisions(accepted={server: tools}), seen).accepted[server]
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         return self._failover.read(lambda store: store.history(scope, server))[0]
@@ -168,10 +172,10 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         return self._failover.read_decision(lambda store: store.switches(scope))[0]
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        found, is_live = self._failover.read(lambda store: store.vectors(model, digests))
+        vectors, is_live = self._failover.read(lambda store: store.vectors(model, digests))
         if is_live:
-            self._copy.note_vectors(model, found)
-        return found
+            self._copy.note_vectors(model, vectors)
+        return vectors
 
     def vector_count(self, scope: str) -> int:
         return self._failover.read(lambda store: store.vector_count(scope))[0]
@@ -183,10 +187,10 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         return self._failover.read(lambda store: store.requests_mark())[0]
 
     def written_requests(self) -> tuple[WrittenRequests, ...]:
-        found, is_live = self._failover.read(lambda store: store.written_requests())
+        requests, is_live = self._failover.read(lambda store: store.written_requests())
         if is_live:
-            self._copy.copy_requests(found)
-        return found
+            self._copy.copy_requests(requests)
+        return requests
 
     def changes(self) -> AsyncGenerator[None]:
         return self._failover.changes()
@@ -378,8 +382,12 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
 
     def _accept_for_now(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
         self._copy.require_decisions()
-        known = self._copy.store.accepted
-        new = [one for one in found if one.tool not in known(scope, one.server)]
+        tools_of = self._copy.store.accepted
+        new = [
+            acceptance
+            for acceptance in found
+            if acceptance.tool not in tools_of(scope, acceptance.server)
+        ]
         return self._waiting.accept(scope, new, at)
 
 
@@ -421,6 +429,8 @@ class _SharedGateways(GatewayStore):
 
 def _with_first_seen(decisions: Decisions, seen: Iterable[Acceptance]) -> Decisions:
     """With what this gateway accepted of tools about which nothing is decided."""
-    known = decisions.accepted
-    new = [one for one in seen if one.tool not in known.get(one.server, ())]
+    tools = decisions.accepted
+    new = [
+        acceptance for acceptance in seen if acceptance.tool not in tools.get(acceptance.server, ())
+    ]
     return with_accepted(decisions, new) if new else decisions

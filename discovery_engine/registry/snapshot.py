@@ -24,5 +24,5 @@ class Snapshot(Struct, frozen=True):
         parts, named = self.catalog.parts, self.settings.by_name
         if parts.keys() <= named.keys():
             return self
-        kept = (part for name, part in parts.items() if name in named)
-        return replace(self, catalog=Catalog.of(kept, revision=self.catalog.revision))
+        own_parts = (part for name, part in parts.items() if name in named)
+        return replace(self, catalog=Catalog.of(own_parts, revision=self.catalog.revision))

@@ -67,9 +67,9 @@ class StoredCatalog(StoredQueue):
 
         def change_servers(db: Connection) -> bool:
             """Add and drop servers, no more than a transaction may; returns if there are more."""
-            known = snapshot_table.servers(db, scope)
-            new = [name for name in dict.fromkeys(names) if name not in known]
-            others = frozenset() if keep_others else known.keys() - frozenset(names)
+            ids = snapshot_table.servers(db, scope)
+            new = [name for name in dict.fromkeys(names) if name not in ids]
+            others = frozenset() if keep_others else ids.keys() - frozenset(names)
             gone = sorted(others - refresh_table.with_jobs(db, scope, others)) if others else []
             dropped = snapshot_table.drop(db, scope, gone[:_SERVERS_AT_ONCE])
             added = snapshot_table.add_servers(db, scope, new[:_SERVERS_AT_ONCE])

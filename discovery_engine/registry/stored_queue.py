@@ -49,11 +49,13 @@ class StoredQueue(RefreshSteps, StoredRecords):
         return schedule.claimed_in_order(self._write(claim))
 
     def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
-        marked = [(one, self._listings.mark_of(one.claim.scope, one.part)) for one in listed]
-        known = [(one, mark) for one, mark in marked if mark]
-        if not known:
+        marked = [
+            (entry, self._listings.mark_of(entry.claim.scope, entry.part)) for entry in listed
+        ]
+        pairs = [(entry, mark) for entry, mark in marked if mark]
+        if not pairs:
             return frozenset()
-        return self._write(partial(refresh_table.end_unchanged, listed=known))
+        return self._write(partial(refresh_table.end_unchanged, listed=pairs))
 
     def refresh_time(self) -> float:
         return self._read(lambda db: db.now())

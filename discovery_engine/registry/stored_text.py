@@ -13,14 +13,14 @@ _ESCAPED = re.compile(r"\\([0-9a-f]{4})")
 
 def to_column(value: str) -> str:
     r"""The text with `\XXXX` in place of what cannot be stored, and of each backslash."""
-    return _UNSTORABLE.sub(lambda found: f"\\{ord(found[0]):04x}", value)
+    return _UNSTORABLE.sub(lambda match: f"\\{ord(match[0]):04x}", value)
 
 
 def from_column(value: str) -> str:
     """The text that `to_column` was given."""
     if "\\" not in value:
         return value
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
 
 
 def key_of(*names: str | bytes) -> bytes:

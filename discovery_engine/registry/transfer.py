@@ -103,32 +103,32 @@ def copy_registry(
     scopes = sorted(source.scopes())
     for number, scope in enumerate(scopes, 1):
         _ScopeCopy(source, target, scope, f"configuration {number} of {len(scopes)}", report).run()
-    written = source.written_requests()
-    for some in _reported(written, lambda _: _ROW, "written requests", report):
+    requests = source.written_requests()
+    for some in _reported(requests, lambda _: _ROW, "written requests", report):
         target.save_requests(some)
     decisions = source.export_decisions()
     report(f"decisions: {len(decisions.effective):,}")
     target.import_decisions(decisions)
     report("comparing the copy with the original")
-    expected, found = content_of(source), content_of(target)
-    if different := sorted(kind for kind in expected if expected[kind] != found[kind]):
+    expected, actual = content_of(source), content_of(target)
+    if different := sorted(kind for kind in expected if expected[kind] != actual[kind]):
         raise RegistryError(
             f"the copy differs from the original in: {', '.join(different)}",
             hint="stop the gateways and workers that write to either, delete the copy, and repeat "
             "the command",
         )
-    return found
+    return actual
 
 
 def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
     """Return digests of what a registry holds, by kind; equal for two that hold the same."""
-    found: defaultdict[str, list[bytes]] = defaultdict(list)
+    digests: defaultdict[str, list[bytes]] = defaultdict(list)
     for scope in sorted(registry.scopes()):
         for kind, item in _content_of_scope(registry, scope):
-            found[kind].append(_digest((scope, item)))
-    found["decisions"] = [*map(_digest, registry.export_decisions().effective)]
-    found["written requests"] = [*map(_digest, registry.written_requests())]
-    return {kind: _content_digest(found[kind]) for kind in _KINDS}
+            digests[kind].append(_digest((scope, item)))
+    digests["decisions"] = [*map(_digest, registry.export_decisions().effective)]
+    digests["written requests"] = [*map(_digest, registry.written_requests())]
+    return {kind: _content_digest(digests[kind]) for kind in _KINDS}
 
 
 _KINDS = (
@@ -178,7 +178,9 @@ class _ScopeCopy:
         # After all that is an event for a webhook, so that none is made.
         target.import_webhooks(scope, source.export_webhooks(scope))
         deliveries = source.export_deliveries(scope)
-        for some in self._batches("deliveries", deliveries, lambda one: _ROW + len(one.body)):
+        for some in self._batches(
+            "deliveries", deliveries, lambda delivery: _ROW + len(delivery.body)
+        ):
             target.import_deliveries(scope, some)
         for jobs in self._batches("refresh jobs", _resting_jobs(source, scope)):
             target.import_jobs(jobs)

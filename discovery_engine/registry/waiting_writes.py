@@ -125,10 +125,12 @@ class WaitingWrites:
 
     def accept(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
         """How many of them were not accepted here before."""
-        return sum(self._accept(scope, one, at) for one in found)
+        return sum(self._accept(scope, acceptance, at) for acceptance in found)
 
     def first_seen(self, scope: str) -> list[Acceptance]:
-        return [one for (of, *_), one in list(self._first_seen.items()) if of == scope]
+        return [
+            acceptance for (of, *_), acceptance in list(self._first_seen.items()) if of == scope
+        ]
 
     def resume(self) -> None:
         """The database answers again."""

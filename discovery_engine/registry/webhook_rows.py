@@ -71,10 +71,12 @@ def webhook_changes(
     them, or this one once the webhooks are back. With `keep_others` none is gone.
     """
     rows = {row.name: row for row in known}
-    wanted = {one.name: one for one in webhooks if one.enabled}
-    kept = rows.keys() if keep_others else wanted.keys()
-    gone = (row for row in rows.values() if row.name not in kept and not row.has_left)
-    new = (one for one in wanted.values() if not _is_stored(one, rows.get(one.name)))
+    settings = {webhook.name: webhook for webhook in webhooks if webhook.enabled}
+    names = rows.keys() if keep_others else settings.keys()
+    gone = (row for row in rows.values() if row.name not in names and not row.has_left)
+    new = (
+        webhook for webhook in settings.values() if not _is_stored(webhook, rows.get(webhook.name))
+    )
     return WebhookChanges(tuple(gone), tuple(new))
 
 

@@ -59,12 +59,12 @@ class WebhookWriter(NoEvents):
 
     def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
         for part in parts:
-            known = self._locked_health(part.server)
-            if known is None:
+            health = self._locked_health(part.server)
+            if health is None:
                 continue
-            change = health_change(part, known, is_new_listing=are_new_listings)
+            change = health_change(part, health, is_new_listing=are_new_listings)
             if change == "failing":
-                self._set_health(part.server, ServerHealth(self._now, known.well_at))
+                self._set_health(part.server, ServerHealth(self._now, health.well_at))
                 self._publish([failure_event(part)])
             elif change == "recovered":
                 self._recover(part.server)
@@ -75,8 +75,8 @@ class WebhookWriter(NoEvents):
             if change == "failing":
                 self._fail(after)
             elif change == "recovered":
-                known = self._locked_health(after.server)
-                if known and known.failing_at is not None:
+                health = self._locked_health(after.server)
+                if health and health.failing_at is not None:
                     self._recover(after.server)
 
     def note_lost(self, jobs: Iterable[RefreshJob]) -> None:
@@ -84,9 +84,9 @@ class WebhookWriter(NoEvents):
             self._fail(job)
 
     def _fail(self, job: RefreshJob) -> None:
-        known = self._locked_health(job.server)
-        if known and known.failing_at is None:
-            self._set_health(job.server, ServerHealth(self._now, known.well_at))
+        health = self._locked_health(job.server)
+        if health and health.failing_at is None:
+            self._set_health(job.server, ServerHealth(self._now, health.well_at))
             code, message = job.error_code, job.error_message
             self._publish([failing_event(job.server, code, message, since=self._now)])
 
@@ -96,10 +96,10 @@ class WebhookWriter(NoEvents):
 
     def _publish(self, events: Iterable[WebhookEvent]) -> None:
         for event in events:
-            wanted = [row.id for row, settings in self._subscribers if is_wanted(settings, event)]
-            if wanted:
+            ids = [row.id for row, settings in self._subscribers if is_wanted(settings, event)]
+            if ids:
                 stored = stored_event(event, at=self._now)
-                for webhook in wanted:
+                for webhook in ids:
                     self._add(webhook, stored)
 
     @cached_property

@@ -67,8 +67,8 @@ class _ValueParser:
     def value(self, at: int, *, depth: int) -> ParseSteps[tuple[JSONValue, int]]:
         yield
         window = self._text[at : at + self._window]
-        if (found := _scanned(window, 0, is_cut=self._is_cut_at(at))) is not None:
-            value, length = found
+        if (scan := _scanned(window, 0, is_cut=self._is_cut_at(at))) is not None:
+            value, length = scan
             return self._clean(value, window[:length]), at + length
         if depth > _MAX_DEPTH:
             raise ValueError("it nests too deeply")
@@ -116,24 +116,24 @@ class _ValueParser:
         """The elements that fit into a window; none if the first one does not."""
         window, is_cut = self._text[at : at + self._window], self._is_cut_at(at)
         first = _scanned(window, 0, is_cut=is_cut)
-        found, end = (first and _scan_many(window, "[]", first[1])) or ([], 0)
-        place = _behind_comma(window, end) if found else 0
+        elements, end = (first and _scan_many(window, "[]", first[1])) or ([], 0)
+        place = _behind_comma(window, end) if elements else 0
         while place is not None and (item := _scanned(window, place, is_cut=is_cut)):
-            found.append(item[0])
+            elements.append(item[0])
             end = item[1]
             place = _behind_comma(window, end)
-        return self._clean(found, window[:end]), at + end
+        return self._clean(elements, window[:end]), at + end
 
     def _members(self, at: int) -> tuple[JSONObject, int]:
         """The members that fit into a window; none if the first one does not."""
         window, is_cut = self._text[at : at + self._window], self._is_cut_at(at)
         first = _member(window, 0, is_cut=is_cut)
-        found, end = (first and _scan_many(window, "{}", first[2])) or ({}, 0)
-        place = _behind_comma(window, end) if found else 0
+        members, end = (first and _scan_many(window, "{}", first[2])) or ({}, 0)
+        place = _behind_comma(window, end) if members else 0
         while place is not None and (member := _member(window, place, is_cut=is_cut)):
-            key, found[key], end = member
+            key, members[key], end = member
             place = _behind_comma(window, end)
-        return self._clean(found, window[:end]), at + end
+        return self._clean(members, window[:end]), at + end
 
     def _key(self, at: int) -> tuple[str, int]:
         if not self._text.startswith('"', at):
@@ -194,15 +194,15 @@ def _scan_many(window: str, brackets: str, first: int) -> tuple[Any, int] | None
     left = first - (window[first - 1] in _CLOSING)
     end = window.rfind(window[left : behind + window.startswith(_OPENING, behind)]) + first - left
     try:
-        found, length = _SCAN(brackets[0] + window[:end] + brackets[1], 0)
+        items, length = _SCAN(brackets[0] + window[:end] + brackets[1], 0)
     except (StopIteration, json.JSONDecodeError):
         return None
-    return (found, end) if length == end + 2 else None
+    return (items, end) if length == end + 2 else None
 
 
 def _behind_comma(window: str, at: int) -> int | None:
-    found = _COMMA.match(window, at)
-    return found.end() if found else None
+    comma = _COMMA.match(window, at)
+    return comma.end() if comma else None
 
 
 def _end(match: re.Match[str] | None) -> int:

@@ -93,9 +93,9 @@ def encode_finite(message: JSONValue) -> bytes:
 
 def sniffed_id(head: bytes, tail: bytes) -> int | str | None:
     """The request id of a line that cannot be parsed, if its first or last bytes contain it."""
-    if found := _HEAD.match(head) or _TAIL.search(tail):
+    if match := _HEAD.match(head) or _TAIL.search(tail):
         with suppress(ValueError):  # a match need not be valid JSON
-            identity: int | str = json.loads(found[1])
+            identity: int | str = json.loads(match[1])
             return identity
     return None
 

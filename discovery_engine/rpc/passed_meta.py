@@ -47,11 +47,13 @@ def _passes(key: str) -> bool:
 def _bounded(members: JSONObject) -> JSONObject:
     if len(encode(members)) <= _SIZE:
         return members
-    kept, left = {}, _SIZE
+    selection, left = {}, _SIZE
     for key in sorted(members, key=lambda key: key not in _TRACE):
         size = len(encode({key: members[key]}))
         if size <= left:
-            kept[key] = members[key]
+            selection[key] = members[key]
             left -= size
-    logger.debug("%d members of a client's _meta are too large to pass", len(members) - len(kept))
-    return {key: value for key, value in members.items() if key in kept}
+    logger.debug(
+        "%d members of a client's _meta are too large to pass", len(members) - len(selection)
+    )
+    return {key: value for key, value in members.items() if key in selection}

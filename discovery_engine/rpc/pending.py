@@ -173,20 +173,20 @@ class PendingRequests:
         """Give a request its answer; False if none waits for it, which is then counted."""
         if not self.expects(request_id):
             return False
-        known = correlated(request_id)
-        _add_bounded(self._answered, known)
-        self._waiting.pop(known).settle(outcome)
+        key = correlated(request_id)
+        _add_bounded(self._answered, key)
+        self._waiting.pop(key).settle(outcome)
         return True
 
     def expects(self, request_id: RequestId) -> bool:
         """Return whether a request waits for this answer; if not, count the answer."""
-        known = correlated(request_id)
-        if known in self._waiting:
+        key = correlated(request_id)
+        if key in self._waiting:
             return True
-        if known in self._cancelled:
-            del self._cancelled[known]
-            _add_bounded(self._answered, known)
-        elif known in self._answered:
+        if key in self._cancelled:
+            del self._cancelled[key]
+            _add_bounded(self._answered, key)
+        elif key in self._answered:
             self.duplicates += 1
         else:
             self.unsolicited += 1

@@ -122,11 +122,15 @@ def _valid(method: str, result: JSONObject, version: str, uri: str = "") -> JSON
     """A result with a note of what was changed in it; the same one if it is valid."""
     if _is_valid(method, result, version):
         return result
-    made = _Repair(method, version, uri).result(result)
-    meta = made.get("_meta") or {}
+    valid_result = _Repair(method, version, uri).result(result)
+    meta = valid_result.get("_meta") or {}
     noted = meta.get(CHANGES) or {}
-    changes = dict(islice(_changes(result, made), _NOTED))
-    return _with_meta(made, {**meta, CHANGES: {**noted, **changes}}) if changes else made
+    changes = dict(islice(_changes(result, valid_result), _NOTED))
+    return (
+        _with_meta(valid_result, {**meta, CHANGES: {**noted, **changes}})
+        if changes
+        else valid_result
+    )
 
 
 def _with_meta(result: JSONObject, meta: JSONObject) -> JSONObject:
@@ -149,16 +153,21 @@ class _Repair:
 
     def result(self, result: JSONObject) -> JSONObject:
         prepare = _RESULTS.get(self._method)
-        made: JSONObject = self._object(prepare(result) if prepare else result, self._shape)
+        valid_result: JSONObject = self._object(prepare(result) if prepare else result, self._shape)
         if self._method == _CALL:
             structured = result.get("structuredContent")
-            if structured is not None and "structuredContent" not in made:
-                texts = [block["text"] for block in made["content"] if block["type"] == "text"]
+            if structured is not None and "structuredContent" not in valid_result:
+                texts = [
+                    block["text"] for block in valid_result["content"] if block["type"] == "text"
+                ]
                 if not says(texts, structured):
-                    made["content"] = [*made["content"], _text(_written(structured))]
-            if _is_silent(made):
-                made["content"] = [_text(_NO_MESSAGE)]
-        return made
+                    valid_result["content"] = [
+                        *valid_result["content"],
+                        _text(_written(structured)),
+                    ]
+            if _is_silent(valid_result):
+                valid_result["content"] = [_text(_NO_MESSAGE)]
+        return valid_result
 
     def value(self, value: JSONValue, shape: Shape) -> JSONValue:
         """A value in its shape; the same one if it is valid."""
@@ -170,34 +179,34 @@ class _Repair:
             return f"resource:{quote(value, safe='')}" if isinstance(value, str) else UNSET
         base = get_args(shape)[0] if hasattr(shape, "__metadata__") else shape  # Annotated
         kind = _kind(base)
-        made: JSONValue = UNSET
+        candidate: JSONValue = UNSET
         if kind is list:
-            made = self._list(value, *get_args(base))
+            candidate = self._list(value, *get_args(base))
         elif kind is dict:
-            made = self._dict(value, *get_args(base))
+            candidate = self._dict(value, *get_args(base))
         elif kind is bytes:
-            made = _base64(value)
+            candidate = _base64(value)
         elif kind is int and isinstance(value, float) and value.is_integer():
-            made = int(value)
+            candidate = int(value)
         elif isinstance(kind, type) and issubclass(kind, Struct):
             prepare = _OBJECTS.get(kind)
-            made = self._object(prepare(self, value) if prepare else value, base)
-        return made if made is UNSET or _fits(made, shape) else UNSET
+            candidate = self._object(prepare(self, value) if prepare else value, base)
+        return candidate if candidate is UNSET or _fits(candidate, shape) else UNSET
 
     def _object(self, value: JSONValue, shape: Shape) -> JSONValue:
         if not isinstance(value, dict):
             return UNSET
-        made = dict(value)
+        members = dict(value)
         for name, of in _members(shape):
-            if name not in made:
+            if name not in members:
                 continue
-            if (valid := self.value(made[name], of)) is not UNSET:
-                made[name] = valid
+            if (valid := self.value(members[name], of)) is not UNSET:
+                members[name] = valid
             elif name in _LISTS:
-                made[name] = []
+                members[name] = []
             else:
-                del made[name]
-        return made
+                del members[name]
+        return members
 
     def _list(self, value: JSONValue, shape: Shape) -> JSONValue:
         """The items that are valid; in place of a list, one item is a list of it."""
@@ -207,8 +216,8 @@ class _Repair:
             faulty = (item for item in items if not _fits(item, shape))
             if len(list(islice(faulty, _MANY))) == _MANY:
                 items = [_written(items)]  # as blocks, numbers take a hundred times their memory
-        made = [valid for item in items if (valid := self.value(item, shape)) is not UNSET]
-        return made if made or isinstance(value, list) else UNSET
+        valid_items = [valid for item in items if (valid := self.value(item, shape)) is not UNSET]
+        return valid_items if valid_items or isinstance(value, list) else UNSET
 
     def _dict(self, value: JSONValue, name: Shape, shape: Shape) -> JSONValue:
         if not isinstance(value, dict):
@@ -243,21 +252,25 @@ class _Repair:
         """Return the contents of a resource, as far as they can be told."""
         if value is None:
             return UNSET
-        made = dict(value) if isinstance(value, dict) else {"text": value}
-        if not isinstance(made.get("uri"), str):
-            made["uri"] = self._uri or "resource:unnamed"
-        if made.get("text") is None and _base64(made.get("blob")) is UNSET:
-            rest = {k: v for k, v in made.items() if k not in ("uri", "mimeType", "_meta", "text")}
-            made["text"] = rest if any(v is not None for v in rest.values()) else None
-        if made.get("text") is not None:
-            made["text"] = _written(made["text"])
-        return made
+        contents = dict(value) if isinstance(value, dict) else {"text": value}
+        if not isinstance(contents.get("uri"), str):
+            contents["uri"] = self._uri or "resource:unnamed"
+        if contents.get("text") is None and _base64(contents.get("blob")) is UNSET:
+            rest = {
+                k: v for k, v in contents.items() if k not in ("uri", "mimeType", "_meta", "text")
+            }
+            contents["text"] = rest if any(v is not None for v in rest.values()) else None
+        if contents.get("text") is not None:
+            contents["text"] = _written(contents["text"])
+        return contents
 
 
 @cache
 def _members(shape: Shape) -> tuple[tuple[str, Shape], ...]:
     """The members of an object and their shapes."""
-    return tuple((one.encode_name, _present(one.type)) for one in msgspec.structs.fields(shape))
+    return tuple(
+        (field.encode_name, _present(field.type)) for field in msgspec.structs.fields(shape)
+    )
 
 
 def _present(shape: Shape) -> Shape:
@@ -315,24 +328,24 @@ def _base64(value: JSONValue) -> JSONValue:
 
 def _tool_result(result: JSONObject) -> JSONObject:
     """A result of a tool that has content; whether it failed is true or false."""
-    made = dict(result)
-    if made.get("content") is None:
-        others = {k: v for k, v in made.items() if k not in _OF_CALLS and v is not None}
-        said = made.get("structuredContent")
+    tool_result = dict(result)
+    if tool_result.get("content") is None:
+        others = {k: v for k, v in tool_result.items() if k not in _OF_CALLS and v is not None}
+        said = tool_result.get("structuredContent")
         said = others or None if said is None else said
-        made["content"] = [] if said is None else _written(said)
-    failed = made.get("isError")
+        tool_result["content"] = [] if said is None else _written(said)
+    failed = tool_result.get("isError")
     if failed is not None and not isinstance(failed, bool):
         is_word = isinstance(failed, str)
-        made["isError"] = failed.strip().lower() not in _FALSE if is_word else bool(failed)
-    return made
+        tool_result["isError"] = failed.strip().lower() not in _FALSE if is_word else bool(failed)
+    return tool_result
 
 
 def _prompt_result(result: JSONObject) -> JSONObject:
     """A prompt whose messages have one block each."""
-    given = result.get("messages")
-    messages = given if isinstance(given, list) else [] if given is None else [given]
-    return {**result, "messages": [one for message in messages for one in _messages(message)]}
+    member = result.get("messages")
+    messages = member if isinstance(member, list) else [] if member is None else [member]
+    return {**result, "messages": [part for message in messages for part in _messages(message)]}
 
 
 def _messages(message: JSONValue) -> Iterator[JSONValue]:
@@ -353,18 +366,18 @@ def _resource_result(result: JSONObject) -> JSONObject:
 
 def _message(_: _Repair, value: JSONValue) -> JSONValue:
     is_message = isinstance(value, dict) and "content" in value
-    made = value if is_message else {"content": value}
-    return made if made.get("role") in ("user", "assistant") else {**made, "role": "user"}
+    message = value if is_message else {"content": value}
+    return message if message.get("role") in ("user", "assistant") else {**message, "role": "user"}
 
 
 def _completion(_: _Repair, value: JSONValue) -> JSONValue:
-    made = dict(value) if isinstance(value, dict) else {"values": value}
-    given = made.get("values")
-    values = given if isinstance(given, list) else [] if given is None else [given]
+    completion = dict(value) if isinstance(value, dict) else {"values": value}
+    member = completion.get("values")
+    values = member if isinstance(member, list) else [] if member is None else [member]
     if len(values) > MOST_VALUES:
-        made["hasMore"] = True
-    shown = islice((one for one in values if one is not None), MOST_VALUES)
-    return {**made, "values": list(map(_written, shown))}
+        completion["hasMore"] = True
+    first_values = islice((entry for entry in values if entry is not None), MOST_VALUES)
+    return {**completion, "values": list(map(_written, first_values))}
 
 
 def _image(_: _Repair, value: JSONValue) -> JSONValue:

@@ -79,8 +79,8 @@ class OfferingBatch:
         self.server = ServerTarget(
             offerings[0].server if offerings else ServerName(""), server_tags, matcher
         )
-        self._identifiers = Names([one.identifier for one in offerings])
-        self._names = Names([one.name for one in offerings])
+        self._identifiers = Names([offering.identifier for offering in offerings])
+        self._names = Names([offering.name for offering in offerings])
         self._offerings = offerings
         self._matcher = matcher
 
@@ -93,8 +93,12 @@ class OfferingBatch:
 
     @cached_property
     def _qualified(self) -> tuple[Names, Names]:
-        identifiers = Names([f"{one.server}:{one.identifier}" for one in self._offerings])
-        return identifiers, Names([f"{one.server}:{one.name}" for one in self._offerings])
+        identifiers = Names(
+            [f"{offering.server}:{offering.identifier}" for offering in self._offerings]
+        )
+        return identifiers, Names(
+            [f"{offering.server}:{offering.name}" for offering in self._offerings]
+        )
 
 
 class ServerTarget:
@@ -152,8 +156,8 @@ class OfferingCondition(Struct, frozen=True):
         server = self.server.select(batch.server)
         if not server.hits and not server.slow:
             return _NOTHING
-        found = self.patterns.select(batch.everything, batch.select)
-        return found if server.hits else Selection(frozenset(), found.hits | found.slow)
+        selection = self.patterns.select(batch.everything, batch.select)
+        return selection if server.hits else Selection(frozenset(), selection.hits | selection.slow)
 
 
 class ServerCondition(Struct, frozen=True):

@@ -58,8 +58,8 @@ class Glob(Struct, frozen=True):
         needle, suffices = self.needle
         if suffices and needle == "\n":  # the glob `*`
             return set(positions)
-        found = names.lines_with(needle)
-        return {positions[line] for line in found if suffices or matches(lines[line])}
+        hits = names.lines_with(needle)
+        return {positions[line] for line in hits if suffices or matches(lines[line])}
 
 
 def _translated(glob: str) -> list[str]:
@@ -69,10 +69,10 @@ def _translated(glob: str) -> list[str]:
     # DOTMATCH lets `*` match a leading dot, FORCEUNIX makes a glob the same on every platform.
     flags = fnmatch.IGNORECASE | fnmatch.BRACE | fnmatch.DOTMATCH | fnmatch.FORCEUNIX
     try:
-        wanted, _ = fnmatch.translate(glob, flags=flags, limit=_ALTERNATIVES)
+        expressions, _ = fnmatch.translate(glob, flags=flags, limit=_ALTERNATIVES)
     except Exception as exc:  # the exception for "too many" has no public name
         raise ValueError(f"its braces stand for more than {_ALTERNATIVES} alternatives") from exc
-    return list(wanted)
+    return list(expressions)
 
 
 def _needle(glob: str) -> _Needle | None:

@@ -45,10 +45,10 @@ class Spellings(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str) -> Spellings:
-        written = unicodedata.normalize("NFC", name)
+        nfc_name = unicodedata.normalize("NFC", name)
         plain = _visible(unicodedata.normalize("NFKC", _visible(name)))
         folded = unicodedata.normalize("NFKC", plain.casefold())
-        minding_case = tuple(dict.fromkeys((written, plain)))
+        minding_case = tuple(dict.fromkeys((nfc_name, plain)))
         return cls(minding_case, tuple(dict.fromkeys((*minding_case, folded))))
 
 

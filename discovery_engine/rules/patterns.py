@@ -95,12 +95,12 @@ class PatternList(Struct, frozen=True):
 
     def select(self, everything: Positions, select: Callable[[Pattern], Selection]) -> Selection:
         """Return what the list matches of `everything`; `select` gives what a pattern matches."""
-        wanted = any_of(map(select, self.positive)) if self.positive else Selection(everything)
+        selection = any_of(map(select, self.positive)) if self.positive else Selection(everything)
         if not self.negated:
-            return wanted
+            return selection
         refused = any_of(map(select, self.negated))
-        hits = wanted.hits - refused.hits - refused.slow
-        return Selection(hits, (wanted.hits | wanted.slow) - refused.hits - hits)
+        hits = selection.hits - refused.hits - refused.slow
+        return Selection(hits, (selection.hits | selection.slow) - refused.hits - hits)
 
 
 def _compile(body: str) -> Glob | Regex:
@@ -122,6 +122,6 @@ def _compile(body: str) -> Glob | Regex:
 
 def any_of(selections: Iterable[Selection]) -> Selection:
     """Return the union of `selections`, of which there must be at least one."""
-    found = list(selections)
-    hits = reduce(or_, (selection.hits for selection in found))
-    return Selection(hits, reduce(or_, (selection.slow for selection in found)) - hits)
+    parts = list(selections)
+    hits = reduce(or_, (selection.hits for selection in parts))
+    return Selection(hits, reduce(or_, (selection.slow for selection in parts)) - hits)

@@ -80,12 +80,12 @@ class Regex(Struct, frozen=True):
             raise ValueError(f"flag {unknown[0]!r} is unknown; i, m, s and x are known")
         if math.prod(_counts(body)) > _REPETITIONS:
             raise ValueError(f"its counted repetitions multiply to more than {_REPETITIONS:,}")
-        known = reduce(or_, (regex.RegexFlag[flag.upper()] for flag in flags), regex.RegexFlag(0))
+        options = reduce(or_, (regex.RegexFlag[flag.upper()] for flag in flags), regex.RegexFlag(0))
         try:
-            compiled = regex.compile(body, known)
+            compiled = regex.compile(body, options)
         except (regex.error, ValueError, OverflowError, RecursionError, MemoryError) as exc:
             raise ValueError(f"it is no regular expression: {exc}") from exc
-        by_line = regex.compile(body, known | regex.M) if _keeps_to_a_line(body, flags) else None
+        by_line = regex.compile(body, options | regex.M) if _keeps_to_a_line(body, flags) else None
         return cls(compiled, by_line, bool(compiled.flags & regex.I))
 
     def select(self, names: Names, limit: TimeLimit) -> Selection:

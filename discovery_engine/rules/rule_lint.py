@@ -30,11 +30,11 @@ def lint_rules(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Diagnostic
     Raises:
         PatternError: If a pattern cannot be used.
     """
-    known = sorted(tools, key=attrgetter("key"))
+    sorted_tools = sorted(tools, key=attrgetter("key"))
     compiled = ToolRules(rules)
-    batches = [list(group) for _, group in groupby(known, key=attrgetter("server"))]
-    matches = _matches(len(rules), [(one, compiled.matches(one)) for one in batches])
-    return _findings(rules, matches, "tool", is_known=bool(known))
+    batches = [list(group) for _, group in groupby(sorted_tools, key=attrgetter("server"))]
+    matches = _matches(len(rules), [(batch, compiled.matches(batch)) for batch in batches])
+    return _findings(rules, matches, "tool", is_known=bool(sorted_tools))
 
 
 def lint_offering_rules(
@@ -50,7 +50,7 @@ def lint_offering_rules(
         PatternError: If a pattern cannot be used.
     """
     compiled = OfferingRules(rules, subject)
-    batches = [(one, compiled.matches(one, server)) for one, server in offered if one]
+    batches = [(batch, compiled.matches(batch, server)) for batch, server in offered if batch]
     matches = _matches(len(rules), batches)
     return _findings(rules, matches, subject, is_known=bool(batches))
 
@@ -58,13 +58,13 @@ def lint_offering_rules(
 def _findings(
     rules: Sequence[Rule], matches: _Matches, subject: Subject, *, is_known: bool
 ) -> tuple[Diagnostic, ...]:
-    found = (
+    findings = (
         _unmatched(index, rules, subject)
         if is_known and not matches[index]
         else _needless(index, rules, matches, subject)
         for index in range(len(rules))
     )
-    return tuple(finding for finding in found if finding)
+    return tuple(finding for finding in findings if finding)
 
 
 def _matches(
@@ -73,9 +73,9 @@ def _matches(
     """For each of `count` rules, what it matches of the servers, which come one by one."""
     matches: list[set[tuple[str, str]]] = [set() for _ in range(count)]
     for batch, selected in batches:
-        for found, positions in zip(matches, selected, strict=True):
-            found.update((batch[at].server, batch[at].decision_key) for at in positions)
-    return [frozenset(found) for found in matches]
+        for keys, positions in zip(matches, selected, strict=True):
+            keys.update((batch[at].server, batch[at].decision_key) for at in positions)
+    return [frozenset(keys) for keys in matches]
 
 
 def _unmatched(index: int, rules: Sequence[Rule], subject: Subject) -> Diagnostic:
@@ -115,9 +115,9 @@ def _shadowed(
     elif opposed:
         hint = f"move it before {rule_name(earlier[0], rules)}, or remove it"
     else:
-        kept = "its `visibleTo` holds" if rule.visible_to else "its tags hold"
+        effect = "its `visibleTo` holds" if rule.visible_to else "its tags hold"
         is_needed = rule.tags or rule.visible_to
-        hint = f"leave out its `enabled`; {kept} anyway" if is_needed else "remove it"
+        hint = f"leave out its `enabled`; {effect} anyway" if is_needed else "remove it"
     return Diagnostic(
         "RULE_CONTRADICTED" if opposed else "RULE_SHADOWED",
         f"{claim}: what it matches is decided by {names}" + (", the other way" if opposed else ""),

@@ -69,12 +69,12 @@ class ToolRules:
 
     def _selections(self, tools: Sequence[Tool]) -> Iterator[Selection]:
         matcher = PatternMatcher(self._limit)
-        given = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
+        batch = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
         renamed = None
         if any(tool.overridden.name for tool in tools):
             renamed = ToolBatch(tools, [tool.name for tool in tools], matcher)
         for index, condition in enumerate(self._conditions):
-            selection = condition.select(given)
+            selection = condition.select(batch)
             if renamed and not self._evaluator.enables(index):
                 selection = any_of([selection, condition.select(renamed)])
             yield selection
@@ -211,8 +211,8 @@ class _RuleEvaluator:
         self, matching: Sequence[int], own_tags: Sequence[str], *, enabled: bool
     ) -> Verdict:
         """`matching` are the rules that match, in order; `enabled` is the verdict on the server."""
-        given = (self._rules[index].tags for index in matching)
-        tags = tuple(dict.fromkeys(chain(own_tags, *given)))
+        tag_lists = (self._rules[index].tags for index in matching)
+        tags = tuple(dict.fromkeys(chain(own_tags, *tag_lists)))
         if not enabled:
             return Verdict(False, tags, "server")
         for index in matching:
@@ -227,11 +227,11 @@ class _RuleEvaluator:
         matching = [at for at, selection in enumerate(selections) if self.taken(at, selection)]
         verdict = self.verdict(matching, own_tags, enabled=enabled)
         steps: list[Step] = []
-        given = set(own_tags)
+        earlier_tags = set(own_tags)
         for index, (rule, selection) in enumerate(zip(self._rules, selections, strict=True)):
             matched = index in matching
-            tags = tuple(t for t in dict.fromkeys(rule.tags) if matched and t not in given)
-            given.update(tags)
+            tags = tuple(t for t in dict.fromkeys(rule.tags) if matched and t not in earlier_tags)
+            earlier_tags.update(tags)
             decided = index == verdict.rule
             steps.append(Step(index, rule, matched, decided, bool(selection.slow), tags))
         sentence = describe(verdict, self._rules, subject=self._subject)

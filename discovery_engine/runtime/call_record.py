@@ -143,8 +143,10 @@ class CallRecord:
         elif method == ELICIT and "content" in answer:
             # What a person has typed in may be anything; that it was answered is enough.
             content = answer["content"]
-            shown = dict.fromkeys(content, REDACTED) if isinstance(content, dict) else REDACTED
-            result = {**answer, "content": shown}
+            placeholder = (
+                dict.fromkeys(content, REDACTED) if isinstance(content, dict) else REDACTED
+            )
+            result = {**answer, "content": placeholder}
         self._recorder.log.record(self._entry("question", method, outcome, seconds), params, result)
 
     def recording(self, on_progress: OnProgress | None) -> OnProgress | None:
@@ -224,8 +226,8 @@ class CallRecord:
 def trace_id(caller: Client | None) -> str:
     """The trace that a client's request belongs to; empty if it names none."""
     parent = caller.meta.get("traceparent") if caller else None
-    found = _TRACE.fullmatch(parent) if isinstance(parent, str) else None
-    return found[1] if found else ""
+    match = _TRACE.fullmatch(parent) if isinstance(parent, str) else None
+    return match[1] if match else ""
 
 
 # A span of OpenTelemetry around a call, if the process has a tracer.

@@ -106,10 +106,10 @@ class CatalogState:
         except RegistryError as error:
             logger.warning("The stored catalog cannot be loaded: %s", error)
             stored = index = None
-        known = stored or Snapshot(Settings(), Catalog())
-        mended = newly_configured(known.settings, known.own.catalog, self._secrets)
+        snapshot = stored or Snapshot(Settings(), Catalog())
+        mended = newly_configured(snapshot.settings, snapshot.own.catalog, self._secrets)
         async with self._changing():
-            await self._replace_settings(settings, known, index)
+            await self._replace_settings(settings, snapshot, index)
             await self._clear_failures(mended)
 
     async def restore_unchanged(self, settings: Settings) -> bool:
@@ -154,8 +154,8 @@ class CatalogState:
         """
         with gc_pause.paused():  # the new objects are long-lived
             if not isinstance(result.outcome, UpstreamError):
-                known = self.view.catalog.part(result.server.name)
-                result = await anyio.to_thread.run_sync(parse_listing, result, known)
+                part = self.view.catalog.part(result.server.name)
+                result = await anyio.to_thread.run_sync(parse_listing, result, part)
             self._pending[result.server.name] = result
             async with self._changing():
                 await self._apply_pending()
@@ -172,10 +172,10 @@ class CatalogState:
         Raises:
             RegistryError: If it cannot be stored.
         """
-        known = self.view.catalog.part(result.server.name)
-        if known.listed_at and await self._unchanged.end(result, claim, due_in=due_in):
+        old_part = self.view.catalog.part(result.server.name)
+        if old_part.listed_at and await self._unchanged.end(result, claim, due_in=due_in):
             return "unchanged"
-        result = await anyio.to_thread.run_sync(parse_listing, result, known)
+        result = await anyio.to_thread.run_sync(parse_listing, result, old_part)
         async with self._changing():
 
             def save() -> tuple[ServerPart, SaveOutcome] | None:
@@ -191,9 +191,9 @@ class CatalogState:
             if saved is None:
                 return None
             part, outcome = saved
-            known = self.view.catalog.part(part.server)
+            old_part = self.view.catalog.part(part.server)
             # A new catalog costs by the number of all servers, and most listings change nothing.
-            if outcome != "lost" and replace(part, listed_at=known.listed_at) != known:
+            if outcome != "lost" and replace(part, listed_at=old_part.listed_at) != old_part:
                 await self._replace_catalog(self.view.catalog.with_parts([part]))
             return outcome
 
@@ -271,18 +271,18 @@ class CatalogState:
                 for part in self.view.catalog.parts.values()
                 if names is None or part.server in names
             ]
-            known = len(self.view.catalog)
+            count = len(self.view.catalog)
             await self._replace_catalog(self.view.catalog.with_parts(parts))
             await self._store.forget(self._known, names)
             await self._load_usage()
-        return known - len(self.view.catalog)
+        return count - len(self.view.catalog)
 
     async def apply_requests(self) -> None:
         """Find tools by the requests that were written for them meanwhile, here or elsewhere."""
         async with self._changing():
-            written = await self._store.written_book(self._written)
-            if written != self._written:
-                self._written = written
+            book = await self._store.written_book(self._written)
+            if book != self._written:
+                self._written = book
                 await self._replace_catalog(self.view.catalog)
                 self._events.publish(RequestsWritten())
 
@@ -311,10 +311,10 @@ class CatalogState:
             return SharedParts([], [])
         async with self._changing():
             before = self.view
-            found = await self._store.changed_parts(before.settings)
-            if not found:
+            parts = await self._store.changed_parts(before.settings)
+            if not parts:
                 return SharedParts([], [])
-            shared = await anyio.to_thread.run_sync(self._shared, found)
+            shared = await anyio.to_thread.run_sync(self._shared, parts)
             if shared.adopted:
                 await self._replace_catalog(before.catalog.with_parts(shared.adopted))
             for part in shared.adopted:
@@ -353,8 +353,8 @@ class CatalogState:
 
     async def _clear_failures(self, servers: Iterable[ServerName]) -> None:
         """Delete the failures of servers, so that they are retried; needs the lock."""
-        known = [self.view.catalog.part(name) for name in servers]
-        parts = [replace(part, failure=None) for part in known if part.failure]
+        candidates = [self.view.catalog.part(name) for name in servers]
+        parts = [replace(part, failure=None) for part in candidates if part.failure]
         if parts:
             await self._replace_catalog(self.view.catalog.with_parts(parts))
             await self._store.save_parts(self._known, parts, are_listed=False)
@@ -375,8 +375,8 @@ class CatalogState:
         server = self._current_settings(result)
         if server is None or self.trust_store.decided is None:
             return None  # or what was accepted has to be read again first
-        known = self.view.catalog.part(server.name)
-        return self._unchanged_parts.part(server, known, result, self._ingestor)
+        part = self.view.catalog.part(server.name)
+        return self._unchanged_parts.part(server, part, result, self._ingestor)
 
     def _accept_new(
         self, pending: Iterable[ListingResult], claim: RefreshClaim | None = None
@@ -387,8 +387,8 @@ class CatalogState:
         """
         listed = [
             listed._replace(server=server)
-            for one in pending
-            if (listed := one.listed_server) and (server := self._current_settings(one))
+            for result in pending
+            if (listed := result.listed_server) and (server := self._current_settings(result))
         ]
         settings = self.view.settings
         write = partial(self._store.accept_claimed, claim) if claim else None
@@ -399,7 +399,7 @@ class CatalogState:
             self.view = replace(self.view, lost_at=trust.decisions.lost_at)
 
     def _parts(self, pending: Iterable[ListingResult]) -> list[ServerPart]:
-        return [part for one in pending if (part := self._part(one))]
+        return [part for result in pending if (part := self._part(result))]
 
     def _part(self, result: ListingResult) -> ServerPart | None:
         server = self._current_settings(result)

@@ -120,8 +120,8 @@ def _folders(files: Iterable[InputFile]) -> dict[str, Identity]:
     return {
         str(folder): identity
         for place in sorted(places)
-        if (found := nearest_folder(place))
-        for folder, identity in [found]
+        if (nearest := nearest_folder(place))
+        for folder, identity in [nearest]
     }
 
 

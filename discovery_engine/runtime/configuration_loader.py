@@ -190,12 +190,12 @@ _NOWHERE = Origin("")
 
 def server_events(before: Settings, after: Settings) -> Iterator[Event]:
     """The events of a change from one configuration to the next, server by server."""
-    known = before.by_name
-    for name, server in known.items():
+    servers = before.by_name
+    for name, server in servers.items():
         if name not in after.by_name:
             yield from _removed(server)
     for name, server in after.by_name.items():
-        if (earlier := known.get(name)) is None:
+        if (earlier := servers.get(name)) is None:
             yield from _added(server)
         elif earlier != server:
             yield from _changed(earlier, server)

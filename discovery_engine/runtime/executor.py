@@ -85,8 +85,8 @@ class ToolExecutor:
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
         checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
-        given = checked.arguments if checked else arguments
-        request = UpstreamRequest.call(tool.upstream_name, {**given, **pinned})
+        values = checked.arguments if checked else arguments
+        request = UpstreamRequest.call(tool.upstream_name, {**values, **pinned})
         if pinned:
             request = replace(request, pinned=frozenset(pinned))
         result = await self._upstreams.send(

@@ -84,15 +84,17 @@ class FirstAnswer:
         from discovery_engine._util.files import replace_file  # noqa: PLC0415 - as above
 
         *handshake, modern = versions
-        kept = {
+        record = {
             "inputs": inputs,
             "handshake": handshake,
             "modern": modern,
             "initialize": initialized,
             "discover": discovered,
         }
-        replace_file(Path(self._path), json.dumps(kept, ensure_ascii=False, separators=(",", ":")))
-        files = sorted(Path(self._folder).glob("*.json"), key=lambda one: one.stat().st_mtime)
+        replace_file(
+            Path(self._path), json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        )
+        files = sorted(Path(self._folder).glob("*.json"), key=lambda file: file.stat().st_mtime)
         for old in files[:-_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -104,14 +106,14 @@ class FirstAnswer:
 
     def send(self, stdin: int, stdout: int) -> EarlyStart:
         """Answer the first request if it has arrived and its answer is remembered."""
-        kept = self._load()
-        if kept is None or not _has_arrived(stdin):
+        record = self._load()
+        if record is None or not _has_arrived(stdin):
             return EarlyStart()
         try:
             received = os.read(stdin, _READ)
         except OSError:  # for instance a terminal that was closed
             return EarlyStart()
-        answer = _answer(received, kept)
+        answer = _answer(received, record)
         if answer is None:
             return EarlyStart(received)
         with suppress(OSError):  # the reader is gone, which the server notices, too
@@ -121,11 +123,11 @@ class FirstAnswer:
     def _load(self) -> JSONObject | None:
         try:
             with open(self._path, encoding="utf-8") as file:  # noqa: PTH123 - as above
-                kept: JSONObject = json.load(file)
-            is_current = self.observed(kept["inputs"]["files"]) == kept["inputs"]
+                record: JSONObject = json.load(file)
+            is_current = self.observed(record["inputs"]["files"]) == record["inputs"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return kept if is_current else None
+        return record if is_current else None
 
 
 def forget(data: str) -> None:
@@ -140,10 +142,10 @@ def forget(data: str) -> None:
 
 def _state(path: str) -> list[int]:
     try:
-        found = os.stat(path)  # noqa: PTH116 - as above
+        status = os.stat(path)  # noqa: PTH116 - as above
     except OSError:
         return []
-    return [found.st_ino, found.st_size, found.st_mtime_ns]
+    return [status.st_ino, status.st_size, status.st_mtime_ns]
 
 
 def _identity(path: str) -> list[int]:
@@ -201,8 +203,8 @@ def _initialized(
 ) -> JSONObject | None:
     if type(protocolVersion) is not str or not _is_plain(capabilities, clientInfo):
         return None
-    known = kept["handshake"]
-    version = protocolVersion if protocolVersion in known else known[-1]
+    versions = kept["handshake"]
+    version = protocolVersion if protocolVersion in versions else versions[-1]
     return {**kept["initialize"], "protocolVersion": version}
 
 

@@ -51,7 +51,7 @@ class StatusFile:
 
     def write(self, observations: Iterable[Observation]) -> None:
         """Replace the content of the file; not synced, because a reboot ends the gateway anyway."""
-        servers = [to_builtins(one) for one in observations]
+        servers = [to_builtins(observation) for observation in observations]
         form = {"pid": os.getpid(), "scope": self._scope, "servers": servers}
         text = json.dumps(form).encode("ascii")
         os.lseek(self._descriptor, 0, os.SEEK_SET)
@@ -85,14 +85,16 @@ def observations(data: Path, scope: str) -> Mapping[ServerName, Sequence[Observa
 
     Files of gateways that have ended are removed.
     """
-    found: dict[ServerName, list[Observation]] = {}
+    by_server: dict[ServerName, list[Observation]] = {}
     with contextlib.suppress(OSError):
         for path in sorted((data / _FOLDER).glob("*.json")):
-            for one in _read_file(path, scope):
-                found.setdefault(ServerName(one.server), []).append(one)
+            for observation in _read_file(path, scope):
+                by_server.setdefault(ServerName(observation.server), []).append(observation)
     return {
-        name: sorted(seen, key=lambda one: (-_severity(one.status), one.gateway))
-        for name, seen in found.items()
+        name: sorted(
+            seen, key=lambda observation: (-_severity(observation.status), observation.gateway)
+        )
+        for name, seen in by_server.items()
     }
 
 
@@ -115,22 +117,26 @@ def matching(
 ) -> list[Observation]:
     """The observations of a server with the connection of the view, the worst first."""
     reached = view.catalog.part(name).connection
-    return [one for one in found.get(name, ()) if not reached or one.connection == reached]
+    return [
+        observation
+        for observation in found.get(name, ())
+        if not reached or observation.connection == reached
+    ]
 
 
 def _live(seen: Sequence[Observation]) -> StateInfo:
     worst, *others = seen
     if _severity(worst.status) < _severity(ServerState.STARTING):
         return StateInfo(ServerState(worst.status), worst.reason, detail=worst.detail)
-    elsewhere = "".join(f"; {one.status} in process {one.gateway}" for one in others)
+    elsewhere = "".join(f"; {other.status} in process {other.gateway}" for other in others)
     where = f"seen by the running gateway, process {worst.gateway}{elsewhere}"
     reason = f"{worst.reason} ({where})" if worst.reason else where
     return StateInfo(ServerState(worst.status), reason, worst.stderr, detail=worst.detail)
 
 
 def _severity(status: str) -> int:
-    known = [one.value for one in _BY_SEVERITY]
-    return known.index(status) if status in known else -1
+    order = [state.value for state in _BY_SEVERITY]
+    return order.index(status) if status in order else -1
 
 
 def _read_file(path: Path, scope: str) -> list[Observation]:
@@ -176,5 +182,9 @@ def _observations(form: Any, scope: str) -> list[Observation]:
                 seen = convert(servers, list[Observation])
             except ValueError:  # of another version
                 return []
-            return [replace(one, gateway=pid) for one in seen if _severity(one.status) >= 0]
+            return [
+                replace(observation, gateway=pid)
+                for observation in seen
+                if _severity(observation.status) >= 0
+            ]
     return []

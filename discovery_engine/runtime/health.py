@@ -30,10 +30,10 @@ def health(
         observed: The observations of running gateways; the worst counts.
     """
     view = with_observations(view, observed)
-    reports = (_with_state(one, states.get(one.name), now) for one in view.servers())
+    reports = (_with_state(report, states.get(report.name), now) for report in view.servers())
     return tuple(
-        _with_gateways(one, matching(view, one.name, observed)) if observed else one
-        for one in reports
+        _with_gateways(report, matching(view, report.name, observed)) if observed else report
+        for report in reports
     )
 
 

@@ -240,11 +240,11 @@ class LazyUpstreams:
         _, redactor = self._redactors.get(name, _SHARES_NOTHINGS)
         raw = history.info
         # Every search reads this, so it is redacted again only after a change.
-        known, used, shown = self._live.get(name, (None, None, None))
-        if known != raw or used is not redactor or shown is None:
-            shown = _redacted_info(raw, redactor)
-            self._live[name] = raw, redactor, shown
-        return shown
+        old_raw, used, info = self._live.get(name, (None, None, None))
+        if old_raw != raw or used is not redactor or info is None:
+            info = _redacted_info(raw, redactor)
+            self._live[name] = raw, redactor, info
+        return info
 
     def startup(self, name: ServerName) -> StateInfo:
         """The state of a server that is being started or listed."""
@@ -293,15 +293,17 @@ class LazyUpstreams:
             await anyio.sleep_forever()
 
     async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
-        transport, known = self._redactors.get(server.name, _SHARES_NOTHINGS)
+        transport, redactor = self._redactors.get(server.name, _SHARES_NOTHINGS)
         is_same = transport is server.transport or transport == server.transport
-        if is_same and known.is_stable:
-            return known
-        found = await anyio.to_thread.run_sync(OutputRedactor.for_server, server, self._secrets)
-        KNOWN_SECRETS.add(found.values, found.certain)
-        found = found.including(known)
-        self._redactors[server.name] = server.transport, found
-        return found
+        if is_same and redactor.is_stable:
+            return redactor
+        new_redactor = await anyio.to_thread.run_sync(
+            OutputRedactor.for_server, server, self._secrets
+        )
+        KNOWN_SECRETS.add(new_redactor.values, new_redactor.certain)
+        new_redactor = new_redactor.including(redactor)
+        self._redactors[server.name] = server.transport, new_redactor
+        return new_redactor
 
     async def _renewed(self, server: ServerSettings, redactor: OutputRedactor) -> OutputRedactor:
         """The redactor once more, if values were read or commands run since it was made."""
@@ -344,7 +346,9 @@ def _redacted(listing: Listing, redactor: OutputRedactor) -> Listing:
         listing,
         tools=tools,
         instructions=redactor.redact_json(listing.instructions),
-        dropped=tuple(replace(one, reason=redactor.redact(one.reason)) for one in listing.dropped),
+        dropped=tuple(
+            replace(tool, reason=redactor.redact(tool.reason)) for tool in listing.dropped
+        ),
         offerings={
             kind: _redacted_list(kind, listed, redactor)
             for kind, listed in listing.offerings.items()
@@ -356,18 +360,18 @@ def _redacted_list(
     kind: OfferingKind, listed: ListedOfferings, redactor: OutputRedactor
 ) -> ListedOfferings:
     """The list without secrets, and without what could not be named without one."""
-    kept: list[JSONObject] = []
-    dropped = [replace(one, reason=redactor.redact(one.reason)) for one in listed.dropped]
+    definitions: list[JSONObject] = []
+    dropped = [replace(entry, reason=redactor.redact(entry.reason)) for entry in listed.dropped]
     for definition in listed.definitions:
         identifier = definition[kind.wire.identifier]
-        if (shown := redactor.redact(identifier)) == identifier:
-            kept.append(redactor.redact_json(definition))
+        if (name := redactor.redact(identifier)) == identifier:
+            definitions.append(redactor.redact_json(definition))
         else:
             reason = f"its {kind.wire.identifier} holds a secret of the server's entry"
-            dropped.append(DroppedTool(shown, reason))
+            dropped.append(DroppedTool(name, reason))
     return replace(
         listed,
-        definitions=tuple(kept),
+        definitions=tuple(definitions),
         dropped=tuple(dropped),
         failure=redactor.redact(listed.failure),
     )

@@ -178,15 +178,17 @@ class Leadership:
 
     async def _term(self, lock: LockState) -> Term | None:
         asked_at = self._clock()
-        found = await anyio.to_thread.run_sync(self._store.lease, self._name)
-        if found != self._seen:
-            self._seen, self._seen_at = found, self._clock()
+        stored_lease = await anyio.to_thread.run_sync(self._store.lease, self._name)
+        if stored_lease != self._seen:
+            self._seen, self._seen_at = stored_lease, self._clock()
         is_due = asked_at - self._seen_at >= self._times.patience
         end = f"{_LOCKED}{self._lock.file}" if self._lock and lock == "held" else ""
-        if is_due or (lock != "taken" and _is_over(found, end)):
+        if is_due or (lock != "taken" and _is_over(stored_lease, end)):
             asked_at = self._clock()
             with anyio.CancelScope(shield=True):  # what is acquired must be released
-                lease = await anyio.to_thread.run_sync(self._acquire, found, self._holder + end)
+                lease = await anyio.to_thread.run_sync(
+                    self._acquire, stored_lease, self._holder + end
+                )
             if lease is not None:
                 return Term(lease, asked_at + self._times.certain, self._clock)
         return None

@@ -200,9 +200,9 @@ class ServerLister:
                 with suppress(UpstreamError):
                     await self.list_server(server.name, max_wait=_RECOVERY_WAIT)
             return
-        known = failure and (failure.code, failure.message)
+        old_failure = failure and (failure.code, failure.message)
         down = self._outage(server.name, error)
-        if down and known != (down.code, down.message):
+        if down and old_failure != (down.code, down.message):
             await self._apply(server, down)
 
     def _outage(self, name: ServerName, error: UpstreamError) -> UnavailableError | None:

@@ -128,13 +128,13 @@ async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
             open_status_file(data, scope_of(engine.settings.path)) as file,
             engine.subscribe(*_STATUS_EVENTS) as events,
         ):
-            written: list[Observation] = []
+            observations: list[Observation] = []
             async for _ in events:
                 await anyio.sleep(_STATUS_PAUSE)
                 events.clear()
-                if (now := await engine.observations()) != written:
-                    written = now
-                    await anyio.to_thread.run_sync(file.write, written)
+                if (now := await engine.observations()) != observations:
+                    observations = now
+                    await anyio.to_thread.run_sync(file.write, observations)
     except OSError as error:
         logger.warning("`discovery health` cannot show the servers of this gateway: %s", error)
 
@@ -182,14 +182,14 @@ async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> 
 
 async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
     """After a login, a logout or a new secret in another process, list the servers concerned."""
-    stamp, known = logins.stamp(), await logins.servers()
+    stamp, servers = logins.stamp(), await logins.servers()
     await _refresh_parts(engine, _lacks_secret)  # it may be stored since the engine was opened
     while True:
         await anyio.sleep(_LOGIN_PAUSE)
         if (now := logins.stamp()) == stamp:
             continue
-        stamp, before, known = now, known, await logins.servers()
-        await _refresh_parts(engine, partial(_is_concerned, before ^ known))
+        stamp, before, servers = now, servers, await logins.servers()
+        await _refresh_parts(engine, partial(_is_concerned, before ^ servers))
 
 
 async def _refresh_parts(engine: MaintainedEngine, is_due: Callable[[ServerPart], bool]) -> None:

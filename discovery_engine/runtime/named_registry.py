@@ -71,7 +71,9 @@ def report_on(
     if not settings.registry.url:
         if path.exists():
             open_sqlite(path).close()
-        of_registry = (one for one in settings.warnings if one.subject.startswith("registry."))
+        of_registry = (
+            warning for warning in settings.warnings if warning.subject.startswith("registry.")
+        )
         return RegistryReport(str(path), ignored=tuple(of_registry))
     with (
         closing(named_database(settings, path, environ)) as registry,
@@ -118,9 +120,9 @@ def open_target(
     """
     if url.startswith(_SQLITE) and (path := url.removeprefix(_SQLITE)):
         return open_sqlite(path)
-    written = "".join(part for part in split(url) if isinstance(part, str))
-    before_host, at, _ = written.partition("://")[2].rpartition("@")
-    if (at and before_host.partition(":")[2]) or "password=" in written:
+    literal = "".join(part for part in split(url) if isinstance(part, str))
+    before_host, at, _ = literal.partition("://")[2].rpartition("@")
+    if (at and before_host.partition(":")[2]) or "password=" in literal:
         raise RegistryError(
             "the address holds a password, which others can see in the list of processes",
             hint="`discovery registry copy --to '${DATABASE_URL}'`, with that variable set",

@@ -81,17 +81,17 @@ class ServerProber:
             if servers is None
             else [view.require_connectable(name).name for name in servers]
         )
-        found: dict[ServerName, ProbeResult] = {}
+        results: dict[ServerName, ProbeResult] = {}
 
         async def probe(name: ServerName) -> None:
-            found[name] = await self._probed(name, max_wait)
+            results[name] = await self._probed(name, max_wait)
 
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(probe, name)
-        for result in found.values():
+        for result in results.values():
             await self._record(result)
-        return tuple(found[name] for name in names)
+        return tuple(results[name] for name in names)
 
     async def _probed(self, name: ServerName, max_wait: float) -> ProbeResult:
         try:

@@ -28,10 +28,10 @@ class QuestionPolicy:
         settings = self._current()
         if settings is not self._settings:
             self._settings, self._by_server = settings, {}
-        if (known := self._by_server.get(server)) is None:
-            known = question_settings(settings, server)
-            self._by_server[server] = known
-        return known
+        if (policy := self._by_server.get(server)) is None:
+            policy = question_settings(settings, server)
+            self._by_server[server] = policy
+        return policy
 
 
 def question_settings(settings: Settings, server: ServerName) -> QuestionSettings:
@@ -61,7 +61,9 @@ class OwnerRoots(NamedTuple):
 def owner_roots(settings: Settings) -> OwnerRoots:
     shared = settings.server.roots
     own = {
-        one.name: _roots(settings, one.roots) for one in settings.servers if one.roots is not None
+        server.name: _roots(settings, server.roots)
+        for server in settings.servers
+        if server.roots is not None
     }
     return OwnerRoots(_roots(settings, shared) if shared else None, own)
 

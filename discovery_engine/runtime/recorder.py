@@ -69,10 +69,10 @@ class Recorder:
             form = {"result": _redacted(answer, redact)}
         key = server, canonical_json([request.method, params])
         with self._lock:
-            known = self._answers.get(key, ())
-            if known and known[-1] == form:
+            answers = self._answers.get(key, ())
+            if answers and answers[-1] == form:
                 return
-            self._answers[key] = (*known, form)
+            self._answers[key] = (*answers, form)
             save_exchange(
                 self._folder, server, Exchange(request.method, params, self._answers[key])
             )
@@ -90,7 +90,7 @@ def _redacted(value: JSONValue, redact: Callable[[str], str]) -> JSONValue:
         case str():
             return redact(value)
         case dict():
-            return {redact(name): _redacted(one, redact) for name, one in value.items()}
+            return {redact(name): _redacted(member, redact) for name, member in value.items()}
         case list():
-            return [_redacted(one, redact) for one in value]
+            return [_redacted(element, redact) for element in value]
     return value

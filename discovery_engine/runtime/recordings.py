@@ -102,9 +102,17 @@ def load_exchanges(folder: Path, server: str) -> tuple[Exchange, ...]:
 
 def find(exchanges: tuple[Exchange, ...], method: str, params: JSONObject) -> Exchange | None:
     """The exchange of this request, else the first whose template it has."""
-    asked = canonical_json([method, params])  # in which 1 and true are two values
-    exact = (one for one in exchanges if canonical_json([one.method, one.params]) == asked)
-    alike = (one for one in exchanges if one.method == method and _fits(one.params, params))
+    key = canonical_json([method, params])  # in which 1 and true are two values
+    exact = (
+        exchange
+        for exchange in exchanges
+        if canonical_json([exchange.method, exchange.params]) == key
+    )
+    alike = (
+        exchange
+        for exchange in exchanges
+        if exchange.method == method and _fits(exchange.params, params)
+    )
     return next(exact, None) or next(alike, None)
 
 
@@ -125,7 +133,7 @@ def _fits(recorded: JSONValue, given: JSONValue) -> bool:
 
 
 def _template(text: str) -> str:
-    return _VOLATILE.sub(lambda found: f"<{found.lastgroup}>", text)
+    return _VOLATILE.sub(lambda match: f"<{match.lastgroup}>", text)
 
 
 def _write(path: Path, form: Mapping[str, JSONValue]) -> None:

@@ -39,5 +39,5 @@ def make_report(
     listed_servers = [(part.server, part.failure) for part in parts]
     listed_servers += [(ServerName(error.server), failure_of(error, now)) for error in refused]
     return RefreshReport(
-        tuple(sorted(listed_servers, key=lambda one: one[0])), diff, tuple(starting)
+        tuple(sorted(listed_servers, key=lambda entry: entry[0])), diff, tuple(starting)
     )

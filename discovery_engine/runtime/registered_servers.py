@@ -104,7 +104,7 @@ def registrations(store: ServerStore, settings: Settings) -> Registrations:
     servers: dict[str, RegisteredServer] = {}
     switches: dict[str, ServerSwitch] = {}
     for scope in reversed(decision_scopes(settings.path, settings.name)):
-        servers |= {one.name: one for one in store.registered_servers(scope)}
+        servers |= {server.name: server for server in store.registered_servers(scope)}
         switches |= store.switches(scope)
     return Registrations(mark, servers, switches)
 
@@ -127,13 +127,15 @@ def recalled(settings: Settings, store: ServerStore) -> Settings | None:
     Raises:
         RegistryError: If these cannot be read.
     """
-    found = registrations(store, settings)
-    if found.mark != settings.registered:
+    stored_registrations = registrations(store, settings)
+    if stored_registrations.mark != settings.registered:
         return None
     bound_to = _bound_to(settings)
     servers = [
-        _with_transport(one, found.servers, bound_to) if one.is_registered else one
-        for one in settings.servers
+        _with_transport(server, stored_registrations.servers, bound_to)
+        if server.is_registered
+        else server
+        for server in settings.servers
     ]
     return with_default_sandbox(replace(settings, servers=tuple(servers)))
 
@@ -157,7 +159,7 @@ def _merged(
     from discovery_engine.secrets.resolver import EnvironmentResolver  # noqa: PLC0415
 
     bound_to = _bound_to(settings)
-    result = SourceResult(tuple(_server(one, bound_to) for one in servers))
+    result = SourceResult(tuple(_server(server, bound_to) for server in servers))
     return merge(settings, [result], EnvironmentResolver(environ))
 
 
@@ -196,7 +198,8 @@ def _server(record: RegisteredServer, bound_to: str) -> ServerSettings:
 
 def _switched(settings: Settings, switches: Mapping[str, ServerSwitch]) -> Settings:
     servers = [
-        _with_switch(one, switches.get(switched_as(one, settings.path))) for one in settings.servers
+        _with_switch(server, switches.get(switched_as(server, settings.path)))
+        for server in settings.servers
     ]
     return replace(settings, servers=tuple(servers))
 

@@ -124,12 +124,12 @@ class ReplayedUpstreams:
             observer,
         )  # an answer of a continued call is the next one
         exchanges = await anyio.to_thread.run_sync(self._exchanges, server.name)
-        found = find(exchanges, request.method, shown_params(request))
-        if found is None:
-            known = [one for one in exchanges if _is_about(one, request)]
-            raise NotRecordedError(server.name, request.subject, len(known))
-        key = f"{server.name} {canonical_json([found.method, found.params])}"
-        answer = found.answers[min(self._given[key], len(found.answers) - 1)]
+        exchange = find(exchanges, request.method, shown_params(request))
+        if exchange is None:
+            candidates = [candidate for candidate in exchanges if _is_about(candidate, request)]
+            raise NotRecordedError(server.name, request.subject, len(candidates))
+        key = f"{server.name} {canonical_json([exchange.method, exchange.params])}"
+        answer = exchange.answers[min(self._given[key], len(exchange.answers) - 1)]
         self._given[key] += 1
         if error := answer.get("error"):
             raise UpstreamProtocolError(server.name, error["message"], error["code"])

@@ -80,28 +80,28 @@ def stored_view(
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
     open_store: _Opener = partial(_reader, path)
     try:
-        found = _recall(open_store, name)
-        if found and found.snapshot.settings.registry.url and found.is_current:
+        state = _recall(open_store, name)
+        if state and state.snapshot.settings.registry.url and state.is_current:
             # The file has the settings alone; what they name has the rest.
-            open_store = partial(_shared, found.snapshot.settings, path, environ)
-            name = catalog_key_of(found.snapshot.settings)
-            found = _recall(open_store, name)
+            open_store = partial(_shared, state.snapshot.settings, path, environ)
+            name = catalog_key_of(state.snapshot.settings)
+            state = _recall(open_store, name)
     except RegistryError as error:
         logger.warning("Nothing could be recalled: %s", error)
         return None
-    if found is None or not found.is_current:
+    if state is None or not state.is_current:
         return None
-    snapshot = found.snapshot.own
-    if snapshot.settings.registered != found.registered:
+    snapshot = state.snapshot.own
+    if snapshot.settings.registered != state.registered:
         return None
     secrets = StoredSecretResolver(environ, path.parent)
     catalog = snapshot.catalog
     if has_unasked(catalog) or newly_configured(snapshot.settings, catalog, secrets):
         return None
-    _warn_of_loss(found.lost_at)
-    open_book = cache(partial(_book, snapshot.settings, found.mark, open_store))
+    _warn_of_loss(state.lost_at)
+    open_book = cache(partial(_book, snapshot.settings, state.mark, open_store))
     keep = partial(_keep_index, open_store, name)
-    open_searcher = partial(_searcher, snapshot, open_book, found.index, keep)
+    open_searcher = partial(_searcher, snapshot, open_book, state.index, keep)
     if snapshot.settings.search.is_in_database and snapshot.settings.registry.url:
         open_shared = partial(_shared, snapshot.settings, path, environ)
         open_searcher = partial(
@@ -112,9 +112,9 @@ def stored_view(
         snapshot.catalog,
         open_searcher,
         open_book=open_book,
-        usage=usage_shares(found.uses, time.time()),
-        lost_at=found.lost_at,
-        outage=found.outage,
+        usage=usage_shares(state.uses, time.time()),
+        lost_at=state.lost_at,
+        outage=state.outage,
     )
 
 
@@ -271,8 +271,8 @@ def newly_configured(
         name
         for name, missing in wanting.items()
         if all(
-            has_value(one, secrets, base_dir=folders.get(name) or None, server=owners[name])
-            for one in missing
+            has_value(reference, secrets, base_dir=folders.get(name) or None, server=owners[name])
+            for reference in missing
         )
     )
 
@@ -289,13 +289,13 @@ def _searcher(
 
     settings, catalog, book = snapshot.settings, snapshot.catalog, open_book()
     described = {server.name: server.description for server in settings.servers}
-    known = (
+    searcher = (
         load_searcher(index, catalog, settings.search, descriptions=described, book=book)
         if index
         else None
     )
-    if known:
-        return known
+    if searcher:
+        return searcher
     built = build_searcher(catalog, settings.search, descriptions=described, book=book)
     if built.is_storable:
         keep(built.dump())
@@ -345,8 +345,8 @@ def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
     from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
     from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
 
-    written = WrittenBook(mark, open_store) if mark else None
-    return ExampleBook.of(settings.search, written)
+    book = WrittenBook(mark, open_store) if mark else None
+    return ExampleBook.of(settings.search, book)
 
 
 def _reader(path: Path) -> closing[SqliteReader]:

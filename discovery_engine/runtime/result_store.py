@@ -111,21 +111,21 @@ class ResultStore:
         Raises:
             ResultNotFoundError: If there is none, or it is another client's.
         """
-        found = self._read(handle, owner)
-        if found is None and self._shared and owner is not None:
-            found = self._shared.get(handle, owner)
-        if found is None:
+        result = self._read(handle, owner)
+        if result is None and self._shared and owner is not None:
+            result = self._shared.get(handle, owner)
+        if result is None:
             raise ResultNotFoundError
-        return found
+        return result
 
     def _read(self, handle: str, owner: str | None) -> tuple[str, bytes] | None:
         with self._lock:
             self._expire()
-            kept = self._kept.get(handle)
-            if kept is None or kept.owner != owner:
+            result = self._kept.get(handle)
+            if result is None or result.owner != owner:
                 return None
             try:
-                return kept.path, self._path(kept.file).read_bytes()
+                return result.path, self._path(result.file).read_bytes()
             except OSError:
                 return None
 
@@ -137,7 +137,7 @@ class ResultStore:
     def forget(self, owner: str | None) -> None:
         """Remove all results of a client that has left."""
         with self._lock:
-            for handle in [h for h, kept in self._kept.items() if kept.owner == owner]:
+            for handle in [h for h, result in self._kept.items() if result.owner == owner]:
                 self._remove(handle)
 
     def close(self) -> None:
@@ -153,23 +153,23 @@ class ResultStore:
 
     def _expire(self) -> None:
         now = self._clock()
-        for handle in [h for h, kept in self._kept.items() if kept.until <= now]:
+        for handle in [h for h, result in self._kept.items() if result.until <= now]:
             self._remove(handle)
 
     def _drop_one(self) -> None:
         """Drop the oldest result of the client with the most bytes."""
         [(owner, _)] = self._sizes.most_common(1)
-        self._remove(next(h for h, kept in self._kept.items() if kept.owner == owner))
+        self._remove(next(h for h, result in self._kept.items() if result.owner == owner))
 
     def _remove(self, handle: str) -> None:
-        kept = self._kept.pop(handle)
-        if self._shared and kept.owner is not None:
-            self._shared.forget([(handle, kept.owner)])
-        self._sizes[kept.owner] -= kept.size
-        if not self._sizes[kept.owner]:
-            del self._sizes[kept.owner]
+        result = self._kept.pop(handle)
+        if self._shared and result.owner is not None:
+            self._shared.forget([(handle, result.owner)])
+        self._sizes[result.owner] -= result.size
+        if not self._sizes[result.owner]:
+            del self._sizes[result.owner]
         with contextlib.suppress(OSError):
-            self._path(kept.file).unlink()
+            self._path(result.file).unlink()
 
     def _path(self, file: str) -> Path:
         if self._folder is None:

@@ -124,8 +124,8 @@ class SearcherSource:
     def _opened(self) -> Searcher:
         if self._open_database:
             return self._open_database(self._base() if self._base else None)
-        if self._load and (known := self._load()):
-            return known
+        if self._load and (searcher := self._load()):
+            return searcher
         self.is_stored = False
         try:
             return self._build(previous=self._base() if self._base else None)

@@ -163,9 +163,9 @@ class SemanticSearch:
         """Follow the settings and the catalog; runs in a task of the engine."""
         with self._events.subscribe(*_CHANGES) as events:
             while True:
-                wanted = _Wanted.by(self._view())
+                goal = _Wanted.by(self._view())
                 try:
-                    await self._serve(wanted, events)
+                    await self._serve(goal, events)
                 except EmbeddingError as error:
                     self._fail(error)
                     await self._next_change(events, self._pause)
@@ -204,9 +204,9 @@ class SemanticSearch:
         Raises:
             EmbeddingError: If the embedder fails.
         """
-        wanted = self._wanted_anew = self._wanted_anew or Promise()
+        promise = self._wanted_anew = self._wanted_anew or Promise()
         self._waiting.cancel()
-        return await wanted.wait()
+        return await promise.wait()
 
     async def embed_query(self, query: str, view: View | None = None) -> QueryEmbedding:
         """The vectors of a query within the time limit; none for a query that names a tool.
@@ -230,15 +230,15 @@ class SemanticSearch:
             raise self._problem or EmbeddingError(
                 "the vectors of the tools are not there yet", hint=_SLOW
             )
-        if (known := self._queries.get(query)) is None:
-            known = await self._embedded(query, self._embedder, timeout)
-        if len(known[0]) != view.vectors.dimensions:
+        if (vectors := self._queries.get(query)) is None:
+            vectors = await self._embedded(query, self._embedder, timeout)
+        if len(vectors[0]) != view.vectors.dimensions:
             raise EmbeddingError(
-                f"the embedder gave {len(known[0])} numbers where {view.vectors.dimensions} were "
+                f"the embedder gave {len(vectors[0])} numbers where {view.vectors.dimensions} were "
                 "remembered",
                 hint="another model needs another name in `search.embeddings.model`",
             )
-        return known
+        return vectors
 
     async def _embedded(self, query: str, embedder: Embedder, timeout: float) -> _Query:  # noqa: ASYNC109 - as above
         if self._problem and self._clock() < self._retry_at:
@@ -385,7 +385,7 @@ async def query_vectors(
 
 
 def _unfinished(view: View) -> tuple[Notice, ...]:
-    known, tools = len(view.vectors or ()), len(view.catalog)
-    if known >= tools:
+    vectors, tools = len(view.vectors or ()), len(view.catalog)
+    if vectors >= tools:
         return ()
-    return (by_words(f"vectors of {tools - known:,} of {tools:,} tools are still being made"),)
+    return (by_words(f"vectors of {tools - vectors:,} of {tools:,} tools are still being made"),)

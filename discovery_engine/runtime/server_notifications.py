@@ -29,9 +29,13 @@ def notification_event(
         return ServerNotification(server, method)
     if method != _MESSAGE:
         return None
-    shown = presented_message(server, params or {})
-    data = shown["data"]
+    message = presented_message(server, params or {})
+    data = message["data"]
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     return ServerNotification(
-        server, method, shown["level"], shown["logger"], shortened(GUESSING.redact(text), _LENGTH)
+        server,
+        method,
+        message["level"],
+        message["logger"],
+        shortened(GUESSING.redact(text), _LENGTH),
     )

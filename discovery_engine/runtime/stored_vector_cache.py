@@ -100,8 +100,8 @@ class StoredVectorCache(VectorCache):
             await self._compute({digest: texts[digest] for digest in some})
         vectors = {
             number: [
-                [self._known[digest] for digest in (one.text, one.examples) if digest is not None]
-                for one in tools
+                [self._known[digest] for digest in (tool.text, tool.examples) if digest is not None]
+                for tool in tools
             ]
             for number, tools in keys.items()
         }
@@ -114,7 +114,7 @@ class StoredVectorCache(VectorCache):
     def _digests(self, catalog: Catalog) -> frozenset[bytes]:
         parts = catalog.parts.values()
         entries = (self._entries([e.tool for e in part.entries], {}, {}) for part in parts)
-        keys = (key for some in entries for one in some for key in (one.text, one.examples))
+        keys = (key for some in entries for entry in some for key in (entry.text, entry.examples))
         return frozenset(key for key in keys if key is not None)
 
 

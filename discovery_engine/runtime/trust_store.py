@@ -77,15 +77,15 @@ class TrustStore:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
         lock = load_lock(settings) if settings.frozen else None
-        found: dict[ServerName, Identity] = {}
+        identities: dict[ServerName, Identity] = {}
         identity = partial(identity_as_configured, programs={})
 
         def identify(server: ServerSettings) -> Identity:
-            found[server.name] = identity(server, self._secrets, self._environ)
-            return found[server.name]
+            identities[server.name] = identity(server, self._secrets, self._environ)
+            return identities[server.name]
 
         trust = Trust.under(settings, self._recalled(settings), lock=lock, identify=identify)
-        if self._complete(settings, trust, found):
+        if self._complete(settings, trust, identities):
             return replace(trust, decisions=self._recalled(settings))
         return trust
 
@@ -104,11 +104,11 @@ class TrustStore:
         now, approvals = self._clock(), []
         for server in settings.servers:
             if server.name in found and server.name not in trust.refused:
-                known = known_as(server, settings.path)
+                key = known_as(server, settings.path)
                 subject, earlier = found[server.name]
-                given = trust.decisions.approvals[known]
-                if text := completed_approval(given, subject, earlier=earlier, at=now):
-                    approvals.append(Approval(known, text))
+                old_approvals = trust.decisions.approvals[key]
+                if text := completed_approval(old_approvals, subject, earlier=earlier, at=now):
+                    approvals.append(Approval(key, text))
         try:
             if approvals:
                 self.approve(settings, approvals)
@@ -153,11 +153,11 @@ class TrustStore:
 
         def read(server: str) -> AcceptedTools:
             try:
-                found = [self._store.accepted(scope, server) for scope in scopes]
+                by_scope = [self._store.accepted(scope, server) for scope in scopes]
             except RegistryError as error:
                 logger.warning("What was accepted of %s cannot be recalled: %s", server, error)
                 return UNREADABLE
-            return union(Decisions(accepted={server: tools}) for tools in found).accepted[server]
+            return union(Decisions(accepted={server: tools}) for tools in by_scope).accepted[server]
 
         return AcceptedByServer(read, known)
 
@@ -181,27 +181,31 @@ class TrustStore:
         its own `write`, which raises what this then raises.
         """
         trust = self._retried(settings)
-        known = trust.decisions
-        found = [acceptance for one in listed for acceptance in trust.first_seen(*one)]
-        if not found:
+        base = trust.decisions
+        acceptances = [
+            acceptance
+            for listed_server in listed
+            for acceptance in trust.first_seen(*listed_server)
+        ]
+        if not acceptances:
             return trust
         try:
             if write:
-                count = write(_scopes(settings)[0], found, at=self._clock())
+                count = write(_scopes(settings)[0], acceptances, at=self._clock())
             else:
-                count = self.accept(settings, found, if_new=True)
+                count = self.accept(settings, acceptances, if_new=True)
             lost_at = self._lost_at(settings)
         except RegistryError as error:
             if write:
                 raise
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
-            accepted = self._accepted_of(settings, with_accepted(known, found).accepted)
-            return replace(trust, decisions=replace(known, accepted=accepted))
+            accepted = self._accepted_of(settings, with_accepted(base, acceptances).accepted)
+            return replace(trust, decisions=replace(base, accepted=accepted))
         # These are read again. What was decided about other servers is for `apply_decisions`, which
         # has it take effect.
-        changed = {one.server for one in found}
-        accepted, number = self._read_again(settings, known, changed), known.number + count
-        decisions = replace(known, accepted=accepted, lost_at=lost_at, number=number)
+        changed = {acceptance.server for acceptance in acceptances}
+        accepted, number = self._read_again(settings, base, changed), base.number + count
+        decisions = replace(base, accepted=accepted, lost_at=lost_at, number=number)
         return replace(trust, decisions=decisions)
 
     def _lost_at(self, settings: Settings) -> float | None:
@@ -210,11 +214,11 @@ class TrustStore:
 
     def _retried(self, settings: Settings) -> Trust:
         """The trust, with what could not be read to be read again."""
-        known = self.trust.decisions
-        if not isinstance(known.accepted, AcceptedByServer) or known.accepted.is_readable:
+        decisions = self.trust.decisions
+        if not isinstance(decisions.accepted, AcceptedByServer) or decisions.accepted.is_readable:
             return self.trust
-        accepted = self._read_again(settings, known, known.accepted.unreadable())
-        return replace(self.trust, decisions=replace(known, accepted=accepted))
+        accepted = self._read_again(settings, decisions, decisions.accepted.unreadable())
+        return replace(self.trust, decisions=replace(decisions, accepted=accepted))
 
     def _read_again(
         self, settings: Settings, known: Decisions, servers: Collection[str]
@@ -263,9 +267,9 @@ class TrustStore:
         Raises:
             RegistryError: If it cannot be remembered.
         """
-        known = self.history(settings, before) if before != after else ()
-        if known:
-            self.accept(settings, [replace(one, server=after) for one in known])
+        acceptances = self.history(settings, before) if before != after else ()
+        if acceptances:
+            self.accept(settings, [replace(acceptance, server=after) for acceptance in acceptances])
 
     def acknowledge_loss(self, settings: Settings) -> None:
         """Take it as the owner's word that tools may be accepted by being seen again.
@@ -279,7 +283,11 @@ class TrustStore:
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """Return what was accepted of a server; `server` is its key in decisions."""
         earlier_first = reversed(_scopes(settings))
-        return tuple(one for scope in earlier_first for one in self._store.history(scope, server))
+        return tuple(
+            acceptance
+            for scope in earlier_first
+            for acceptance in self._store.history(scope, server)
+        )
 
     def _stored(self, settings: Settings) -> Decisions:
         scopes = _scopes(settings)

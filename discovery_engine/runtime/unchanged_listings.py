@@ -47,9 +47,11 @@ class UnchangedListings:
 
     async def _end(self, listed: Sequence[_Claimed]) -> list[bool]:
         def end() -> frozenset[RefreshClaim]:
-            parts = ((one, self._unchanged_part(one.result)) for one in listed)
-            claimed = [ClaimedPart(one.claim, part, one.due_in) for one, part in parts if part]
+            parts = ((listing, self._unchanged_part(listing.result)) for listing in listed)
+            claimed = [
+                ClaimedPart(listing.claim, part, listing.due_in) for listing, part in parts if part
+            ]
             return self._store.end_unchanged(claimed)
 
         ended = await anyio.to_thread.run_sync(end)
-        return [one.claim in ended for one in listed]
+        return [listing.claim in ended for listing in listed]

@@ -114,14 +114,14 @@ class VectorCache:
         texts = await anyio.to_thread.run_sync(self._read, catalog)
         await self._load(texts)
         missing = [digest for digest in texts if digest not in self._known]
-        shown = len(self._known)
+        count = len(self._known)
         yield await self._vectors()
         while missing:
             size = max(self._batch, min(self._turn_size, len(self._known)))  # the first ones soon
             turn, missing = missing[:size], missing[size:]
             await self._compute({digest: texts[digest] for digest in turn})
-            if not missing or len(self._known) > _GROWTH * shown:
-                shown = len(self._known)
+            if not missing or len(self._known) > _GROWTH * count:
+                count = len(self._known)
                 yield await self._vectors()
         used = self._used()
         self._known = {digest: self._known[digest] for digest in used}
@@ -139,9 +139,9 @@ class VectorCache:
         texts: Texts = {}
         examples: Texts = {}
         for server, part in catalog.parts.items():
-            known, entries = before.get(server, (None, []))
+            old_part, entries = before.get(server, (None, []))
             tools = [entry.tool for entry in part.entries]
-            is_same = known is not None and [entry.tool for entry in known.entries] == tools
+            is_same = old_part is not None and [entry.tool for entry in old_part.entries] == tools
             if not (is_same and all(entry.is_known(self._known) for entry in entries)):
                 entries = [*self._entries(tools, texts, examples)]
             self._parts[server] = part, entries
@@ -149,12 +149,14 @@ class VectorCache:
 
     def _entries(self, tools: Sequence[Tool], texts: Texts, examples: Texts) -> Iterator[_TextKeys]:
         """Yield the keys of each tool's stored vectors; add texts to `texts` and `examples`."""
-        known = self._book.of_tools(tools)
+        by_name = self._book.of_tools(tools)
         for tool in tools:
             text = (embedding_text(tool),)
             texts[digest := text_digest(*text)] = text
-            found = known[tool.upstream_name].texts if tool.upstream_name in known else ()
-            requests = tuple(map(self._read_example, found))
+            request_texts = (
+                by_name[tool.upstream_name].texts if tool.upstream_name in by_name else ()
+            )
+            requests = tuple(map(self._read_example, request_texts))
             of_requests = text_digest(*requests) if requests else None
             if of_requests is not None:
                 examples[of_requests] = requests
@@ -163,14 +165,14 @@ class VectorCache:
     async def _load(self, texts: Texts) -> None:
         if self._is_anew:
             return
-        wanted = [digest for digest in texts if digest not in self._known]
-        load = partial(self._store.vectors, self._embedder.model, wanted)
-        found = (await _from_registry(load) or {}) if wanted else {}
+        digests = [digest for digest in texts if digest not in self._known]
+        load = partial(self._store.vectors, self._embedder.model, digests)
+        vectors = (await _from_registry(load) or {}) if digests else {}
         length = packed_size(self._embedder.dimensions or 0)
         # A remote embedder may change its model under the same name.
-        self._known |= {digest: data for digest, data in found.items() if len(data) == length}
-        if found:
-            await self._note(found)
+        self._known |= {digest: data for digest, data in vectors.items() if len(data) == length}
+        if vectors:
+            await self._note(vectors)
 
     async def _compute(self, texts: Texts) -> None:
         """Have the vectors of some texts, in a turn: one process of the registry at a time embeds.
@@ -193,9 +195,9 @@ class VectorCache:
         missing = iter([(key, some) for key, some in texts.items() if key not in self._known])
         while batch := dict(islice(missing, self._batch)):
             vectors = iter(await self._embedded([*chain.from_iterable(batch.values())]))
-            made = {key: pack_mean([*islice(vectors, len(some))]) for key, some in batch.items()}
-            self._known |= made
-            save = partial(self._store.save_vectors, self._scope, self._embedder.model, made)
+            means = {key: pack_mean([*islice(vectors, len(some))]) for key, some in batch.items()}
+            self._known |= means
+            save = partial(self._store.save_vectors, self._scope, self._embedder.model, means)
             await _from_registry(save)
 
     async def _embedded(self, texts: Sequence[str]) -> list[Vector]:
@@ -205,18 +207,21 @@ class VectorCache:
         return vectors
 
     async def _vectors(self) -> Vectors:
-        found = [entry for entry in self._all() if entry.text in self._known]
-        tools, stored = [one.tool for one in found], [self._known[one.text] for one in found]
+        entries = [entry for entry in self._all() if entry.text in self._known]
+        tools, stored = (
+            [entry.tool for entry in entries],
+            [self._known[entry.text] for entry in entries],
+        )
         requests = {
-            place: self._known[one.examples]
-            for place, one in enumerate(found)
-            if one.examples is not None and one.examples in self._known
+            place: self._known[entry.examples]
+            for place, entry in enumerate(entries)
+            if entry.examples is not None and entry.examples in self._known
         }
-        made = partial(Vectors, tools, stored, requests, is_static=self._is_static)
-        return await anyio.to_thread.run_sync(made)
+        constructor = partial(Vectors, tools, stored, requests, is_static=self._is_static)
+        return await anyio.to_thread.run_sync(constructor)
 
     def _used(self) -> frozenset[bytes]:
-        digests = (key for one in self._all() for key in (one.text, one.examples))
+        digests = (key for entry in self._all() for key in (entry.text, entry.examples))
         return frozenset(key for key in digests if key is not None)
 
     def _is_due(self) -> bool:

@@ -60,22 +60,22 @@ class VisibleViews:
         if not current.settings.reserves:
             return current
         relevant = principals & current.settings.principals
-        settings, found = self._kept.get(relevant, (None, None))
-        if found is None or settings is not current.settings:
-            found = self._found(current.settings, relevant, found)
-            self._kept[relevant] = current.settings, found
+        settings, view = self._kept.get(relevant, (None, None))
+        if view is None or settings is not current.settings:
+            view = self._found(current.settings, relevant, view)
+            self._kept[relevant] = current.settings, view
             if len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(relevant)
-        return found.of(current)
+        return view.of(current)
 
     def _found(
         self, settings: Settings, principals: frozenset[str], before: _VisibleView | None
     ) -> _VisibleView:
         scope = scope_for(settings, principals)
-        known = [*([before] if before else []), *(one for _, one in self._kept.values())]
-        same = (one for one in known if one.scope == scope)
-        return next(same, None) or _VisibleView(scope, before, known)
+        views = [*([before] if before else []), *(view for _, view in self._kept.values())]
+        same = (view for view in views if view.scope == scope)
+        return next(same, None) or _VisibleView(scope, before, views)
 
 
 class _VisibleView:
@@ -146,9 +146,9 @@ class _VisibleView:
 
         What is hidden may have changed alone: then neither the revision is another, nor the index.
         """
-        (before, known), self._earlier = self._earlier, (None, ())
+        (before, views), self._earlier = self._earlier, (None, ())
         if before is None:
-            before = next((one for one in known if one._shows(scoped)), None)  # noqa: SLF001
+            before = next((view for view in views if view._shows(scoped)), None)  # noqa: SLF001
         if before and not before.shows_all:
             self._parts, self._revision = before._parts, before._revision  # noqa: SLF001
             self._shown = before._shown  # noqa: SLF001
@@ -168,13 +168,13 @@ class _VisibleView:
 
     def _part(self, scoped: ScopedCatalog, name: ServerName) -> _ReservedPart:
         whole, flags = scoped.whole.parts[name], scoped.shown[name]
-        known = self._parts.get(name)
-        if known and known.whole is whole and known.flags == flags:
-            return known
-        shown = scoped.parts[name]
-        if known and known.shown == shown:  # judged anew, or changed in what is hidden
-            shown = known.shown
-        return _ReservedPart(whole, flags, shown)
+        old_part = self._parts.get(name)
+        if old_part and old_part.whole is whole and old_part.flags == flags:
+            return old_part
+        part = scoped.parts[name]
+        if old_part and old_part.shown == part:  # judged anew, or changed in what is hidden
+            part = old_part.shown
+        return _ReservedPart(whole, flags, part)
 
     def _searcher(self, current: View, catalog: Catalog, settings: Settings) -> OpenSearcher:
         before, book = self._shown, current.book

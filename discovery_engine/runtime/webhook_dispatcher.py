@@ -91,7 +91,7 @@ class WebhookDispatcher:
     async def _look(self, tasks: TaskGroup) -> bool:
         """Start to send what is due; returns whether anything was."""
         self._one_ended = anyio.Event()
-        if not any(one.enabled for one in self._settings().webhooks):
+        if not any(webhook.enabled for webhook in self._settings().webhooks):
             return False
         try:
             await self._complete()

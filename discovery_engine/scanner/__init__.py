@@ -33,6 +33,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.detection"), name)
-    globals()[name] = found  # each tool is scanned through this module
-    return found
+    value = getattr(import_module(f"{__name__}.detection"), name)
+    globals()[name] = value  # each tool is scanned through this module
+    return value

@@ -44,13 +44,13 @@ _IDENTIFIERS = frozenset({"name", "uri", "uriTemplate"})
 
 def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
     """Return the findings about a definition, at most one of each kind for each place."""
-    found = list(_about_name(tool, neighbours))
+    findings = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
-    found += _in_passages(tool, passages)
+    findings += _in_passages(tool, passages)
     if neighbours.servers_of:
         for passage in passages:
-            found += _about_neighbours(tool, passage, neighbours)
-    return _without_doubles(found)
+            findings += _about_neighbours(tool, passage, neighbours)
+    return _without_doubles(findings)
 
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
@@ -76,14 +76,14 @@ def scan_catalog(
 
     What has no finding is left out.
     """
-    known = list(tools)
-    neighbours = Neighbours.of(known)
-    found: dict[ToolKey | ServerName, tuple[Finding, ...]] = {
+    all_tools = list(tools)
+    neighbours = Neighbours.of(all_tools)
+    findings_by_subject: dict[ToolKey | ServerName, tuple[Finding, ...]] = {
         server: scan_text(text, where="instructions")
         for server, text in (instructions or {}).items()
     }
-    found.update({tool.key: scan(tool, neighbours) for tool in known})
-    return {subject: findings for subject, findings in found.items() if findings}
+    findings_by_subject.update({tool.key: scan(tool, neighbours) for tool in all_tools})
+    return {subject: findings for subject, findings in findings_by_subject.items() if findings}
 
 
 def _about_name(tool: Definition, neighbours: Neighbours) -> Iterator[Finding]:
@@ -106,9 +106,9 @@ def _in_passage(passage: Passage, topic: Topic) -> Iterator[Finding]:
         severity = Severity.DANGER if where in _IDENTIFIERS else hidden.severity
         yield Finding(FindingKind.HIDDEN_TEXT, severity, where, around, hidden.message)
     if credential := credential_in(text):
-        shown = excerpt(credential[0][:8]) + "…"
+        preview = excerpt(credential[0][:8]) + "…"
         message = "it holds a credential in plain text"
-        yield Finding(FindingKind.SECRET, Severity.WARNING, where, shown, message)
+        yield Finding(FindingKind.SECRET, Severity.WARNING, where, preview, message)
     for layer, place in texts_of(passage, topic):
         for reading in readings(layer):
             for finding in _in_reading(where, reading, place):
@@ -204,9 +204,9 @@ class Passage(Struct, frozen=True):
 
 def passages_of(definition: JSONObject) -> list[Passage]:
     """The strings of a definition, the keys of its objects among them."""
-    found: list[Passage] = []
-    _add_strings(found, definition, "", _DEPTH)
-    return found
+    passages: list[Passage] = []
+    _add_strings(passages, definition, "", _DEPTH)
+    return passages
 
 
 def capped(text: str) -> str:

@@ -55,9 +55,9 @@ def hidden_in(text: str) -> Iterator[Hidden]:
         says = spelled(characters)
         severity = _hidden_severity(characters, says)
         yield Hidden(severity, worst.start(), worst.end(), _hidden_message(characters, says), says)
-    if found := _BLANK_RUN.search(text):
-        message = f"{len(found[0])} blank letters in a row"
-        yield Hidden(Severity.WARNING, found.start(), found.end(), message)
+    if blanks := _BLANK_RUN.search(text):
+        message = f"{len(blanks[0])} blank letters in a row"
+        yield Hidden(Severity.WARNING, blanks.start(), blanks.end(), message)
 
 
 def spelled(characters: str) -> str:
@@ -171,8 +171,8 @@ def loose(text: str) -> str:
     spaced = _SPACED.sub(_closed, clean(text)).lower()
     read = plain(spaced)
     if _LEET_SIGN.search(read) and len(_LEETWORD.findall(read)) >= _LEET_WORDS:
-        read = _LEETWORD.sub(lambda found: found[0].translate(_LEET), read)
-    return _JOINED.sub(lambda found: _SEPARATORS.sub(" ", found[0]), read)
+        read = _LEETWORD.sub(lambda match: match[0].translate(_LEET), read)
+    return _JOINED.sub(lambda match: _SEPARATORS.sub(" ", match[0]), read)
 
 
 def latinised(text: str) -> str:
@@ -184,8 +184,8 @@ def latinised(text: str) -> str:
 
 def letters_only(name: str) -> str:
     """A name as it looks: in ASCII where each letter passes for an ASCII one."""
-    shown = unicodedata.normalize("NFKC", _without_unseen(name))
-    return shown.casefold().translate(_HOMOGLYPHS)
+    normal_form = unicodedata.normalize("NFKC", _without_unseen(name))
+    return normal_form.casefold().translate(_HOMOGLYPHS)
 
 
 def mixes_alphabets(word: str) -> bool:
@@ -247,9 +247,9 @@ def _once(text: str) -> Iterator[str]:
 
 
 def _with(code: re.Pattern[str], decode: Callable[[str], str], text: str) -> Iterator[str]:
-    for found in islice(code.finditer(text), _CANDIDATES):
-        inner = decode(found[0])
-        if len(inner) >= _LEAST and inner != found[0] and _is_readable(inner):
+    for match in islice(code.finditer(text), _CANDIDATES):
+        inner = decode(match[0])
+        if len(inner) >= _LEAST and inner != match[0] and _is_readable(inner):
             yield inner
 
 
@@ -300,7 +300,7 @@ def _from_bits(text: str) -> str:
 
 def _from_percent(text: str) -> str:
     octets = re.sub(
-        rb"%([0-9a-fA-F]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
+        rb"%([0-9a-fA-F]{2})", lambda match: bytes.fromhex(match[1].decode()), text.encode()
     )
     return _text(octets)
 
@@ -332,4 +332,4 @@ def credential_in(text: str) -> re.Match[str] | None:
     """The first credential of a text that is no sample from a manual."""
     if not any(mark in text for mark in _KEY_MARKS):
         return None
-    return next((found for found in _KEY.finditer(text) if not _SAMPLE.search(found[0])), None)
+    return next((match for match in _KEY.finditer(text) if not _SAMPLE.search(match[0])), None)

@@ -81,7 +81,7 @@ def alarms(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def excerpt(text: str, start: int = 0, end: int | None = None) -> str:
     """The piece of `text` made visible, on one line, cut if it is long."""
-    shown = visible(" ".join(text[start:end].split()))
-    if len(shown) <= EXCERPT_LENGTH:
-        return shown
-    return shown[: EXCERPT_LENGTH - 1] + "…"
+    line = visible(" ".join(text[start:end].split()))
+    if len(line) <= EXCERPT_LENGTH:
+        return line
+    return line[: EXCERPT_LENGTH - 1] + "…"

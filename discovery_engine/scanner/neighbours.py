@@ -82,12 +82,16 @@ class Neighbours(Struct, frozen=True):
         if not self.servers_of:
             return
         for sentence in _SENTENCE.finditer(text):
-            for found in _IDENTIFIER.finditer(sentence[0]):
-                servers = self.servers_of.get(found[0])
-                if not servers or tool.server in servers or not _is_ordered(sentence[0], found):
+            for identifier in _IDENTIFIER.finditer(sentence[0]):
+                servers = self.servers_of.get(identifier[0])
+                if (
+                    not servers
+                    or tool.server in servers
+                    or not _is_ordered(sentence[0], identifier)
+                ):
                     continue
-                if all(found[0] != parameter.name for parameter in tool.parameters):
-                    yield found[0], min(servers), sentence.start(), sentence.end()
+                if all(identifier[0] != parameter.name for parameter in tool.parameters):
+                    yield identifier[0], min(servers), sentence.start(), sentence.end()
 
 
 def _is_ordered(sentence: str, name: re.Match[str]) -> bool:

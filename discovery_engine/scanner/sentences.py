@@ -101,7 +101,7 @@ class _Draft:
         self.is_latin = self.is_latin and word[0] < NOT_LATIN
         if self.before:
             english |= lexicon().english.get(f"{self.before}_{word}", 0)  # "api key"
-        if english & _ACTS and any(one & F.NOT for one, _ in self.words[-2:]):
+        if english & _ACTS and any(families & F.NOT for families, _ in self.words[-2:]):
             english &= ~(
                 _ACTS if not english & _SPEAKS else _ACTS & ~F.VERB
             )  # "do not skip", "never send": nothing is asked for
@@ -146,8 +146,10 @@ class _Draft:
             return ours >= max(self.foreign_words, _ENGLISH_WORDS)
         if ours != self.foreign_words:
             return ours > self.foreign_words
-        known = sum(bool(english) for english, _ in self.words)
-        return known >= sum(bool(foreign and not english) for english, foreign in self.words)
+        english_words = sum(bool(english) for english, _ in self.words)
+        return english_words >= sum(
+            bool(foreign and not english) for english, foreign in self.words
+        )
 
 
 def sentences(text: str) -> Iterator[Sentence]:
@@ -183,7 +185,7 @@ def _add(draft: _Draft, kind: str, token: str) -> None:
     elif kind == "unspaced":
         pattern, families = unspaced_lexicon()
         draft.is_latin = False
-        draft.words += [(0, families[found[0]]) for found in pattern.finditer(token)]
+        draft.words += [(0, families[match[0]]) for match in pattern.finditer(token)]
     elif kind == "path":
         draft.add_sign(SECRET if SECRET_FILE.search(token) else F.PRIVATE)
     elif kind == "label":

@@ -87,8 +87,8 @@ class WordFamilies(Struct, frozen=True):
     def foreign(self, word: str) -> int:
         families = self.words.get(word, 0)
         for length in range(min(len(word), _LONGEST_STEM), 0, -1):
-            if found := self.stems.get(word[:length]):
-                return families | found
+            if stem_families := self.stems.get(word[:length]):
+                return families | stem_families
         return families
 
 

@@ -177,7 +177,11 @@ class Assessor:
         reading = query.reading
         if not reading.arguments:
             return set()
-        said = {stem for one in reading.arguments for stem in self._stems(one.text(reading.text))}
+        said = {
+            stem
+            for argument in reading.arguments
+            for stem in self._stems(argument.text(reading.text))
+        }
         return said.difference(self._stems(intent_of(reading.text, reading.arguments)))
 
     def _stems(self, text: str) -> list[str]:
@@ -218,7 +222,7 @@ def _is_first_by_both(hits: Sequence[Hit]) -> bool:
     """Return whether the first hit is the best both by words and by vectors."""
     best = hits[0].parts
     return all(
-        one.parts.meaning <= best.meaning
-        and one.parts.partial - one.parts.meaning <= best.partial - best.meaning
-        for one in hits
+        hit.parts.meaning <= best.meaning
+        and hit.parts.partial - hit.parts.meaning <= best.partial - best.meaning
+        for hit in hits
     )

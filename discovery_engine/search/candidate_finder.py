@@ -70,7 +70,7 @@ class CandidateFinder:
             others.update(self._most_similar(similarities, most, allowed, within))
         scores = self._scores_with(by_words, others, query.terms)
         # By words alone only what has a score is found.
-        return seen, [one for one in scores if one[1] or one[0] in others]
+        return seen, [candidate for candidate in scores if candidate[1] or candidate[0] in others]
 
     def best_score(self, query: AnalyzedQuery) -> float:
         """The best score by words of all tools, whatever is accepted."""
@@ -138,13 +138,13 @@ class CandidateFinder:
         doc_ids = by_words.doc_ids
         if terms.clauses or not by_words.are_by_all_terms:
             return [*self._scores({*doc_ids, *others}, terms)]
-        shares = shares_of([one for one, _ in by_words.scored], terms)
+        shares = shares_of([total for total, _ in by_words.scored], terms)
         scored = [*zip(doc_ids, shares, strict=True)]
         return [*scored, *self._scores(set(others).difference(doc_ids), terms)]
 
     def _scores(self, doc_ids: Iterable[DocId], terms: QueryTerms) -> Iterator[tuple[DocId, float]]:
-        for level, found in groupby(sorted(doc_ids), itemgetter(0)):
-            some = [*found]
+        for level, group in groupby(sorted(doc_ids), itemgetter(0)):
+            some = [*group]
             docs = [doc for _, doc in some]
             postings = self._index.postings(level, docs, terms.weights)
             scores = score_tools(postings, docs, terms)

@@ -21,7 +21,7 @@ _LONGEST = 2_000  # characters; models read less, and hosted ones bill by length
 
 def embedding_text(tool: Tool) -> str:
     """For instance `github create issue: Opens an issue. (owner, repo, title)`."""
-    parameters = ", ".join(_as_words(one.name) for one in tool.parameters)
+    parameters = ", ".join(_as_words(parameter.name) for parameter in tool.parameters)
     head = f"{_as_words(tool.server)} {_as_words(tool.name)}: {tool.description}"
     text = f"{head} ({parameters})" if parameters else head
     return text[:_LONGEST]

@@ -164,7 +164,7 @@ class Searcher:
         if limit < 1 or not query.text.strip():
             return ()
         tag_shares = self._tags.shares(query.terms.stems)
-        found, scores = self._candidates.find(
+        entries, scores = self._candidates.find(
             query,
             tag_shares,
             most=max(POOL, 2 * limit),
@@ -179,9 +179,9 @@ class Searcher:
             moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
         if similarities:
-            similarities.prefetch(found[doc_id].tool for doc_id, _ in scores)
+            similarities.prefetch(entries[doc_id].tool for doc_id, _ in scores)
         fuse = self._fusion(query, similarities) if similarities else _words_alone
-        ranked = self._ranked(query, found, scores, fuse, agreement, tag_shares, usage)
+        ranked = self._ranked(query, entries, scores, fuse, agreement, tag_shares, usage)
         return tuple(_hits(query, ranked, limit))
 
     def _ranked(
@@ -223,11 +223,15 @@ class Searcher:
 
         The best first. For fitting the agreement.
         """
-        found, scores = self._candidates.find(
+        entries, scores = self._candidates.find(
             query, {}, most=POOL, accepts=lambda _: True, similarities=None, within=None
         )
-        scores.sort(key=lambda one: (-one[1], found[one[0]].key))
-        return [(found[one].key, score, self._index.profile(one)) for one, score in scores if score]
+        scores.sort(key=lambda pair: (-pair[1], entries[pair[0]].key))
+        return [
+            (entries[doc_id].key, score, self._index.profile(doc_id))
+            for doc_id, score in scores
+            if score
+        ]
 
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
         """Why `query` found `hit`."""
@@ -328,7 +332,7 @@ def _best(
     if len(scores) <= limit:
         return scores
     bar = sorted(moved)[-limit] * _ROUNDED
-    return [one for one, score in zip(scores, moved, strict=True) if score >= bar]
+    return [candidate for candidate, score in zip(scores, moved, strict=True) if score >= bar]
 
 
 def _hits(query: AnalyzedQuery, ranked: list[_Ranked], limit: int) -> Iterator[Hit]:
@@ -340,7 +344,9 @@ def _hits(query: AnalyzedQuery, ranked: list[_Ranked], limit: int) -> Iterator[H
         unlikeness = -likeness(tool.name) if equal[order] > 1 else 0
         return (*order, unlikeness, tool.server, tool.name)
 
-    best = heapq.nsmallest(limit, ranked, key=lambda one: place(one[0], one[1].tool))
+    best = heapq.nsmallest(
+        limit, ranked, key=lambda candidate: place(candidate[0], candidate[1].tool)
+    )
     for _, entry, parts, *others in best:
         yield Hit.from_parts(entry, parts, *others)
 

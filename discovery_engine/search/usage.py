@@ -54,5 +54,5 @@ class RecentFinds:
 
     def consume(self, key: ToolKey, now: float) -> bool:
         """Return whether a tool was found a short while ago; each find counts for one use."""
-        found = self._found.pop(key, None)
-        return found is not None and now - found <= _LINK_TIMEOUT
+        moment = self._found.pop(key, None)
+        return moment is not None and now - moment <= _LINK_TIMEOUT

@@ -94,7 +94,7 @@ class Vectors:
         self.tools = tuple(tools)
         self.is_static = is_static
         self._rows = {tool.key: row for row, tool in enumerate(self.tools)}
-        if len({len(one) for one in (*stored, *requests.values())}) > 1:
+        if len({len(vector) for vector in (*stored, *requests.values())}) > 1:
             raise ValueError("the vectors are not of one length")
         self._matrix = _unit_rows(stored)
         self._with_requests = np.array(list(requests), dtype=np.int64)
@@ -113,9 +113,9 @@ class Vectors:
         from discovery_engine.search.arrays import np
 
         rows = [row for tool in tools if (row := self.row(tool)) is not None]
-        found = copy(self)
-        found.__dict__["_only"] = np.array(rows, dtype=np.int64)
-        return found
+        subset = copy(self)
+        subset.__dict__["_only"] = np.array(rows, dtype=np.int64)
+        return subset
 
     def row(self, tool: Tool) -> int | None:
         """None if there is no vector of the tool as it is now."""
@@ -125,12 +125,16 @@ class Vectors:
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
         from discovery_engine.search.arrays import np
 
-        asked = [np.asarray(vector, dtype=np.float32) for vector in query]
-        if not asked or not len(self) or any(len(one) != self.dimensions for one in asked):
+        vectors = [np.asarray(vector, dtype=np.float32) for vector in query]
+        if (
+            not vectors
+            or not len(self)
+            or any(len(vector) != self.dimensions for vector in vectors)
+        ):
             return None
         # One product a row: faster than one with the matrix, which starts threads, and what a
         # row gives does not depend on where it stands.
-        whole, *clauses = map(self._cosines, asked)
+        whole, *clauses = map(self._cosines, vectors)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
         return ComparedVectors(self, whole, self._only)
@@ -228,9 +232,9 @@ class ComparedVectors(Similarities):
         accepts: Callable[[Tool], bool],
         servers: Callable[[], Collection[ServerName] | None] = _everywhere,  # noqa: ARG002 - the others cost little
     ) -> list[Tool]:
-        found = list(islice(filter(accepts, self._sorted(_SORTED_FIRST * most)), most))
-        if len(found) == most or len(self._vectors) <= _SORTED_FIRST * most:
-            return found
+        tools = list(islice(filter(accepts, self._sorted(_SORTED_FIRST * most)), most))
+        if len(tools) == most or len(self._vectors) <= _SORTED_FIRST * most:
+            return tools
         return list(islice(filter(accepts, self._sorted(len(self._vectors))), most))
 
     def prefetch(self, tools: Iterable[Tool]) -> None:

@@ -148,10 +148,10 @@ class EncryptedStore:
 
     def stamp(self) -> Stamp:
         try:
-            found = os.stat(self.path)  # noqa: PTH116 - at every request
+            status = os.stat(self.path)  # noqa: PTH116 - at every request
         except OSError:
             return _ABSENT
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
@@ -169,13 +169,15 @@ class EncryptedStore:
 
     def _encrypted_again(self, document: _Document, new_keys: Keys) -> _Document:
         """The document with a new key."""
-        old, made = self._key(document), self._created(new_keys, document.key)
-        new = new_keys.find(made.key)
+        old, new_document = self._key(document), self._created(new_keys, document.key)
+        new = new_keys.find(new_document.key)
         texts = {
-            name: _encrypt(new, made.key, name, self._decrypt(old, document.key, name, text))
+            name: _encrypt(
+                new, new_document.key, name, self._decrypt(old, document.key, name, text)
+            )
             for name, text in document.secrets.items()
         }
-        return replace(made, secrets=texts)
+        return replace(new_document, secrets=texts)
 
     def _key(self, document: _Document) -> bytes:
         key = self._keys.find(document.key)

@@ -107,12 +107,12 @@ class Keys:
             return record
         record = KeyRecord("file", _new_id())
         try:
-            kept = self._kept() if self.file.exists() else {}
+            keys = self._kept() if self.file.exists() else {}
             if instead_of and instead_of.place == "file":
                 # Others are of changes that were cut short.
-                name = instead_of.id if instead_of.id in kept else _ANY
-                kept = {name: kept[name]}
-            self._keep(kept | {record.id: base64.b64encode(key)})
+                name = instead_of.id if instead_of.id in keys else _ANY
+                keys = {name: keys[name]}
+            self._keep(keys | {record.id: base64.b64encode(key)})
         except (OSError, ValueError) as error:
             raise SecretStoreError.of_file(self.file, _reason(error)) from error
         self._found[record] = key
@@ -137,9 +137,9 @@ class Keys:
         self._found.pop(record, None)
         if record.place == "file":
             with suppress(OSError, ValueError):
-                kept = self._kept()
-                kept.pop(record.id if record.id in kept else _ANY, None)
-                self._keep(kept)
+                keys = self._kept()
+                keys.pop(record.id if record.id in keys else _ANY, None)
+                self._keep(keys)
         elif record.place == "keyring":
             _in_time(lambda: _keyring().delete_password(_SERVICE, record.id), _PROBE)
 
@@ -183,8 +183,8 @@ class Keys:
 
     def _from_file(self, record: KeyRecord) -> bytes:
         try:
-            kept = self._kept()
-            if (text := kept.get(record.id, kept.get(_ANY))) is None:
+            keys = self._kept()
+            if (text := keys.get(record.id, keys.get(_ANY))) is None:
                 reason = "is not the key that the stored secrets were encrypted with"
                 raise SecretStoreError.of_file(self.file, reason)
             key = base64.b64decode(text, validate=True)
@@ -204,13 +204,13 @@ class Keys:
         Raises:
             OSError, ValueError: If it cannot be read, or is no file of keys.
         """
-        kept = {}
+        keys = {}
         for line in _read_private(self.file).splitlines():
             name, _, text = line.decode("ascii").rpartition(" ")
-            kept[name or _ANY] = text.encode()
-        if not kept:
+            keys[name or _ANY] = text.encode()
+        if not keys:
             raise ValueError("it holds no key")
-        return kept
+        return keys
 
     def _keep(self, kept: Mapping[str, bytes]) -> None:
         """Write the file; a key that is alone in it is written without its id, as it always was."""

@@ -64,8 +64,8 @@ class OwnerSecrets:
             InvalidSecretError: If one cannot be a secret.
             SecretStoreError: If one cannot be stored.
         """
-        known = set(self.names()) & values.keys()
-        before = {name: self.get(name) for name in known}
+        names = set(self.names()) & values.keys()
+        before = {name: self.get(name) for name in names}
         try:
             for name, value in values.items():
                 self.set(name, value)

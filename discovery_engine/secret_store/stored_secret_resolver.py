@@ -32,13 +32,13 @@ class StoredSecretResolver(EnvironmentResolver):
         if reference.kind != "secret":
             return super().value(reference, base_dir=base_dir)
         try:
-            found = self._stored(reference.name)
+            secret = self._stored(reference.name)
         except SecretStoreError as error:
             reason = "cannot be read; `discovery doctor` says why"
             raise UnsetReference(reference.address, reason) from error
-        if found is None:
+        if secret is None:
             raise UnsetReference(reference.address, "is not stored")
-        return found
+        return secret
 
     def _stored(self, name: str) -> str | None:
         """The secret; an entry is resolved several times at each connect, and decrypted once."""

@@ -40,18 +40,18 @@ class CommandOutputs:
         Raises:
             UnsetReference: If it failed, or was not run.
         """
-        found = self._found.get((reference, base_dir), _NOT_RUN)
-        if isinstance(found, _CommandError):
-            raise UnsetReference(reference.redacted()[2:-1], str(found))
-        return found
+        output = self._found.get((reference, base_dir), _NOT_RUN)
+        if isinstance(output, _CommandError):
+            raise UnsetReference(reference.redacted()[2:-1], str(output))
+        return output
 
     def run(self, reference: Reference, base_dir: str | None) -> None:
         """Run the command, in the folder `base_dir`."""
         try:
-            found: str | _CommandError = self._output(reference.argv, base_dir)
+            output: str | _CommandError = self._output(reference.argv, base_dir)
         except _CommandError as failure:
-            found = failure
-        self._found[reference, base_dir] = found
+            output = failure
+        self._found[reference, base_dir] = output
 
     def _output(self, argv: tuple[str, ...], base_dir: str | None) -> str:
         environ = {k: v for k, v in self._environ.items() if not k.startswith(_WITHHELD)}
@@ -88,8 +88,8 @@ def _program(word: str, environ: Mapping[str, str], base_dir: str | None) -> str
     program = os.path.expanduser(word)  # noqa: PTH111 - a bare name must stay one
     if os.path.dirname(program):  # noqa: PTH120 - `./get` is a path, `get` is a name
         program = str(Path(base_dir or ".").absolute() / program)
-    if found := shutil.which(program, path=environ.get("PATH", os.defpath)):
-        return found
+    if executable := shutil.which(program, path=environ.get("PATH", os.defpath)):
+        return executable
     raise _CommandError("cannot be run: there is no such program")
 
 

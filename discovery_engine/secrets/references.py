@@ -143,8 +143,8 @@ def redact_literals(text: str) -> str:
         parts = split(text)
     except MalformedReferenceError:
         return REDACTED
-    shown = (REDACTED if isinstance(part, str) else part.redacted() for part in parts)
-    return "".join(shown)
+    pieces = (REDACTED if isinstance(part, str) else part.redacted() for part in parts)
+    return "".join(pieces)
 
 
 def _add_literal(parts: list[str | Reference], text: str) -> None:

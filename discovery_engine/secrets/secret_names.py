@@ -134,7 +134,7 @@ def is_harmless(value: str) -> bool:
     if any(form.fullmatch(value) for form in _FORMS):
         return True
     if "," in value:
-        return all(is_harmless(one.strip()) for one in value.split(","))
+        return all(is_harmless(item.strip()) for item in value.split(","))
     if looks_like_key(value) and "/" not in value:
         return False
     if _HOST.fullmatch(value):

@@ -21,8 +21,8 @@ def refusal_of(value: str) -> str:
     """Why a value cannot be stored, as the end of a sentence about it; empty if it can."""
     if not value:
         return "is empty"
-    if found := next((text for one, text in _REFUSED.items() if one in value), ""):
-        return f"contains {found}"
+    if fault := next((text for char, text in _REFUSED.items() if char in value), ""):
+        return f"contains {fault}"
     if len(value.encode(errors="surrogatepass")) > _LONGEST:
         return f"has more than {_LONGEST // 1024} KiB"
     return ""

@@ -92,14 +92,14 @@ def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterat
     """
     kind = NameKind.SECRET if is_secret else NameKind.of(name)
     whole = _Part(value[:_LONGEST], kind, is_whole=True)
-    found: dict[str, Secret] = {}
-    for one in _found(whole, 0):
-        if len(one.text) >= SHORTEST:
-            known = found.get(one.text, one)
-            found[one.text] = Secret(
-                one.text, known.is_certain or one.is_certain, known.is_named or one.is_named
+    secrets: dict[str, Secret] = {}
+    for secret in _found(whole, 0):
+        if len(secret.text) >= SHORTEST:
+            twin = secrets.get(secret.text, secret)
+            secrets[secret.text] = Secret(
+                secret.text, twin.is_certain or secret.is_certain, twin.is_named or secret.is_named
             )
-    yield from found.values()
+    yield from secrets.values()
 
 
 def is_secret(value: str, name: str = "") -> bool:
@@ -113,7 +113,7 @@ def is_secret(value: str, name: str = "") -> bool:
     if kind is NameKind.SECRET:
         return not _SWITCH.fullmatch(value)
     plain = _DIGEST.sub("", value)
-    if is_key(plain) or any(one.is_named for one in secrets_in(plain, name)):
+    if is_key(plain) or any(secret.is_named for secret in secrets_in(plain, name)):
         return True
     return (
         kind is NameKind.UNTELLING
@@ -134,7 +134,7 @@ def _found(part: _Part, depth: int) -> Iterator[Secret]:
         return
     parts = next(filter(None, (read(text) for read in (_login, _flags, _pairs))), [])
     yield from _within(part, parts, depth)
-    if all(one.name is NameKind.UNTELLING for one in parts):
+    if all(piece.name is NameKind.UNTELLING for piece in parts):
         yield from _of_word(text, part, depth)
 
 
@@ -186,11 +186,11 @@ def _json(text: str) -> list[_Part] | None:
 def _leaves(value: object, name: NameKind) -> Iterator[_Part]:
     match value:
         case dict():
-            for key, one in value.items():
-                yield from _leaves(one, NameKind.of(key).within(name))
+            for key, member in value.items():
+                yield from _leaves(member, NameKind.of(key).within(name))
         case list():
-            for one in value:
-                yield from _leaves(one, name)
+            for member in value:
+                yield from _leaves(member, name)
         case str():
             yield _Part(value, name)
         case int() | float() if not isinstance(value, bool):
@@ -203,7 +203,7 @@ def _address(text: str) -> list[_Part] | None:
         return None
     rest = address["rest"]
     parts = []
-    logins = [found for form in (_USER_INFO, _UNQUOTED_USER_INFO) if (found := form.match(rest))]
+    logins = [match for form in (_USER_INFO, _UNQUOTED_USER_INFO) if (match := form.match(rest))]
     if logins:
         parts += [part for login in logins for part in _of_login(login)]
         rest = rest[logins[0].end("login") + 1 :]
@@ -229,14 +229,14 @@ def _of_login(login: re.Match[str]) -> list[_Part]:
 
 def _scheme(text: str) -> list[_Part] | None:
     """Behind the scheme of a header: `Bearer …`, `Basic …`."""
-    found = _SCHEME.fullmatch(text)
-    return [_Part(found["rest"], NameKind.SECRET, is_whole=True)] if found else None
+    match = _SCHEME.fullmatch(text)
+    return [_Part(match["rest"], NameKind.SECRET, is_whole=True)] if match else None
 
 
 def _login(text: str) -> list[_Part] | None:
     """`user:password@host`, which some drivers take without a scheme."""
-    found = _LOGIN.fullmatch(text)
-    return _of_login(found) if found else None
+    match = _LOGIN.fullmatch(text)
+    return _of_login(match) if match else None
 
 
 def _flags(text: str) -> list[_Part] | None:
@@ -258,7 +258,7 @@ def _pairs(text: str) -> list[_Part] | None:
         return None
     parts: list[_Part] = []
     value, name = "", NameKind.UNTELLING
-    separator = next((one for one in ";&," if one in text), "")
+    separator = next((char for char in ";&," if char in text), "")
     for piece in text.split(separator) if separator else _words_of_pairs(text):
         pair = None if _is_open(value) else _PAIR.fullmatch(piece.strip())
         if pair:

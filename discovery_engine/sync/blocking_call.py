@@ -99,8 +99,8 @@ def run_blocking(
     """
     mailbox, ended = Mailbox(), Event()
     for name in ("caller", "client"):
-        if isinstance(given := kwargs.get(name), SyncClient):
-            kwargs[name] = given.asked_by(mailbox.run)
+        if isinstance(client := kwargs.get(name), SyncClient):
+            kwargs[name] = client.asked_by(mailbox.run)
     for name in _CALLBACKS:
         if callback := kwargs.get(name):
             kwargs[name] = partial(mailbox.run, callback)
@@ -147,8 +147,8 @@ class OnLoop:
 
     def shown(self, value: Any) -> Any:
         """Return the mirror of a value; the value itself if it has none."""
-        made = MIRRORS.get(type(value))
-        return made(value, self.portal) if made else value
+        mirror_class = MIRRORS.get(type(value))
+        return mirror_class(value, self.portal) if mirror_class else value
 
 
 MIRRORS: dict[type, Callable[[Any, BlockingPortal], OnLoop]] = {}
@@ -164,8 +164,8 @@ def mirror(mirrored: type, but: type = object) -> Any:
     names = [name for name in dir(mirrored) if not name.startswith("_") and not hasattr(but, name)]
     members = {name: _member(name, inspect.getattr_static(mirrored, name)) for name in names}
     members["__doc__"] = f"As `{mirrored.__name__}`."
-    made = MIRRORS[mirrored] = type(f"Sync{mirrored.__name__}", (OnLoop,), members)
-    return made
+    mirror_class = MIRRORS[mirrored] = type(f"Sync{mirrored.__name__}", (OnLoop,), members)
+    return mirror_class
 
 
 def _member(name: str, member: Any) -> Any:
@@ -178,10 +178,10 @@ def _member(name: str, member: Any) -> Any:
         call = _verb(name, signature)
     else:
         call = _call(name)
-    made = update_wrapper(call, member)
-    del made.__dict__["__wrapped__"]  # or it would pass for an async function
-    made.__dict__["__signature__"] = signature
-    return made
+    wrapper = update_wrapper(call, member)
+    del wrapper.__dict__["__wrapped__"]  # or it would pass for an async function
+    wrapper.__dict__["__signature__"] = signature
+    return wrapper
 
 
 def _call(name: str) -> Callable[..., Any]:
@@ -195,8 +195,8 @@ def _call(name: str) -> Callable[..., Any]:
 def _verb(name: str, signature: inspect.Signature) -> Callable[..., Any]:
     def call(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
         # By name, so that callbacks are found.
-        _, *given = signature.bind(self, *args, **kwargs).arguments.items()
-        return self.shown(run_blocking(self.portal, getattr(self.wrapped, name), **dict(given)))
+        _, *arguments = signature.bind(self, *args, **kwargs).arguments.items()
+        return self.shown(run_blocking(self.portal, getattr(self.wrapped, name), **dict(arguments)))
 
     return call
 

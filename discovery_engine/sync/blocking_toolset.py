@@ -89,8 +89,8 @@ class SyncTool:
         client: AnyClient | None,
         on_progress: Progress | None,
     ) -> JSONObject:
-        given = {"client": client or self._client, "on_progress": on_progress}
-        result: JSONObject = run_blocking(self._portal, verb, arguments, **given)
+        options = {"client": client or self._client, "on_progress": on_progress}
+        result: JSONObject = run_blocking(self._portal, verb, arguments, **options)
         return result
 
 
@@ -124,8 +124,8 @@ class SyncToolset:
 
     def replay(self, history: Iterable[str | tuple[str, JSONObject | str]]) -> SyncToolset:
         """Return a fresh toolset with what a conversation found and used; see `Toolset.replay`."""
-        made = run_blocking(self.portal, self.wrapped.replay, history)
-        return SyncToolset(made, self.portal, self._client)
+        toolset = run_blocking(self.portal, self.wrapped.replay, history)
+        return SyncToolset(toolset, self.portal, self._client)
 
     def instructions(self) -> str:
         """Return the text for a model's system prompt; see `Toolset.instructions`."""
@@ -185,8 +185,8 @@ class SyncToolset:
     ) -> JSONObject:
         """Call a tool with what a model wrote; see `Toolset.call_as_result`."""
         call = self.wrapped.call_as_result
-        given: Any = {"client": client or self._client, "on_progress": on_progress}
-        return run_blocking(self.portal, call, name, arguments, **given)
+        options: Any = {"client": client or self._client, "on_progress": on_progress}
+        return run_blocking(self.portal, call, name, arguments, **options)
 
     def as_openai_functions(
         self, *, api: Literal["chat", "responses"] = "chat"
@@ -200,7 +200,7 @@ class SyncToolset:
 
     def as_callables(self) -> list[Callable[..., str]]:
         """Return the tools as plain functions; see `Toolset.as_callables`."""
-        return [self._function(one) for one in self._on_loop(self.wrapped.as_callables)]
+        return [self._function(function) for function in self._on_loop(self.wrapped.as_callables)]
 
     def _function(self, function: Callable[..., Any]) -> Callable[..., str]:
         def call(*args: Any, **kwargs: Any) -> str:

@@ -148,10 +148,10 @@ class Checker:
         require_names("argument", arguments, most=ARGUMENTS)
         if self._unchecked:
             return Checked(arguments, above, self._unchecked)
-        given, places = arguments, above
-        if not given.keys() <= self._declared and not self._tool.takes_any:
-            arguments = by_declared_names(given, self._declared)
-            places += tuple(name for name in given if name not in arguments)
+        original, places = arguments, above
+        if not original.keys() <= self._declared and not self._tool.takes_any:
+            arguments = by_declared_names(original, self._declared)
+            places += tuple(name for name in original if name not in arguments)
         value = {**arguments, **pinned} if pinned else arguments
         size = size_of(value)
         if size is UNBOUNDED:
@@ -167,12 +167,12 @@ class Checker:
         try:
             fitting = self._fitting(value, pinned, evaluate(), is_last=steps >= MOST_STEPS)
             if fitting is not None:
-                return Checked(fitting, (*above, *converted_places(given, fitting)))
+                return Checked(fitting, (*above, *converted_places(original, fitting)))
             is_small = is_quick and size * self._weight <= _FEW
-            found = self._mistakes(value, evaluate(), is_small=is_small)
+            errors = self._mistakes(value, evaluate(), is_small=is_small)
         except (OutOfStepsError, UnreadableSchemaError) as error:
             return Checked(arguments, places, f"{error}" or TOO_LONG)
-        sentences = (*_sentences(found, pinned), *_slips(self._tool, arguments))
+        sentences = (*_sentences(errors, pinned), *_slips(self._tool, arguments))
         raise _invalid(self._tool, [*sentences, *map(_misplaced, above)])
 
     def _fitting(
@@ -198,7 +198,7 @@ class Checker:
             return None
         if fitting is None or any(fitting.get(name) is not pinned[name] for name in pinned):
             return None
-        return {name: one for name, one in fitting.items() if name not in pinned}
+        return {name: member for name, member in fitting.items() if name not in pinned}
 
     def _mistakes(
         self, value: JSONObject, evaluation: Evaluation, *, is_small: bool
@@ -213,17 +213,17 @@ class Checker:
         listed = list(map(mistake_of, errors))
         if listed and not any(isinstance(error.kind, _OF_BRANCHES) for error in errors):
             return listed
-        found: list[Mistake] = []
+        mistakes: list[Mistake] = []
         try:
             for mistake in islice(evaluation.mistakes(self._schema, value), _LISTED):
-                found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
+                mistakes.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
         except (OutOfStepsError, UnreadableSchemaError):
-            if not (found or listed):
+            if not (mistakes or listed):
                 raise
         except RecursionError as error:
-            if not (found or listed):
+            if not (mistakes or listed):
                 raise OutOfStepsError from error
-        return found or listed
+        return mistakes or listed
 
     @cached_property
     def _declared(self) -> frozenset[str]:
@@ -251,13 +251,13 @@ def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
 
     Empty if it fits, or if that cannot be known.
     """
-    found: list[Mistake] = []
+    mistakes: list[Mistake] = []
     with suppress(OutOfStepsError, UnreadableSchemaError, RecursionError, ValueError):
         keywords = Keywords(SchemaGraph(schema), _compiler(schema, None))
         evaluation = Evaluation(keywords, steps=MOST_STEPS)
         for mistake in islice(evaluation.mistakes(schema, value), _LISTED):
-            found.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
-    return tuple(_sentences(found, ()))
+            mistakes.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
+    return tuple(_sentences(mistakes, ()))
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -365,9 +365,9 @@ def _misplaced(name: str) -> str:
 
 def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
     """Unknown arguments that were probably meant for a missing one, or hold all of them."""
-    known = {parameter.name for parameter in tool.parameters}
+    names = {parameter.name for parameter in tool.parameters}
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
-    strange = (name for name in arguments if name not in known)
+    strange = (name for name in arguments if name not in names)
     for name in islice(strange, _MISTAKES):
         if nearest(name, missing[:_COMPARED]):
             yield _stranger(name, known=missing[:_COMPARED])
@@ -402,12 +402,14 @@ def _patterns_in(value: JSONValue) -> int:
 
 
 def _sentences(found: Sequence[Mistake], pinned: Container[str]) -> Iterator[str]:
-    shown = found[:_MISTAKES]
-    if missing := [named(one.missing) for one in shown if one.missing and not one.path]:
+    mistakes = found[:_MISTAKES]
+    if missing := [
+        named(mistake.missing) for mistake in mistakes if mistake.missing and not mistake.path
+    ]:
         yield f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
-    for one in shown:
-        if one.path or not one.missing:
-            yield one_line(shortened(_sentence(one, pinned), _SENTENCE))
+    for mistake in mistakes:
+        if mistake.path or not mistake.missing:
+            yield one_line(shortened(_sentence(mistake, pinned), _SENTENCE))
     if found[_MISTAKES:]:
         yield "and more"
 

@@ -136,7 +136,7 @@ class ClientNames(Struct, frozen=True):
     def of(cls, tools: Iterable[tuple[ServerName, ToolName]], naming: Naming) -> ClientNames:
         """The names of `tools`, all different and independent of their order."""
         plain = naming.plain
-        unnamed = {ToolKey(*one) for one in tools if plain(*one) is None}
+        unnamed = {ToolKey(*tool) for tool in tools if plain(*tool) is None}
         hashed: dict[ToolKey, str] = {}
         taken: dict[str, ToolKey | None] = {}
         for attempt in range(_ROUNDS):

@@ -62,11 +62,11 @@ def arguments_in(schema: Schema) -> DescribedArguments:
     """The arguments that a schema describes, also behind references and in branches."""
     if not is_composed(schema):
         return _own_arguments(schema)
-    found = _ArgumentReader(schema).arguments(schema)
-    required = frozenset(found.required)
-    choices = [_beyond(choice, required) for choice in found.choices]
+    arguments = _ArgumentReader(schema).arguments(schema)
+    required = frozenset(arguments.required)
+    choices = [_beyond(choice, required) for choice in arguments.choices]
     return DescribedArguments(
-        found.schemas, found.required, tuple(filter(None, choices)), found.is_open
+        arguments.schemas, arguments.required, tuple(filter(None, choices)), arguments.is_open
     )
 
 
@@ -86,9 +86,9 @@ class _ArgumentReader:
     def arguments(self, schema: JSONValue) -> DescribedArguments:
         if not isinstance(schema, dict):
             return DescribedArguments()
-        known = self._read.get(id(schema))
-        if known is not None:
-            return known
+        reading = self._read.get(id(schema))
+        if reading is not None:
+            return reading
         self._read[id(schema)] = DescribedArguments()  # a reference that leads back adds nothing
         if self._depth < _DEPTH and len(self._read) <= _MOST:
             self._depth += 1
@@ -114,18 +114,18 @@ class _ArgumentReader:
         required = [name for name in read[0].required if all(name in r.required for r in read)]
         alternatives = [
             ArgumentSet(
-                tuple(name for name in one.required if name not in required),
+                tuple(name for name in branch.required if name not in required),
                 {
                     name: choices[0]
-                    for name in one.required
-                    if len(choices := _choices(one.schemas.get(name))) == 1
+                    for name in branch.required
+                    if len(choices := _choices(branch.schemas.get(name))) == 1
                 },
             )
-            for one in read
+            for branch in read
         ]
         schemas: dict[str, list[JSONValue]] = {}
-        for one in read:
-            for name, schema in one.schemas.items():
+        for branch in read:
+            for name, schema in branch.schemas.items():
                 variants = schemas.setdefault(name, [])
                 if schema not in variants:
                     variants.append(schema)
@@ -135,7 +135,7 @@ class _ArgumentReader:
             (ArgumentChoice(tuple(alternatives), is_exclusive),)
             if len(read) > 1
             else read[0].choices,
-            any(one.is_open for one in read),
+            any(branch.is_open for branch in read),
         )
 
     def _admits_object(self, schema: JSONValue) -> bool:
@@ -187,7 +187,7 @@ def _choices(schema: JSONValue) -> Sequence[JSONValue]:
 def _any_of(variants: Sequence[JSONValue]) -> JSONValue:
     if len(variants) == 1:
         return variants[0]
-    texts = (one.get("description") for one in variants if isinstance(one, dict))
+    texts = (variant.get("description") for variant in variants if isinstance(variant, dict))
     description = next(filter(None, texts), None)
     return {"anyOf": list(variants)} | ({"description": description} if description else {})
 
@@ -195,8 +195,10 @@ def _any_of(variants: Sequence[JSONValue]) -> JSONValue:
 def _beyond(choice: ArgumentChoice, required: Collection[str]) -> ArgumentChoice | None:
     """A choice among what is not required anyway; None if there is nothing to choose."""
     alternatives = tuple(
-        ArgumentSet(tuple(name for name in one.needed if name not in required), one.values)
-        for one in choice.alternatives
+        ArgumentSet(
+            tuple(name for name in alternative.needed if name not in required), alternative.values
+        )
+        for alternative in choice.alternatives
     )
     is_one = len(set(map(repr, alternatives))) == 1
     return (

@@ -159,11 +159,11 @@ class Tool(Struct, frozen=True, gc=False):
         """Required ones first, then by name."""
         described = self._arguments
         needed = frozenset(described.required)
-        found = [
+        parameters = [
             _parameter(name, schema, required=name in needed)
             for name, schema in described.schemas.items()
         ]
-        return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+        return tuple(sorted(parameters, key=lambda p: (not p.required, p.name)))
 
     @property
     def parameter_count(self) -> int:

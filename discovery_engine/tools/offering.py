@@ -133,8 +133,12 @@ class Offering(Struct, frozen=True, gc=False):
         arguments = self.definition.get("arguments")
         if self.kind is not OfferingKind.PROMPT or not isinstance(arguments, list):
             return ()
-        found = [_parameter(one) for one in arguments if isinstance(one, dict) and one.get("name")]
-        return tuple(sorted(found, key=lambda p: (not p.required, p.name)))
+        parameters = [
+            _parameter(argument)
+            for argument in arguments
+            if isinstance(argument, dict) and argument.get("name")
+        ]
+        return tuple(sorted(parameters, key=lambda p: (not p.required, p.name)))
 
 
 Definition: TypeAlias = Tool | Offering

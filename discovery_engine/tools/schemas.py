@@ -66,27 +66,27 @@ def says_nothing(schema: JSONValue) -> bool:
 
 def repaired(schema: Schema) -> Schema:
     """A schema without the members that no schema has: `null`, or a list for an object."""
-    made: Schema = _rewritten(schema, _without_misplaced)
-    return made
+    variant: Schema = _rewritten(schema, _without_misplaced)
+    return variant
 
 
 def simplified(schema: Schema) -> Schema:
     """A schema without patterns, other dialects, and references that lead nowhere within it."""
 
     def rewrite(part: Schema) -> Schema:
-        made = {key: value for key, value in part.items() if key not in _INTRICATE}
+        keywords = {key: value for key, value in part.items() if key not in _INTRICATE}
         reference = part.get("$ref", "#")
         is_known = reference == "#" or pointed(schema, unquote(reference[1:])) is not None
-        return made if is_known and reference.startswith("#") else {}
+        return keywords if is_known and reference.startswith("#") else {}
 
-    made: Schema = _rewritten(schema, rewrite)
-    return made
+    variant: Schema = _rewritten(schema, rewrite)
+    return variant
 
 
 def with_null(schema: Schema) -> Schema:
     """A schema with `null` wherever it is `nullable`, a word of OpenAPI."""
-    made: Schema = _rewritten(schema, _nullable)
-    return made
+    variant: Schema = _rewritten(schema, _nullable)
+    return variant
 
 
 def pointed(root: JSONValue, pointer: str) -> JSONValue:
@@ -111,24 +111,26 @@ def _rewritten(schema: JSONValue, rewrite: Callable[[Schema], Schema]) -> Any:
     """A schema with every subschema rewritten, the outer ones first."""
     if not isinstance(schema, dict):
         return schema
-    made = rewrite(schema)
-    for key, value in made.items():
+    keywords = rewrite(schema)
+    for key, value in keywords.items():
         if key in _SCHEMAS_BY_NAME and isinstance(value, dict):
-            made[key] = {name: _rewritten(inner, rewrite) for name, inner in value.items()}
+            keywords[key] = {name: _rewritten(inner, rewrite) for name, inner in value.items()}
         elif key in _LISTED_SCHEMAS and isinstance(value, list):
-            made[key] = [_rewritten(inner, rewrite) for inner in value]
+            keywords[key] = [_rewritten(inner, rewrite) for inner in value]
         elif key in _SUBSCHEMAS:
-            made[key] = _rewritten(value, rewrite)
-    return made
+            keywords[key] = _rewritten(value, rewrite)
+    return keywords
 
 
 def _without_misplaced(schema: Schema) -> Schema:
-    made = {key: value for key, value in schema.items() if not _is_misplaced(key, value)}
-    for key in _SCHEMAS_BY_NAME & made.keys():
-        made[key] = {name: {} if inner is None else inner for name, inner in made[key].items()}
-    if "required" in made:
-        made["required"] = [name for name in made["required"] if isinstance(name, str)]
-    return made
+    keywords = {key: value for key, value in schema.items() if not _is_misplaced(key, value)}
+    for key in _SCHEMAS_BY_NAME & keywords.keys():
+        keywords[key] = {
+            name: {} if inner is None else inner for name, inner in keywords[key].items()
+        }
+    if "required" in keywords:
+        keywords["required"] = [name for name in keywords["required"] if isinstance(name, str)]
+    return keywords
 
 
 def _is_misplaced(key: str, value: JSONValue) -> bool:
@@ -148,9 +150,9 @@ def _nullable(schema: Schema) -> Schema:
         return dict(schema)
     kind = schema.get("type")
     if isinstance(kind, str | list):
-        made = {**schema, "type": [*([kind] if isinstance(kind, str) else kind), "null"]}
+        keywords = {**schema, "type": [*([kind] if isinstance(kind, str) else kind), "null"]}
         choices = schema.get("enum")
-        return made | ({"enum": [*choices, None]} if isinstance(choices, list) else {})
+        return keywords | ({"enum": [*choices, None]} if isinstance(choices, list) else {})
     own = {key: value for key, value in schema.items() if key != "nullable"}
     return {"anyOf": [own, {"type": "null"}]}
 
@@ -169,14 +171,14 @@ def without_parameters(schema: Schema, names: Collection[str]) -> Schema:
     They go from its branches, its examples, and the definitions that describe it, too.
     """
     pruning = _Pruning(frozenset(names))
-    shown: Schema = pruning.object(schema, _DEPTH)
+    rest: Schema = pruning.object(schema, _DEPTH)
     for reference in pruning.references:  # grows meanwhile: definitions refer to others
         group, _, name = reference.removeprefix("#/").partition("/")
-        definitions = shown.get(group)
+        definitions = rest.get(group)
         if group in _DEFINITIONS and isinstance(definitions, dict) and name in definitions:
             pruned = pruning.object(definitions[name], _DEPTH)
-            shown = {**shown, group: {**definitions, name: pruned}}
-    return shown
+            rest = {**rest, group: {**definitions, name: pruned}}
+    return rest
 
 
 class _Pruning:

@@ -50,9 +50,9 @@ def alternatives_text(alternatives: Sequence[Sequence[str]]) -> str:
     """For instance `one of id, name`, or `one of (id), (name, owner)`."""
     is_plain = all(len(parts) == 1 for parts in alternatives)
     texts = [", ".join(parts[:_MEMBERS]) for parts in alternatives[:_CHOICES]]
-    shown = dict.fromkeys(text if is_plain else f"({text})" for text in texts)
+    choices = dict.fromkeys(text if is_plain else f"({text})" for text in texts)
     left = ["…"] if len(alternatives) > len(texts) else []
-    return f"one of {', '.join([*shown, *left])}"
+    return f"one of {', '.join([*choices, *left])}"
 
 
 def _parts(alternative: ArgumentSet) -> list[str]:

@@ -45,7 +45,7 @@ class ApprovalSubject(Struct, frozen=True):
 
     @property
     def _plain(self) -> dict[str, object]:
-        files = {place: dict(found) for place, found in self.files.items()}
+        files = {place: dict(digests) for place, digests in self.files.items()}
         form = {"entry": dict(self.entry), "values": dict(self.values), "files": files}
         return {**form, "program": self.program}
 
@@ -84,15 +84,19 @@ def change_since(
         now: The server as it is.
         earlier: The digest that earlier versions made of it; None if unknown.
     """
-    kept = _in_force(approvals)
-    if any(_allows(one, now, earlier) for one in kept):
+    valid_approvals = _in_force(approvals)
+    if any(_allows(approval, now, earlier) for approval in valid_approvals):
         return None
-    changes = [(one, tuple(_differences(one.subject, now))) for one in kept if one.subject]
+    changes = [
+        (approval, tuple(_differences(approval.subject, now)))
+        for approval in valid_approvals
+        if approval.subject
+    ]
     if not changes:
         return "its entry, its program or a value in it changed since it was approved"
-    nearest, found = min(changes, key=lambda one: (len(one[1]), -one[0].at))
+    nearest, differences = min(changes, key=lambda change: (len(change[1]), -change[0].at))
     day = time.strftime("%Y-%m-%d", time.gmtime(nearest.at))
-    return f"{'; '.join(found)} since it was approved on {day}"
+    return f"{'; '.join(differences)} since it was approved on {day}"
 
 
 def completed_approval(
@@ -104,25 +108,27 @@ def completed_approval(
     """
     if not (now.program or "url" in now.entry):  # what it would run is not known yet
         return None
-    for one in _in_force(approvals):
-        if not _allows(one, now, earlier):
+    for approval in _in_force(approvals):
+        if not _allows(approval, now, earlier):
             continue
-        if one.subject is None:
-            text = now.to_text(at=at, completes=fingerprint(one.text)) if now.is_whole else None
+        if approval.subject is None:
+            text = (
+                now.to_text(at=at, completes=fingerprint(approval.text)) if now.is_whole else None
+            )
         else:
-            filled = _filled_in(one.subject, now)
-            completes = fingerprint(one.text)
-            is_same = filled == one.subject
-            text = None if is_same else filled.to_text(at=one.at, completes=completes)
+            filled = _filled_in(approval.subject, now)
+            completes = fingerprint(approval.text)
+            is_same = filled == approval.subject
+            text = None if is_same else filled.to_text(at=approval.at, completes=completes)
         return text
     return None
 
 
 def _in_force(approvals: Collection[str]) -> Sequence[_Approved]:
     """Without those that another one completes."""
-    kept = [_Approved.from_text(text) for text in sorted(approvals)]
-    over = {one.completes for one in kept}
-    return [one for one in kept if fingerprint(one.text) not in over]
+    parsed_approvals = [_Approved.from_text(text) for text in sorted(approvals)]
+    over = {approval.completes for approval in parsed_approvals}
+    return [approval for approval in parsed_approvals if fingerprint(approval.text) not in over]
 
 
 def _allows(approved: _Approved, now: ApprovalSubject, earlier: str | None) -> bool:
@@ -137,7 +143,9 @@ def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[st
     if parts := _unlike(approved.entry, entry):
         yield f"{' and '.join(parts)} of its entry changed"
         return
-    unset = {place for one in (approved, now) for place, v in one.values.items() if v == UNSET}
+    unset = {
+        place for subject in (approved, now) for place, v in subject.values.items() if v == UNSET
+    }
     for place in _unlike(approved.values, now.values):
         if place not in unset:
             yield f"the value in {place} changed"
@@ -162,6 +170,6 @@ def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubje
     filled = {place for place in values if approved.values[place] == UNSET != values[place]}
     if _BASES & filled:
         return ApprovalSubject(approved.entry, now.program, values, now.files)
-    files = {place: found for place, found in approved.files.items() if place not in filled}
-    files |= {place: found for place, found in now.files.items() if place in filled}
+    files = {place: digests for place, digests in approved.files.items() if place not in filled}
+    files |= {place: digests for place, digests in now.files.items() if place in filled}
     return ApprovalSubject(approved.entry, approved.program or now.program, values, files)

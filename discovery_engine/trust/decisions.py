@@ -55,10 +55,10 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
 
     def without(self, servers: Collection[str]) -> dict[str, AcceptedTools]:
         """Return what was read of all other servers."""
-        known = self._known.copy()
+        remainder = self._known.copy()
         for server in servers:
-            known.pop(server, None)
-        return known
+            remainder.pop(server, None)
+        return remainder
 
     def unreadable(self) -> list[str]:
         return [name for name, tools in self._known.items() if tools is UNREADABLE]
@@ -117,16 +117,19 @@ def union(parts: Iterable[Decisions]) -> Decisions:
         for server, identities in part.approvals.items():
             approvals[server] = approvals.get(server, frozenset()) | identities
         for server, tools in part.accepted.items():
-            known = accepted.setdefault(server, {})
+            accepted_tools = accepted.setdefault(server, {})
             for tool, digests in tools.items():
-                known[tool] = known.get(tool, frozenset()) | digests
+                accepted_tools[tool] = accepted_tools.get(tool, frozenset()) | digests
     return Decisions(approvals, accepted, lost_at)
 
 
 def with_accepted(decisions: Decisions, found: Iterable[Acceptance]) -> Decisions:
     """The decisions, with what was accepted meanwhile."""
     accepted = {server: dict(tools) for server, tools in decisions.accepted.items()}
-    for one in found:
-        tools = accepted.setdefault(one.server, {})
-        tools[one.tool] = tools.get(one.tool, frozenset()) | {one.meaning, one.fingerprint}
+    for acceptance in found:
+        tools = accepted.setdefault(acceptance.server, {})
+        tools[acceptance.tool] = tools.get(acceptance.tool, frozenset()) | {
+            acceptance.meaning,
+            acceptance.fingerprint,
+        }
     return replace(decisions, accepted=accepted)

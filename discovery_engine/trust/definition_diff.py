@@ -45,14 +45,14 @@ def diff_definitions(before: JSONObject, after: JSONObject) -> tuple[Change, ...
     There is something if and only if the meanings differ.
     """
     old, new = ordered(before), ordered(after)
-    found = list(_of_definitions(old, new))
-    if not found and _differ(old, new):  # in a way that no reader could name
-        found = [Change("breaking", "", before, after)]
-    return tuple(sorted(found, key=lambda one: (WEIGHTS.index(one.weight), one.path)))
+    changes = list(_of_definitions(old, new))
+    if not changes and _differ(old, new):  # in a way that no reader could name
+        changes = [Change("breaking", "", before, after)]
+    return tuple(sorted(changes, key=lambda change: (WEIGHTS.index(change.weight), change.path)))
 
 
 def heaviest(changes: Sequence[Change]) -> Weight | None:
-    return min((one.weight for one in changes), key=WEIGHTS.index, default=None)
+    return min((change.weight for change in changes), key=WEIGHTS.index, default=None)
 
 
 def _of_definitions(before: JSONObject, after: JSONObject) -> Iterator[Change]:
@@ -77,10 +77,10 @@ def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Chang
 
 def _of_outputs(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
     """A promise about results: more of it breaks no caller, another one or none does."""
-    for one in _of_schemas(path, old, new):
-        is_more = one.before is None and one.path != path
+    for change in _of_schemas(path, old, new):
+        is_more = change.before is None and change.path != path
         weight: Weight = "compatible" if is_more else "breaking"
-        yield one if one.weight == "text" else replace(one, weight=weight)
+        yield change if change.weight == "text" else replace(change, weight=weight)
 
 
 def _of_schemas(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
@@ -98,8 +98,8 @@ def _of_keyword(
         case "properties":
             yield from _of_properties(path, _map(was), _map(now), _names(new.get("required")))
         case "patternProperties" | "$defs" | "definitions":
-            for name, one, other in _members(_map(was), _map(now)):
-                yield from _of_schemas(f"{path}.{name}", one, other)
+            for name, member, other in _members(_map(was), _map(now)):
+                yield from _of_schemas(f"{path}.{name}", member, other)
         case "items" | "not" | "additionalProperties" if _are_schemas(was, now):
             yield from _of_schemas(path, was, now)
         case "required" if _same_names(old, new, _names(was) ^ _names(now)):
@@ -149,7 +149,9 @@ def _is_wider(key: str, was: JSONValue, now: JSONValue) -> bool:
 
 
 def _all_in(was: JSONValue, now: JSONValue) -> bool:
-    return isinstance(was, list) and isinstance(now, list) and all(one in now for one in was)
+    return (
+        isinstance(was, list) and isinstance(now, list) and all(element in now for element in was)
+    )
 
 
 def _types(value: JSONValue) -> frozenset[str]:

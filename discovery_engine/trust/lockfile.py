@@ -64,7 +64,10 @@ class PinnedServer(Struct, frozen=True, dict=True):
 
     @cached_property
     def fingerprints(self) -> Mapping[str, str]:
-        return {key: fingerprint(canonical_json(one)) for key, one in self.definitions.items()}
+        return {
+            key: fingerprint(canonical_json(definition))
+            for key, definition in self.definitions.items()
+        }
 
 
 class Lock(Struct, frozen=True):
@@ -154,7 +157,7 @@ def from_text(text: str | bytes) -> Lock:
                 raise ValueError(f"it has version {version}; this program reads {LOCK_VERSION}")
         case _:
             raise ValueError("it has no 'lockVersion' and 'servers'")
-    return Lock({ServerName(name): _read_server(name, one) for name, one in servers.items()})
+    return Lock({ServerName(name): _read_server(name, pin) for name, pin in servers.items()})
 
 
 def load_lock(settings: Settings) -> Lock:
@@ -179,10 +182,10 @@ def load_lock(settings: Settings) -> Lock:
 
 def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
     """Return all that differs from `lock`, by server and tool."""
-    found: list[Deviation] = []
+    differences: list[Deviation] = []
     for name in sorted({*lock.servers, *now.servers}):
-        found += _of_server(name, lock.servers.get(name), now.servers.get(name))
-    return tuple(found)
+        differences += _of_server(name, lock.servers.get(name), now.servers.get(name))
+    return tuple(differences)
 
 
 def _no_lock(path: str, message: str) -> ConfigurationError:
@@ -207,10 +210,10 @@ def _pinned(server: ServerSettings, part: ServerPart) -> PinnedServer:
 def _reached(server: ServerSettings) -> str:
     if server.transport is None:
         return ""
-    shown = redact_transport(server.transport)
-    if isinstance(shown, StdioTransport):
-        return shlex.join([shown.command, *shown.args])
-    return shown.url
+    transport = redact_transport(server.transport)
+    if isinstance(transport, StdioTransport):
+        return shlex.join([transport.command, *transport.args])
+    return transport.url
 
 
 def _server_form(pinned: PinnedServer) -> JSONObject:
@@ -244,7 +247,9 @@ def _read_server(name: str, form: JSONValue) -> PinnedServer:
         } if isinstance(offerings := form.get("offerings", {}), dict):
             of_tools = _read_definitions(name, tools)
             of_others = _read_definitions(name, offerings)
-            meanings = {key: one["fingerprint"] for key, one in {**tools, **offerings}.items()}
+            meanings = {
+                key: definition["fingerprint"] for key, definition in {**tools, **offerings}.items()
+            }
             return PinnedServer(identity, reached, instructions, of_tools, meanings, of_others)
         case _:
             raise ValueError(f"server {name!r} is not whole")

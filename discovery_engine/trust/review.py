@@ -61,7 +61,7 @@ def reviews(
     A tool that only waits because the instructions changed is not among them. `history` is what
     was accepted of the server, the last one last; `neighbours` are all tools that are known.
     """
-    accepted = {one.tool: json.loads(one.definition) for one in history}
+    accepted = {acceptance.tool: json.loads(acceptance.definition) for acceptance in history}
     return tuple(_reviews(server, part, trust, accepted, neighbours))
 
 
@@ -75,27 +75,27 @@ def _reviews(
     name = known_as(server, trust.path)
     if part.new_instructions is not None:
         yield _of_instructions(name, part.new_instructions, accepted.get(INSTRUCTIONS))
-    policy, known = trust.policy_of(server), trust.accepted(server)
+    policy, accepted_tools = trust.policy_of(server), trust.accepted(server)
     suspected = suspects(part.findings)
     for entry in part.entries:
-        if entry.is_withheld and withheld(entry.tool, policy, known, suspected):
+        if entry.is_withheld and withheld(entry.tool, policy, accepted_tools, suspected):
             before = accepted.get(entry.tool.decision_key)
             yield _of_definition(name, entry.tool, before, neighbours)
     for other in part.offerings:
-        if other.is_withheld and withheld(other.offering, policy, known, suspected):
+        if other.is_withheld and withheld(other.offering, policy, accepted_tools, suspected):
             before = accepted.get(other.offering.decision_key)
             yield _of_definition(name, other.offering, before, _NO_NEIGHBOURS)
 
 
 def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
     changes = () if before is None else (Change("text", "instructions", before, now),)
-    found = alarms(scan_text(now, where="instructions"))
-    return Review(accept_instructions(server, now), before, now, changes, found)
+    findings = alarms(scan_text(now, where="instructions"))
+    return Review(accept_instructions(server, now), before, now, changes, findings)
 
 
 def _of_definition(
     server: str, one: Definition, before: JSONValue, neighbours: Neighbours
 ) -> Review:
     changes = () if before is None else diff_definitions(before, one.definition)
-    found = alarms(scan(one, neighbours))
-    return Review(accept(server, one), before, one.definition, changes, found)
+    findings = alarms(scan(one, neighbours))
+    return Review(accept(server, one), before, one.definition, changes, findings)

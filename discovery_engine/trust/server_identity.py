@@ -40,12 +40,12 @@ def earlier_identity(server: ServerSettings, transport: Transport, program: str 
     what: dict[str, object] = {"file": server.origin.file, "description": server.description}
     what["bound_to"] = server.bound_to
     match transport, server.transport:
-        case StdioTransport() as stdio, StdioTransport(env=written):
+        case StdioTransport() as stdio, StdioTransport(env=texts):
             what |= {"program": program, "command": stdio.command, "args": list(stdio.args)}
-            what |= {"cwd": stdio.cwd, "env": _bound(written, stdio.env)}
-        case RemoteTransport() as remote, RemoteTransport(headers=written, oauth=oauth):
+            what |= {"cwd": stdio.cwd, "env": _bound(texts, stdio.env)}
+        case RemoteTransport() as remote, RemoteTransport(headers=texts, oauth=oauth):
             what |= {"url": remote.url, "kind": remote.kind}
-            what |= {"headers": _bound(written, remote.headers)}
+            what |= {"headers": _bound(texts, remote.headers)}
             if oauth.is_given:  # earlier versions had none, so none of their approvals fits
                 what |= {"oauth": to_builtins(oauth)}
     return fingerprint(canonical_json(what))

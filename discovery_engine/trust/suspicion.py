@@ -30,20 +30,20 @@ def suspicions(tools: Iterable[Definition], instructions: str, known: ServerPart
     was_read = known.findings is not None
     before = {e.tool.decision_key: e.tool.source for e in known.entries if was_read}
     before |= {e.offering.decision_key: e.offering.source for e in known.offerings if was_read}
-    found: dict[str, tuple[Finding, ...]] = {}
+    alarms: dict[str, tuple[Finding, ...]] = {}
     for tool in tools:
         name = tool.decision_key
         is_old = before.get(name) == tool.source
-        found[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
+        alarms[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
     if was_read and instructions == known.present_instructions:
-        found[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
+        alarms[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
     else:
         about = scanner.scan_text(instructions, where="instructions")
-        found[INSTRUCTIONS] = scanner.alarms(about)
-    return {name: findings for name, findings in found.items() if findings}
+        alarms[INSTRUCTIONS] = scanner.alarms(about)
+    return {name: findings for name, findings in alarms.items() if findings}
 
 
 def suspects(findings: Findings | None) -> frozenset[str]:
     """The keys of definitions with severe findings."""
-    found = (findings or {}).items()
-    return frozenset(name for name, about in found if any(one.is_severe for one in about))
+    entries = (findings or {}).items()
+    return frozenset(name for name, about in entries if any(finding.is_severe for finding in about))

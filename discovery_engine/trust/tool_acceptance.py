@@ -38,11 +38,11 @@ def withheld(
     `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
     follows the policy, and is not used unseen if it is among the `suspects`.
     """
-    known = accepted.get(tool.decision_key)
-    if policy == "open" or (known and tool.fingerprint in known):
+    digests = accepted.get(tool.decision_key)
+    if policy == "open" or (digests and tool.fingerprint in digests):
         return None
-    if known:
-        return None if meaning(tool.definition) in known else "changed"
+    if digests:
+        return None if meaning(tool.definition) in digests else "changed"
     if tool.decision_key in suspects:
         return "suspicious"
     return "pending" if policy == "quarantine" or len(accepted) >= _MOST_NAMES else None
@@ -55,10 +55,10 @@ def are_held_back(
     suspects: Collection[str] = (),
 ) -> Withheld | None:
     """Why a server's instructions are withheld; None if they may be shown."""
-    known = accepted.get(INSTRUCTIONS)
-    if policy == "open" or (known and _text_meaning(instructions) in known):
+    digests = accepted.get(INSTRUCTIONS)
+    if policy == "open" or (digests and _text_meaning(instructions) in digests):
         return None
-    if known:
+    if digests:
         return "changed"
     if INSTRUCTIONS in suspects:
         return "suspicious"
@@ -76,12 +76,12 @@ def first_seen(
     """Yield what a listing shows for the first time and the policy accepts."""
     if policy != "on_first_use":
         return
-    known = {*accepted, *suspects}
-    if INSTRUCTIONS not in known:
+    names = {*accepted, *suspects}
+    if INSTRUCTIONS not in names:
         yield accept_instructions(server, instructions)
     room = _MOST_NAMES - len(accepted)
     for tool in tools:
-        if tool.decision_key not in known and room > 0:
+        if tool.decision_key not in names and room > 0:
             room -= 1
             yield accept(server, tool)
 
@@ -117,7 +117,7 @@ def _text_meaning(text: str) -> str:
 
 def _plain_schema(schema: JSONValue) -> JSONValue:
     if isinstance(schema, list):
-        return [_plain_schema(one) for one in schema]
+        return [_plain_schema(element) for element in schema]
     if not isinstance(schema, dict):
         return _plain(schema)
     return {key: _plain_member(key, value) for key, value in schema.items()}
@@ -137,7 +137,7 @@ def _plain(value: JSONValue) -> JSONValue:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(member) for key, member in value.items()}
     return value

@@ -100,9 +100,9 @@ class Call:
         """The scheduler for work on the questions."""
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
-        known = declarable(self.client.capabilities)
+        capabilities = declarable(self.client.capabilities)
         self.capabilities: Mapping[str, JSONObject] = (
-            known if self._settings.roots is None else known | _ROOTS
+            capabilities if self._settings.roots is None else capabilities | _ROOTS
         )
         """The capabilities that its server may ask the client for."""
         self.clock = PausableClock()

@@ -135,8 +135,10 @@ def command_references(server: ServerSettings) -> tuple[Reference, ...]:
 
 
 def _commands(texts: Iterable[str]) -> tuple[Reference, ...]:
-    found = (one for text in texts for one in references_in(text))
-    return tuple(dict.fromkeys(one for one in found if one.kind == "command"))
+    references = (reference for text in texts for reference in references_in(text))
+    return tuple(
+        dict.fromkeys(reference for reference in references if reference.kind == "command")
+    )
 
 
 def admitted_transport(
@@ -202,8 +204,10 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
 def stored_secrets(server: ServerSettings) -> tuple[str, ...]:
     """The names in `${secret:NAME}` of an entry, each once."""
     texts = written_fields(server.transport).values()
-    found = (reference for text in texts for reference in references_in(text))
-    return tuple(dict.fromkeys(one.name for one in found if one.kind == "secret"))
+    references = (reference for text in texts for reference in references_in(text))
+    return tuple(
+        dict.fromkeys(reference.name for reference in references if reference.kind == "secret")
+    )
 
 
 def _refuse_commands(text: str) -> None:
@@ -223,8 +227,13 @@ def _unsendable(place: str, value: str) -> str:
 def secrets_in_arguments(server: ServerSettings) -> tuple[str, ...]:
     """The references to stored secrets in a program's arguments, each once."""
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
-    found = (str(one) for text in args for one in references_in(text) if one.kind == "secret")
-    return tuple(dict.fromkeys(found))
+    references = (
+        str(reference)
+        for text in args
+        for reference in references_in(text)
+        if reference.kind == "secret"
+    )
+    return tuple(dict.fromkeys(references))
 
 
 def _reason(error: UnsetReference) -> str:

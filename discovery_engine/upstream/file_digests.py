@@ -68,13 +68,13 @@ def digests_of(
     if project is None:
         return {}
     reader = _DigestReader(project)
-    found = {"command": reader.digests([Path(program)] if program else [])}
+    by_place = {"command": reader.digests([Path(program)] if program else [])}
     base = Path(os.path.abspath(_path(cwd or ".", Path())))  # noqa: PTH100 - keeps links, to recognize them
     for named_by, folder in [("", base), *_folders(texts, base)]:
         for place, paths in _running(texts, folder):
             # A file found in a folder belongs to the argument that names the folder.
-            found.setdefault(named_by or place, {}).update(reader.digests(paths))
-    return {place: digests for place, digests in found.items() if digests}
+            by_place.setdefault(named_by or place, {}).update(reader.digests(paths))
+    return {place: digests for place, digests in by_place.items() if digests}
 
 
 class _DigestReader:
@@ -115,11 +115,11 @@ class _DigestReader:
     def _digest_of(self, path: Path) -> str:
         # Non-blocking: the file may have been replaced by a pipe without a writer.
         with open(os.open(path, _READ), "rb") as file:  # noqa: PTH123 - opened by its descriptor
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 return "is no file"
-            if found.st_size > self._left:
-                return f"is too large: {found.st_size} bytes"
+            if status.st_size > self._left:
+                return f"is too large: {status.st_size} bytes"
             digest = hashlib.sha256()
             while self._left > 0 and (chunk := file.read(_CHUNK)):
                 self._left -= len(chunk)
@@ -134,14 +134,14 @@ def is_bound(digest: str) -> bool:
 
 def _folders(texts: Mapping[str, str], base: Path) -> list[tuple[str, Path]]:
     """The folders named by arguments (`--directory`, `cd`), each with the place that names it."""
-    found = [
+    folders = [
         (place, path)
         for place, text in texts.items()
         if place != "command"
         for word in _words(text)
         if (path := _path(word, base)) != base and _is(path, Path.is_dir)
     ]
-    return found[:_MOST_FOLDERS]
+    return folders[:_MOST_FOLDERS]
 
 
 def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequence[Path]]]:
@@ -157,7 +157,7 @@ def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequen
 
 def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
     """The first argument of each interpreter: it runs that file, whatever its suffix."""
-    found: dict[str, list[Path]] = {}
+    scripts: dict[str, list[Path]] = {}
     is_due, before = False, ""
     for place, text in texts.items():
         if place.startswith("env."):
@@ -171,10 +171,10 @@ def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
             elif is_due and not word.startswith("-"):
                 script = _script(word, base)
                 is_due = not script
-            found.setdefault(place, []).extend(script)
+            scripts.setdefault(place, []).extend(script)
             is_due = is_due or _INTERPRETER.fullmatch(Path(word).name) is not None
             before = word
-    return found
+    return scripts
 
 
 def _in_order(text: str) -> Sequence[str]:
@@ -199,9 +199,9 @@ def _files(word: str, base: Path) -> Iterator[Path]:
     """The file of that name, or of that name with a suffix that a program may add."""
     path = _path(word, base)
     ends = _ENDS if "/" in word and not word.endswith("/") else ()
-    for found in (path, *(Path(f"{path}{end}") for end in ends)):
-        if _is(found, Path.is_file):
-            yield found
+    for file in (path, *(Path(f"{path}{end}") for end in ends)):
+        if _is(file, Path.is_file):
+            yield file
             return
 
 
@@ -211,7 +211,9 @@ def _script(word: str, base: Path) -> list[Path]:
     if _is(path, Path.is_dir):
         return [path / name for name in _ENTRIES if _is(path / name, Path.is_file)]
     words = (word, word.rpartition(":")[0], *(word + end for end in _ENDS))
-    return next(([file] for one in words if one for file in _files(one, base)), [])
+    return next(
+        ([file] for candidate in words if candidate for file in _files(candidate, base)), []
+    )
 
 
 def _module(name: str, base: Path) -> list[Path]:

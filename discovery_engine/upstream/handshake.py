@@ -258,8 +258,8 @@ def _named_versions(transport: Transport, error: RpcError) -> frozenset[str]:
     if isinstance(refusal, NeedsAuthError):
         return frozenset()
     text = f"{error.message} {json.dumps(error.data)} {refusal.detail if refusal else ''}"
-    found = frozenset(_VERSION.findall(text))
-    return found if _OF_VERSIONS.search(text) else found.intersection(_ACCEPTED)
+    versions = frozenset(_VERSION.findall(text))
+    return versions if _OF_VERSIONS.search(text) else versions.intersection(_ACCEPTED)
 
 
 async def _initialize_or_adopt(

@@ -87,8 +87,8 @@ def _without_secrets(
     ]
     if not held:
         return values
-    written, _ = resolved_fields(server, _SecretsAsWritten(secrets))
-    return {**values, **{place: written[place] for place in held if place in written}}
+    fields, _ = resolved_fields(server, _SecretsAsWritten(secrets))
+    return {**values, **{place: fields[place] for place in held if place in fields}}
 
 
 class _SecretsAsWritten:
@@ -145,24 +145,24 @@ def _program(
     programs: Programs,
 ) -> str:
     """The path of the program that would be started; empty if there is none, or none yet."""
-    written = server.transport
-    if not isinstance(written, StdioTransport) or "command" not in values:
+    transport = server.transport
+    if not isinstance(transport, StdioTransport) or "command" not in values:
         return ""
-    if (written.cwd is not None and "cwd" not in values) or (
-        "PATH" in written.env and "env.PATH" not in values
+    if (transport.cwd is not None and "cwd" not in values) or (
+        "PATH" in transport.env and "env.PATH" not in values
     ):
         return ""
-    env = {name: values[f"env.{name}"] for name in written.env if f"env.{name}" in values}
-    command, found = values["command"], child_environment(environ, env)
-    args = tuple(values.get(f"args.{i}", "") for i in range(len(written.args)))
+    env = {name: values[f"env.{name}"] for name in transport.env if f"env.{name}" in values}
+    command, environment = values["command"], child_environment(environ, env)
+    args = tuple(values.get(f"args.{i}", "") for i in range(len(transport.args)))
     stdio = StdioTransport(
         command, args if program_name(command) == INTERPRETER else (), cwd=values.get("cwd")
     )
-    key = stdio.command, stdio.args, stdio.cwd, found.get("PATH")
+    key = stdio.command, stdio.args, stdio.cwd, environment.get("PATH")
     # Each look tries all folders of PATH, and most servers of a fleet have one of three commands.
     if key not in programs:
         try:
-            programs[key] = on_this_machine(server.name, stdio, found).command
+            programs[key] = on_this_machine(server.name, stdio, environment).command
         except UnavailableError:
             programs[key] = ""
     return programs[key]
@@ -173,7 +173,7 @@ def _selecting_values(
 ) -> Iterator[tuple[str, object]]:
     """The values that select what runs or is reached, by place; None for one that is missing."""
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
-    selecting = {f"args.{i}": found for i, found in enumerate(selecting_references(args))}
+    selecting = {f"args.{i}": references for i, references in enumerate(selecting_references(args))}
     for place, text in written_fields(server.transport).items():
         value = values.get(place)
         kind, _, name = place.partition(".")
@@ -185,8 +185,8 @@ def _selecting_values(
             case "url" if references_in(text):
                 yield place, None if value is None else _address(value)
             case "args" if selecting[place]:
-                found = selecting[place]
-                yield place, None if value is None else _values_of(found, secrets)
+                references = selecting[place]
+                yield place, None if value is None else _values_of(references, secrets)
             case "env" if references_in(text) and _counts(name):
                 yield place, None if value is None else without_credentials(value)
 
@@ -204,8 +204,8 @@ def _values_of(found: Iterable[Reference], secrets: SecretResolver) -> list[str]
 def _address(url: str) -> list[str]:
     """Return the parts of an address that select its server; user and query may be secrets."""
     try:
-        found = urlsplit(url)
-        return [found.scheme, found.hostname or "", str(found.port or ""), found.path]
+        parts = urlsplit(url)
+        return [parts.scheme, parts.hostname or "", str(parts.port or ""), parts.path]
     except ValueError:
         return [url]
 
@@ -213,16 +213,18 @@ def _address(url: str) -> list[str]:
 def _files(
     server: ServerSettings, values: Mapping[str, str], program: str
 ) -> Mapping[str, Mapping[str, str]]:
-    written = written_fields(server.transport)
+    fields = written_fields(server.transport)
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
-    selecting = {f"args.{i}" for i, found in enumerate(selecting_references(args)) if found}
+    selecting = {
+        f"args.{i}" for i, references in enumerate(selecting_references(args)) if references
+    }
     texts = {
         place: text
         for place, text in values.items()
         # Of variables and secrets those that the entry itself gives a value.
         if place == "command"
         or place in selecting
-        or (place.startswith(("args.", "env.")) and not references_in(written[place]))
+        or (place.startswith(("args.", "env.")) and not references_in(fields[place]))
     }
     file = server.origin.file
     return digests_of(project_of(file) if file else None, program, texts, values.get("cwd"))

@@ -81,9 +81,9 @@ def _missing_capability(call: Call, error: UpstreamError) -> InputRequiredError 
         return None
     cause = error.__cause__
     data = cause.data if isinstance(cause, RpcError) else None
-    wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
-    names = [name for name in CAPABILITIES if name in (wanted or ())]
-    if wanted and not names:  # an extension: nothing that its client could be asked for
+    capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    names = [name for name in CAPABILITIES if name in (capabilities or ())]
+    if capabilities and not names:  # an extension: nothing that its client could be asked for
         return None
     if names and call.capabilities.keys() >= set(names):
         return InputRequiredError(
@@ -111,11 +111,13 @@ def read_questions(call: Call, result: JSONObject) -> dict[str, Question]:
     requests = result.get("inputRequests")
     state = result.get("requestState")
     if isinstance(requests, dict | None) and isinstance(state, str | None):
-        questions = {k: Question.from_json(one) for k, one in (requests or {}).items()}
-        known = {key: one for key, one in questions.items() if one is not None}
-        if len(known) == len(questions) and (known or state is not None):
-            _check_bounds(call, known)
-            return known
+        questions = {k: Question.from_json(request) for k, request in (requests or {}).items()}
+        valid_questions = {
+            key: question for key, question in questions.items() if question is not None
+        }
+        if len(valid_questions) == len(questions) and (valid_questions or state is not None):
+            _check_bounds(call, valid_questions)
+            return valid_questions
     reason = "its input_required result is not one of MCP"
     raise UpstreamProtocolError(call.server, reason)
 

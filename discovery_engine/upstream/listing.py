@@ -164,7 +164,10 @@ async def split_usable(
     other tasks run in between.
     """
     return await split(
-        definitions, lambda one: fault_of(one) or find_fault(one), identifier="name", noun="tool"
+        definitions,
+        lambda definition: fault_of(definition) or find_fault(definition),
+        identifier="name",
+        noun="tool",
     )
 
 
@@ -191,7 +194,9 @@ async def header_maps(
     tools: Iterable[JSONObject], read: Callable[[JSONObject], HeaderMap | None]
 ) -> dict[str, HeaderMap]:
     """The arguments that are sent as headers, by tool."""
-    return {tool["name"]: found async for tool in in_batches(tools) if (found := read(tool))}
+    return {
+        tool["name"]: header_map async for tool in in_batches(tools) if (header_map := read(tool))
+    }
 
 
 async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
@@ -257,14 +262,14 @@ def is_flat(result: JSONObject) -> bool:
     if not isinstance(content, list) or len(content) > _FEW:
         return False
     # Loops, because generators take twice as long, for each result.
-    for key, one in result.items():
-        if type(one) in _NESTING and key != listed:
+    for key, member in result.items():
+        if type(member) in _NESTING and key != listed:
             return False
     for block in content:
         if not isinstance(block, dict):
             return False
-        for one in block.values():
-            if type(one) in _NESTING:
+        for member in block.values():
+            if type(member) in _NESTING:
                 return False
     return True
 

@@ -87,7 +87,7 @@ class OpenTasks:
         counts = Counter(task.owner for task in self._tasks.values())
         if counts[owner] < _MOST_OF_CLIENT and len(self) < _MOST:
             return True
-        over = [one for one in self._tasks.values() if one.owner == owner and one.state.is_over]
+        over = [task for task in self._tasks.values() if task.owner == owner and task.state.is_over]
         if over:
             self.remove(over[0])
         return bool(over)
@@ -121,4 +121,4 @@ class OpenTasks:
 
     def _expired(self) -> Iterator[OpenTask]:
         now = asyncio.get_running_loop().time()
-        return (one for one in self._tasks.values() if now >= one.began + LONGEST_LIFE)
+        return (task for task in self._tasks.values() if now >= task.began + LONGEST_LIFE)

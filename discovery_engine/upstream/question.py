@@ -112,19 +112,19 @@ class Question(Struct, frozen=True):
 
     def _findings(self) -> ParseSteps[list[JSONObject]]:
         rest = _SCANNED
-        found: list[JSONObject] = []
+        findings: list[JSONObject] = []
         for where, text in _texts(self.params, self.method):
             if rest <= 0:
                 break
-            known = text[:rest]
-            rest -= len(known)
-            for start in range(0, max(len(known) - _OVERLAP, 1), _PIECE - _OVERLAP):
-                piece = known[start : start + _PIECE]
+            beginning = text[:rest]
+            rest -= len(beginning)
+            for start in range(0, max(len(beginning) - _OVERLAP, 1), _PIECE - _OVERLAP):
+                piece = beginning[start : start + _PIECE]
                 alarms = scanner.alarms(scanner.scan_text(piece, where=where))
-                shown = [finding.to_json() for finding in alarms]
-                found += [one for one in shown if one not in found]
+                reports = [finding.to_json() for finding in alarms]
+                findings += [report for report in reports if report not in findings]
                 yield
-        return found
+        return findings
 
 
 def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
@@ -134,7 +134,11 @@ def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
         return usable
     for name, options in _OPTIONS.items():
         if isinstance(declared := capabilities.get(name), dict):
-            parts = {one: declared[one] for one in options if _is_part(one, declared.get(one))}
+            parts = {
+                option: declared[option]
+                for option in options
+                if _is_part(option, declared.get(option))
+            }
             # An empty `elicitation` would mean forms, which a client of other modes has not.
             if parts or not declared or name != "elicitation":
                 usable[name] = parts
@@ -148,7 +152,7 @@ def _is_part(name: str, value: JSONValue) -> bool:
 def of_questions(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
     """Return the capabilities for questions, without the notifications that go with them."""
     return {
-        name: {one: part for one, part in parts.items() if one != _LIST_CHANGED}
+        name: {member: part for member, part in parts.items() if member != _LIST_CHANGED}
         for name, parts in capabilities.items()
     }
 
@@ -164,7 +168,9 @@ def merged(
         mine = both.setdefault(name, value)
         theirs = _explicit(name, value)
         if more := theirs.keys() - _explicit(name, mine).keys():
-            both[name] = _explicit(name, mine) | {one: theirs[one] for one in theirs if one in more}
+            both[name] = _explicit(name, mine) | {
+                member: theirs[member] for member in theirs if member in more
+            }
     return both
 
 
@@ -188,15 +194,15 @@ def _strings(value: JSONValue, place: str) -> Iterator[tuple[str, str]]:
     for _ in range(_VALUES):
         if not todo:
             return
-        where, one = todo.pop()
-        match one:
+        where, node = todo.pop()
+        match node:
             case str():
-                yield where, one
+                yield where, node
             case dict():
-                todo += [(f"{where}.{key}", item) for key, item in reversed(one.items())]
+                todo += [(f"{where}.{key}", item) for key, item in reversed(node.items())]
             case list():
                 todo += [
-                    (f"{where}.{number}", item) for number, item in reversed([*enumerate(one)])
+                    (f"{where}.{number}", item) for number, item in reversed([*enumerate(node)])
                 ]
 
 
@@ -205,14 +211,14 @@ def _exceeds(params: JSONObject, most: int) -> bool:
     characters, values = 0, 0
     rest: list[JSONValue] = [params]
     while rest:
-        match one := rest.pop():
+        match node := rest.pop():
             case str():
-                characters += len(one)
+                characters += len(node)
             case dict():
-                characters += sum(map(len, one))
-                rest += one.values()
+                characters += sum(map(len, node))
+                rest += node.values()
             case list():
-                rest += one
+                rest += node
         values += 1
         if values + len(rest) > _VALUES or characters > most:
             return True

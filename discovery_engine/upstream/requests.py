@@ -34,8 +34,8 @@ class UpstreamRequest(Struct, frozen=True):
 
     @classmethod
     def get_prompt(cls, name: str, arguments: JSONObject) -> UpstreamRequest:
-        given = {"arguments": arguments} if arguments else {}
-        return cls("prompts/get", {"name": name, **given}, name, name)
+        members = {"arguments": arguments} if arguments else {}
+        return cls("prompts/get", {"name": name, **members}, name, name)
 
     @classmethod
     def complete(cls, params: JSONObject) -> UpstreamRequest:

@@ -137,13 +137,13 @@ class ResourceWatch:
     async def _subscribe(self, session: Session, rpc: RpcClient) -> None:
         """In the handshake era: a request for each resource."""
         subscribed: set[str] = set()
-        known = {uri for uri, promise in self._wanted.items() if promise.is_settled}
+        old_uris = {uri for uri, promise in self._wanted.items() if promise.is_settled}
         while self._wanted or subscribed:
             self._changed = anyio.Event()
             for uri in [uri for uri in self._wanted if uri not in subscribed]:
                 if await self._subscribe_to(rpc, uri):
                     subscribed.add(uri)
-                    if uri in known:
+                    if uri in old_uris:
                         session.changes.publish(Notification(UPDATED, {"uri": uri}))
             for uri in [uri for uri in subscribed if uri not in self._wanted]:
                 await self._request(rpc, "resources/unsubscribe", uri)

@@ -160,16 +160,16 @@ class RpcClient:
 
         The client's own members are in it. They are added here, past what is logged and recorded.
         """
-        given = call.client.meta
+        client_meta = call.client.meta
         if self._meta is None:
-            return given or None
+            return client_meta or None
         # This era has no notification of changed roots.
         level, capabilities = call.client.log_level, of_questions(call.capabilities)
         if self.offers_tasks and request.method in _OF_TASKS:
             capabilities["extensions"] = DECLARED
-        if not (level or capabilities or given):
+        if not (level or capabilities or client_meta):
             return None
-        meta = {**given, **self._meta, protocol.CLIENT_CAPABILITIES: capabilities}
+        meta = {**client_meta, **self._meta, protocol.CLIENT_CAPABILITIES: capabilities}
         return meta | {protocol.LOG_LEVEL: level} if level else meta
 
     def _prove(self) -> None:

@@ -150,7 +150,9 @@ def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
     """Return the kinds that a server with these capabilities may be asked for."""
     declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
     return tuple(
-        kind for kind, one in zip(OfferingKind, declared, strict=True) if isinstance(one, dict)
+        kind
+        for kind, capability in zip(OfferingKind, declared, strict=True)
+        if isinstance(capability, dict)
     )
 
 
@@ -161,16 +163,16 @@ async def list_offerings(
 
     `tools` are the names of the server's tools: no key of a decision may be one of them.
     """
-    found: dict[OfferingKind, ListedOfferings] = {}
+    offerings: dict[OfferingKind, ListedOfferings] = {}
 
     async def list_one(kind: OfferingKind) -> None:
         find_fault = partial(fault_of_offering, kind, tools=tools)
-        found[kind] = await _list_kind(kind, fetch, seconds, find_fault)
+        offerings[kind] = await _list_kind(kind, fetch, seconds, find_fault)
 
     async with anyio.create_task_group() as tasks:
         for kind in declared_kinds(capabilities):
             tasks.start_soon(list_one, kind)
-    return found
+    return offerings
 
 
 async def _list_kind(

@@ -28,5 +28,5 @@ def shown_value(name: str, text: str, *, is_secret: bool) -> str:
     except MalformedReferenceError:
         return REDACTED
     return "".join(
-        one.replace("${", "$${") if isinstance(one, str) else one.redacted() for one in parts
+        part.replace("${", "$${") if isinstance(part, str) else part.redacted() for part in parts
     )

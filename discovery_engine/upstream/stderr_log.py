@@ -55,5 +55,5 @@ class StderrLog:
 
 
 def _fit(line: str) -> str:
-    shown = visible(line[:_LENGTH]).replace("\t", "    ")
-    return f"{shown}…" if len(line) > _LENGTH else shown
+    text = visible(line[:_LENGTH]).replace("\t", "    ")
+    return f"{text}…" if len(line) > _LENGTH else text

@@ -75,7 +75,7 @@ class TaskState(Struct, frozen=True):
             name: fields[name] if isinstance(fields.get(name), str) else now
             for name in ("createdAt", "lastUpdatedAt")
         }
-        shown: JSONObject = {
+        answer: JSONObject = {
             "taskId": handle,
             "status": self.status,
             **({"statusMessage": self.message} if self.message else {}),
@@ -84,8 +84,8 @@ class TaskState(Struct, frozen=True):
             "pollIntervalMs": int(self.interval * 1000),
         }
         if meta := server_meta(fields.get("_meta")):
-            shown["_meta"] = meta
-        return shown
+            answer["_meta"] = meta
+        return answer
 
     def shown(self, server: ServerName, handle: str, most_seconds: float) -> JSONObject:
         """Return the same as `seed`, with the result or the error, and without the questions.
@@ -93,15 +93,15 @@ class TaskState(Struct, frozen=True):
         Raises:
             UpstreamProtocolError: If it is over, and has no valid result.
         """
-        shown = self.seed(handle, most_seconds)
+        answer = self.seed(handle, most_seconds)
         match self.fields:
             case {"status": "completed", "result": dict(result)} if _is_complete(result):
-                shown["result"] = {"resultType": "complete", **result}
+                answer["result"] = {"resultType": "complete", **result}
             case {"status": "failed", "error": {"code": int(code), "message": str(message)}}:
-                shown["error"] = {"code": code, "message": message[:MESSAGE_LENGTH]}
+                answer["error"] = {"code": code, "message": message[:MESSAGE_LENGTH]}
             case {"status": "completed" | "failed"}:
                 raise invalid_task(server, _NO_RESULT)
-        return shown
+        return answer
 
     def outcome(self, server: ServerName, subject: str) -> JSONObject:
         """The result of a task that is over.
@@ -170,7 +170,7 @@ def _message(reported: JSONObject) -> str:
 
 
 def _interval(reported: JSONObject) -> float:
-    wanted = reported.get("pollIntervalMs")
-    if not is_finite_number(wanted):
+    interval = reported.get("pollIntervalMs")
+    if not is_finite_number(interval):
         return _USUAL
-    return min(max(wanted / 1000, SHORTEST_INTERVAL), _LONGEST)
+    return min(max(interval / 1000, SHORTEST_INTERVAL), _LONGEST)

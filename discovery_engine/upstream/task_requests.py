@@ -88,13 +88,13 @@ class TaskRequests:
         state = TaskState.from_json(task.server, answer)
         if state.id != task.state.id:
             raise invalid_task(task.server, "what it reports is about another task")
-        shown = state.shown(task.server, task.handle, LONGEST_LIFE)
+        report = state.shown(task.server, task.handle, LONGEST_LIFE)
         task.observe(state)
         if state.status == "input_required":
             questions = read_questions(call, answer)
-            asked = (await annotated(call, answer, questions))["inputRequests"]
-            shown["inputRequests"] = {key: asked[key] for key in questions}
-        return shown
+            requests = (await annotated(call, answer, questions))["inputRequests"]
+            report["inputRequests"] = {key: requests[key] for key in questions}
+        return report
 
     def _session_of(self, task: OpenTask, server: ServerSettings, call: Call) -> Session:
         """The session that has a task.

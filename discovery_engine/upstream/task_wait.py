@@ -166,12 +166,12 @@ class TaskWait:
 
     async def _answer(self) -> None:
         """Have each open question answered, once; the answers are sent until they are taken."""
-        asked = read_questions(self._call, self._state.fields)
-        new = {key: one for key, one in asked.items() if key not in self._responses}
+        questions = read_questions(self._call, self._state.fields)
+        new = {key: question for key, question in questions.items() if key not in self._responses}
         if new:
             with self._call.clock.paused():
                 self._responses |= await answers(self._call, new)
-        due = {key: self._responses[key] for key in asked if key not in self._delivered}
+        due = {key: self._responses[key] for key in questions if key not in self._delivered}
         if due and await self._request("tasks/update", due) is not None:
             self._delivered |= due.keys()
 

@@ -149,7 +149,7 @@ class Upstreams:
     def sessions(self) -> Mapping[ServerName, SessionStats]:
         """The servers with an open session; the newest one if clients have their own."""
         live = self._sessions.by_server()
-        return {name: one.stats for name, one in live.items() if not one.is_retired}
+        return {name: session.stats for name, session in live.items() if not session.is_retired}
 
     @property
     def histories(self) -> Mapping[ServerName, ServerHistory]:

@@ -91,8 +91,8 @@ class AddressBook(Struct, frozen=True, dict=True):
             return self._anywhere(name)
         of = self.server(server)
         own = self._own_name(of, name)
-        if found := self.catalog.get(of, own):
-            return found
+        if entry := self.catalog.get(of, own):
+            return entry
         meant = self._spelt_in(of, name)
         if not meant and (":" in name or "__" in name):  # it names another server itself
             meant = self._spelt_as_read(name)
@@ -119,12 +119,12 @@ class AddressBook(Struct, frozen=True, dict=True):
     def _anywhere(self, word: str) -> Entry:
         # A tool is called by the same name again and again, and reading one took an eighth of a
         # call. Names that fit no tool, or several, are not kept.
-        if found := self._found.get(word):
-            return found
+        if entry := self._found.get(word):
+            return entry
         if len(self._found) == _REMEMBERED:
             self._found.clear()
-        found = self._found[word] = self._meant(word)
-        return found
+        entry = self._found[word] = self._meant(word)
+        return entry
 
     @cached_property
     def _found(self) -> dict[str, Entry]:
@@ -149,10 +149,10 @@ class AddressBook(Struct, frozen=True, dict=True):
         self, word: str, spelt: Iterable[Entry], *, otherwise: Callable[[], NotFoundError]
     ) -> Entry:
         """The only tool that is spelt so; raises the error `otherwise` if there is none."""
-        found = {entry.key: entry for entry in spelt}
-        if len(found) == 1:
-            return found.popitem()[1]
-        raise ToolAmbiguousError(word, list(map(str, found))) if found else otherwise()
+        entries = {entry.key: entry for entry in spelt}
+        if len(entries) == 1:
+            return entries.popitem()[1]
+        raise ToolAmbiguousError(word, list(map(str, entries))) if entries else otherwise()
 
     def _spelt_as_read(self, word: str) -> list[Entry]:
         return [e for server, tool in self._readings(word) for e in self._spelt_in(server, tool)]
@@ -173,18 +173,20 @@ class AddressBook(Struct, frozen=True, dict=True):
         Only `server:tool` is unambiguous. If another spelling fits two tools, neither is chosen:
         otherwise a server could name a tool so that it gets the calls of another one.
         """
-        found = {
+        entries = {
             entry.key: entry
             for server, tool in self._readings(word)
             if (entry := self.catalog.get(server, tool))
         }
         if entry := self.by_client_name(word):
-            found[entry.key] = entry
-        if len(found) < 2:  # noqa: PLR2004 - one meaning
-            return next(iter(found.values()), None)
-        if exact := next((one for key, one in found.items() if str(key) == word), None):
+            entries[entry.key] = entry
+        if len(entries) < 2:  # noqa: PLR2004 - one meaning
+            return next(iter(entries.values()), None)
+        if exact := next(
+            (candidate for key, candidate in entries.items() if str(key) == word), None
+        ):
             return exact
-        raise ToolAmbiguousError(word, list(map(str, found)))
+        raise ToolAmbiguousError(word, list(map(str, entries)))
 
     def _nothing_named(self, word: str) -> NotFoundError:
         if readings := self._readings(word):
@@ -196,23 +198,23 @@ class AddressBook(Struct, frozen=True, dict=True):
         keys: dict[str, list[ToolKey]] = {}
         for entry in self.catalog.visible:
             keys.setdefault(entry.tool.name, []).append(entry.key)
-        written = folded(word)
+        folded_word = folded(word)
         near = [key for name in nearest(word, keys) for key in keys[name]]
-        near.sort(key=lambda key: not written.startswith(folded(key.server)))
-        shown = list(map(str, near[:_SUGGESTED]))
-        return ToolNotFoundError(None, word, shown, self._hidden(word, self.catalog))
+        near.sort(key=lambda key: not folded_word.startswith(folded(key.server)))
+        suggestions = list(map(str, near[:_SUGGESTED]))
+        return ToolNotFoundError(None, word, suggestions, self._hidden(word, self.catalog))
 
     def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
         part = self.catalog.part(server)
         near = nearest(tool, [entry.tool.name for entry in part.visible])
-        removed = next((one.at for one in part.removed if one.name == tool), None)
+        removed = next((removal.at for removal in part.removed if removal.name == tool), None)
         hidden = self._hidden(tool, part.entries)
         return ToolNotFoundError(server, written, near, hidden, removed_at=removed)
 
     def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
         """The nearest hidden tools, each with what hides it."""
-        found = {entry.tool.name: entry for entry in entries if not entry.is_visible}
-        near = (found[ToolName(name)] for name in nearest(word, found))
+        hidden_entries = {entry.tool.name: entry for entry in entries if not entry.is_visible}
+        near = (hidden_entries[ToolName(name)] for name in nearest(word, hidden_entries))
         return [f"{entry.key.label} ({self.place(entry)})" for entry in near]
 
     def _own_name(self, server: ServerName, name: str) -> ToolName:
@@ -239,8 +241,8 @@ class AddressBook(Struct, frozen=True, dict=True):
 
     def _splits(self, word: str) -> Iterator[tuple[ServerName, ToolName]]:
         """`word` at each separator that stands behind a server's name."""
-        for found in _SEPARATOR.finditer(word):
-            begins, ends = found.span(1)
+        for separator in _SEPARATOR.finditer(word):
+            begins, ends = separator.span(1)
             if begins > self._longest:
                 return
             for server in self._folded.get(word[:begins].casefold(), ()):

@@ -96,8 +96,8 @@ class AnswerNotices(Struct, frozen=True):
 
     def _unlisted(self, only: ServerName | None, *, is_none_known: bool) -> Notice | None:
         """Return a notice about the servers whose tools were never listed; None if all were."""
-        asked = [self.servers.get(only)] if only else self.servers
-        usable = [server for server in asked if server.is_enabled]
+        servers = [self.servers.get(only)] if only else self.servers
+        usable = [server for server in servers if server.is_enabled]
         unlisted = [server for server in usable if server.is_unlisted]
         if not unlisted:
             return None

@@ -24,16 +24,20 @@ def visible_values(
     values = completion["values"]
     argument = params["argument"]["name"]
     context = params.get("context")
-    given = context.get("arguments") if isinstance(context, dict) else None
-    known = given if isinstance(given, dict) else {}
-    kept = [value for value in values if _is_visible(view, template, {**known, argument: value})]
-    hidden = len(values) - len(kept)
+    arguments = context.get("arguments") if isinstance(context, dict) else None
+    other_arguments = arguments if isinstance(arguments, dict) else {}
+    remainder = [
+        value
+        for value in values
+        if _is_visible(view, template, {**other_arguments, argument: value})
+    ]
+    hidden = len(values) - len(remainder)
     if not hidden:
         return result
-    shown: JSONObject = {**completion, "values": kept}
+    answer: JSONObject = {**completion, "values": remainder}
     if "total" in completion:
-        shown["total"] = max(completion["total"] - hidden, len(kept))
-    return {**result, "completion": shown}
+        answer["total"] = max(completion["total"] - hidden, len(remainder))
+    return {**result, "completion": answer}
 
 
 def _is_visible(view: View, template: Offering, values: JSONObject) -> bool:

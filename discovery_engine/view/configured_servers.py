@@ -75,8 +75,8 @@ class ConfiguredServers(Struct, frozen=True):
         """Every server, in the order of names."""
         if self.whole:
             return self._scoped_reports(self.whole.reports())
-        found = self.memo.reports = self._for_all(_report, self.memo.reports)
-        return found.all
+        reports = self.memo.reports = self._for_all(_report, self.memo.reports)
+        return reports.all
 
     def outages(self, only: ServerName | None) -> list[Notice]:
         """Notices about servers in scope whose tools are missing or stale."""
@@ -85,21 +85,25 @@ class ConfiguredServers(Struct, frozen=True):
         if self.whole:
             names = self.settings.by_name
             return [notice for notice in self.whole.outages(None) if notice.server in names]
-        found = self.memo.outages = self._for_all(_outage, self.memo.outages)
-        return [notice for notice in found.all if notice]
+        outages = self.memo.outages = self._for_all(_outage, self.memo.outages)
+        return [notice for notice in outages.all if notice]
 
     def _scoped_reports(self, everything: tuple[ServerReport, ...]) -> tuple[ServerReport, ...]:
-        before, known = self.memo.scoped
+        before, earlier_reports = self.memo.scoped
         if everything is before:
-            return known
+            return earlier_reports
         names = self.settings.by_name
-        unchanged = zip((one for one in before if one.name in names), known, strict=True)
-        reused = {id(one): scoped for one, scoped in unchanged}
-        found = tuple(
-            reused.get(id(one)) or self._counted(one) for one in everything if one.name in names
+        unchanged = zip(
+            (report for report in before if report.name in names), earlier_reports, strict=True
         )
-        self.memo.scoped = everything, found
-        return found
+        reused = {id(report): scoped for report, scoped in unchanged}
+        reports = tuple(
+            reused.get(id(report)) or self._counted(report)
+            for report in everything
+            if report.name in names
+        )
+        self.memo.scoped = everything, reports
+        return reports
 
     def _counted(self, report: ServerReport) -> ServerReport:
         """The report with what a scope shows of the server."""

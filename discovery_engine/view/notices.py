@@ -148,9 +148,11 @@ def unavailable(
 
     `code` is that of the error which a call of its tools would raise.
     """
-    known = "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
+    fallback = (
+        "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
+    )
     advice = f" ({hint})" if hint else ""
-    return Notice(code, f"{server}: {status}: {reason}{known}{advice}", subject=server)
+    return Notice(code, f"{server}: {status}: {reason}{fallback}{advice}", subject=server)
 
 
 def _minute(at: float) -> str:
@@ -212,10 +214,10 @@ def unusable(server: ServerName, count: int) -> Notice:
 
 
 def _counted(tools: int, others: int) -> str:
-    found = [counted(tools, "tool")] if tools or not others else []
+    parts = [counted(tools, "tool")] if tools or not others else []
     if others:
-        found.append("1 resource or prompt" if others == 1 else f"{others} resources and prompts")
-    return " and ".join(found)
+        parts.append("1 resource or prompt" if others == 1 else f"{others} resources and prompts")
+    return " and ".join(parts)
 
 
 def by_words(reason: str, hint: str = "") -> Notice:
@@ -225,7 +227,9 @@ def by_words(reason: str, hint: str = "") -> Notice:
 
 def no_server(settings: Settings) -> Notice:
     message = "no server is configured"
-    misnamed = [one.message for one in settings.warnings if one.code == "CONFIG_MISNAMED"]
+    misnamed = [
+        warning.message for warning in settings.warnings if warning.code == "CONFIG_MISNAMED"
+    ]
     next_step = misnamed[0] if misnamed else ADDING if settings.path else _FIRST
     return Notice(
         "CONFIG_NO_SERVERS",

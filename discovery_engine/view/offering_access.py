@@ -61,14 +61,14 @@ class OfferingAccess(Struct, frozen=True):
             return entry.is_visible and is_in_scope and has_wanted
 
         settings = self.settings.search
-        found = self.book.index.search(
+        hits = self.book.index.search(
             query,
             accepts,
             limit=limit if limit is not None else settings.limit,
             least=settings.min_confidence,
         )
         address = self.book.address
-        return tuple(OfferingHit(e, address(e.offering), relevance) for e, relevance in found)
+        return tuple(OfferingHit(e, address(e.offering), relevance) for e, relevance in hits)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
         """Return the target of a URI; see `View.resource`."""

@@ -81,10 +81,10 @@ class OfferingBook(Struct, frozen=True, dict=True):
         self, kind: OfferingKind, server: ServerName | None = None
     ) -> tuple[OfferingEntry, ...]:
         """Return the entries that an agent may see, in the order of servers and identifiers."""
-        found = self._visible[kind]
+        entries = self._visible[kind]
         if server is None:
-            return found
-        return tuple(entry for entry in found if entry.offering.server == server)
+            return entries
+        return tuple(entry for entry in entries if entry.offering.server == server)
 
     def address(self, offering: Offering) -> str:
         """Return the address for callers: its identifier, unless that could mean another one."""
@@ -109,8 +109,8 @@ class OfferingBook(Struct, frozen=True, dict=True):
         """
         require_uri(uri)
         # Read again and again, mostly. An address that leads nowhere is not kept.
-        if found := self._targets.get((server, uri)):
-            return found
+        if cached_target := self._targets.get((server, uri)):
+            return cached_target
         target = self._target(server, uri)
         if len(uri) <= _REMEMBERED_LENGTH:
             if len(self._targets) == _REMEMBERED:
@@ -127,8 +127,10 @@ class OfferingBook(Struct, frozen=True, dict=True):
         if meant := self._one(uri, [entry for entry in listed if entry.is_visible]):
             return ResourceTarget(uri, meant)
         hiding = {entry.offering.server for entry in listed}
-        expanded = [one for one in self._expanded(uri, of) if one.offering.server not in hiding]
-        if meant := self._one(uri, [one for one in expanded if one.is_visible]):
+        expanded = [
+            entry for entry in self._expanded(uri, of) if entry.offering.server not in hiding
+        ]
+        if meant := self._one(uri, [entry for entry in expanded if entry.is_visible]):
             return ResourceTarget(uri, meant)
         if hidden := [*listed, *expanded]:
             return ResourceTarget(uri, hidden[0])
@@ -144,25 +146,25 @@ class OfferingBook(Struct, frozen=True, dict=True):
             PromptAmbiguousError: If several servers have that prompt.
         """
         require_prompt_name(name)
-        written = name
+        full_name = name
         if server is None and (split := self._split_prompt(name)):
             server, name = split
         of = None if server is None else self.addresses.server(server)
-        found = [e for e in self._named[OfferingKind.PROMPT].get(name, ()) if _is_of(e, of)]
-        meant = [entry for entry in found if entry.is_visible] or found[:1]
+        entries = [e for e in self._named[OfferingKind.PROMPT].get(name, ()) if _is_of(e, of)]
+        meant = [entry for entry in entries if entry.is_visible] or entries[:1]
         if len(meant) > 1:
             raise PromptAmbiguousError(name, [f"{entry.offering.server}:{name}" for entry in meant])
         if meant:
             return meant[0]
-        raise PromptNotFoundError(written, self._near(name, of, OfferingKind.PROMPT), server=of)
+        raise PromptNotFoundError(full_name, self._near(name, of, OfferingKind.PROMPT), server=of)
 
     def template(self, server: str | None, address: str) -> OfferingEntry | None:
         """The template of that address, visible or not; None if there is not exactly one."""
         if server is None:
             server, address = _split_resource(address)
         of = None if server is None else self.addresses.server(server)
-        found = [e for e in self._named[OfferingKind.TEMPLATE].get(address, ()) if _is_of(e, of)]
-        meant = [entry for entry in found if entry.is_visible] or found
+        entries = [e for e in self._named[OfferingKind.TEMPLATE].get(address, ()) if _is_of(e, of)]
+        meant = [entry for entry in entries if entry.is_visible] or entries
         return meant[0] if len(meant) == 1 else None
 
     def shows_part(self, uri: str, entry: OfferingEntry) -> bool:
@@ -203,26 +205,26 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     def _hidden(self, server: ServerName) -> Mapping[str, Verdict]:
         """The verdicts on a server's hidden resources, by every spelling of their URIs."""
-        found = self._hidden_by_server.get(server)
-        if found is None:
+        verdicts = self._hidden_by_server.get(server)
+        if verdicts is None:
             hidden = (e for e in self.catalog.part(server).resources if not e.is_visible)
-            found = self._hidden_by_server[server] = {
+            verdicts = self._hidden_by_server[server] = {
                 key: entry.verdict for entry in hidden for key in keys(entry.offering.identifier)
             }
-        return found
+        return verdicts
 
     def _near(self, word: str, of: ServerName | None, kind: OfferingKind) -> list[str]:
         visible = [entry.offering for entry in self.visible(kind, of)]
-        known = {one.identifier: self.address(one) for one in visible}
+        addresses = {offering.identifier: self.address(offering) for offering in visible}
         if kind is OfferingKind.RESOURCE and len(visible) <= _READABLE:
             # Lists show the name beside the URI, and a person types the shorter one.
-            known = {one.name: self.address(one) for one in visible} | known
-        return list(dict.fromkeys(known[name] for name in nearest(word, known)))
+            addresses = {offering.name: self.address(offering) for offering in visible} | addresses
+        return list(dict.fromkeys(addresses[name] for name in nearest(word, addresses)))
 
     def _is_shared(self, offering: Offering) -> bool:
         """Return whether another server has a visible one with that identifier."""
         named = self._named[offering.kind].get(offering.identifier, ())
-        return any(one.is_visible and one.offering.server != offering.server for one in named)
+        return any(entry.is_visible and entry.offering.server != offering.server for entry in named)
 
     def _split_prompt(self, name: str) -> tuple[ServerName, str] | None:
         """A name as a server and its prompt; None if it does not begin with a server."""
@@ -239,11 +241,13 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _visible(self) -> Mapping[OfferingKind, tuple[OfferingEntry, ...]]:
-        found: dict[OfferingKind, list[OfferingEntry]] = {kind: [] for kind in OfferingKind}
+        visible_entries: dict[OfferingKind, list[OfferingEntry]] = {
+            kind: [] for kind in OfferingKind
+        }
         for entry in _all(self.catalog):
             if entry.is_visible:
-                found[entry.offering.kind].append(entry)
-        return {kind: tuple(entries) for kind, entries in found.items()}
+                visible_entries[entry.offering.kind].append(entry)
+        return {kind: tuple(entries) for kind, entries in visible_entries.items()}
 
     @cached_property
     def _named(self) -> Mapping[OfferingKind, Mapping[str, list[OfferingEntry]]]:
@@ -290,8 +294,8 @@ def _split_resource(address: str) -> tuple[str | None, str]:
     """The server that an address names, and the URI; None if it names none."""
     if not address.startswith(_SERVERS):
         return None, address
-    server, found, tail = address.removeprefix(_SERVERS).partition(_RESOURCES)
-    if not found:
+    server, separator, tail = address.removeprefix(_SERVERS).partition(_RESOURCES)
+    if not separator:
         return None, address
     # A URI has a colon, which an encoded one has not: the expansion of a template.
     return unquote(server), tail if ":" in tail else unquote(tail)
@@ -320,13 +324,13 @@ class OfferingIndex(Struct, frozen=True):
         # Imported here: most reads do not search.
         from discovery_engine.search.searcher import build_searcher  # noqa: PLC0415
 
-        found = dict(_documents(entries))
+        documents = dict(_documents(entries))
         by_server: dict[ServerName, list[Entry]] = {}
-        for key, (tool, entry) in sorted(found.items()):
+        for key, (tool, entry) in sorted(documents.items()):
             by_server.setdefault(key.server, []).append(Entry(tool, entry.verdict))
         parts = [ServerPart(server, tuple(tools)) for server, tools in by_server.items()]
         searcher = build_searcher(Catalog.of(parts), settings, descriptions=descriptions)
-        return cls(searcher, {key: entry for key, (_, entry) in found.items()})
+        return cls(searcher, {key: entry for key, (_, entry) in documents.items()})
 
     def search(
         self, query: str, accepts: Callable[[OfferingEntry], bool], *, limit: int, least: float

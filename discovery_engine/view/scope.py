@@ -141,8 +141,8 @@ class ScopedCatalogs:
         catalog = self._catalog(whole.catalog, settings)
         if self.scope.hides_empty_servers:
             catalog = catalog.without_empty()
-            shown = (server for server in settings.servers if server.name in catalog.shown)
-            settings = replace(settings, servers=tuple(shown))
+            servers = (server for server in settings.servers if server.name in catalog.shown)
+            settings = replace(settings, servers=tuple(servers))
         guard = self._offerings.guard(whole.catalog, catalog)
         return whole.within(catalog, settings, guard)
 
@@ -175,8 +175,8 @@ class ScopedCatalogs:
         if scope.name:
             settings = replace(settings, view=scope.name)
         if scope.servers or scope.hidden_servers:
-            shown = (s for s in settings.servers if not self._is_of_other_server(s))
-            settings = replace(settings, servers=tuple(shown))
+            servers = (s for s in settings.servers if not self._is_of_other_server(s))
+            settings = replace(settings, servers=tuple(servers))
         if scope.search:
             settings = replace(settings, search=replace(settings.search, **scope.search))
         if scope.server:
@@ -194,32 +194,34 @@ class ScopedCatalogs:
         whole, outer = catalog, None
         if isinstance(catalog, ScopedCatalog):
             whole, outer = catalog.whole, catalog.shown
-        known, before = self._shown, self._of
+        earlier_flags, before = self._shown, self._of
         servers = settings.by_name
         shows_every_server = not (self.scope.servers or self.scope.hidden_servers)
         self._shown = {
-            name: known[name] if name in known and before[name] is part else self._flags(part)
+            name: earlier_flags[name]
+            if name in earlier_flags and before[name] is part
+            else self._flags(part)
             for name, part in whole.parts.items()
             if (outer is None or name in outer) and (shows_every_server or name in servers)
         }
         self._of = whole.parts
-        shown = self._shown if outer is None else _both(self._shown, outer)
-        return ScopedCatalog.part_of(whole, shown)
+        flags = self._shown if outer is None else _both(self._shown, outer)
+        return ScopedCatalog.part_of(whole, flags)
 
     def _flags(self, part: ServerPart) -> Flags | None:
         """Return the flags of what is shown of a server; None if all of it is."""
         entries = part.entries
-        shown = [True] * len(entries)
+        flags = [True] * len(entries)
         if self.scope.rules and entries:
             verdicts = self._rules.verdicts([entry.tool for entry in entries], _ENABLED)
-            shown = [verdict.enabled for verdict in verdicts]
+            flags = [verdict.enabled for verdict in verdicts]
         if tags := set(self.scope.tags):
             tagged = (not tags.isdisjoint(entry.verdict.tags) for entry in entries)
-            shown = list(map(and_, shown, tagged))
-        shown += self._offerings.shown(part)
+            flags = list(map(and_, flags, tagged))
+        flags += self._offerings.shown(part)
         # No rule can judge tools of which only names are known, so none of these is shown.
         is_named_only = (self.scope.rules or self.scope.tags) and (part.dropped or part.removed)
-        return None if all(shown) and not is_named_only else bytes(shown)
+        return None if all(flags) and not is_named_only else bytes(flags)
 
     @cached_property
     def _rules(self) -> ToolRules:

@@ -38,12 +38,12 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
 
     def without_empty(self) -> ScopedCatalog:
         """The same without the servers of which nothing is shown."""
-        shown = {
+        remainder = {
             server: flags
             for server, flags in self.shown.items()
             if (any(flags) if flags is not None else _offers(self.whole.part(server)))
         }
-        return self if len(shown) == len(self.shown) else self.part_of(self.whole, shown)
+        return self if len(remainder) == len(self.shown) else self.part_of(self.whole, remainder)
 
     def get(self, server: ServerName, tool: ToolName) -> Entry | None:
         if server not in self.shown:
@@ -65,13 +65,13 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
     def parts_unlike(self, other: Catalog) -> Iterator[ServerPart]:
         if not isinstance(other, ScopedCatalog):
             return super().parts_unlike(other)
-        known, shown = other.whole.parts, other.shown
+        parts, other_flags = other.whole.parts, other.shown
         return (
             self.parts[server]
             for server, flags in self.shown.items()
-            if self.whole.parts[server] is not known.get(server)
-            or server not in shown
-            or shown[server] != flags
+            if self.whole.parts[server] is not parts.get(server)
+            or server not in other_flags
+            or other_flags[server] != flags
         )
 
     def tools_shown(self) -> dict[ServerName, bytes | None]:
@@ -118,8 +118,8 @@ def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
     if not all(others):
         offerings = tuple(compress(offerings, others))
     entries = tuple(compress(part.entries, tools))
-    shown = replace(part, entries=entries, offerings=offerings, dropped=(), removed=())
-    return replace(shown, instructions=scoped_instructions(part, shown))
+    remainder = replace(part, entries=entries, offerings=offerings, dropped=(), removed=())
+    return replace(remainder, instructions=scoped_instructions(part, remainder))
 
 
 def _offers(part: ServerPart) -> bool:
@@ -143,17 +143,17 @@ def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
     """
     if not whole.instructions:
         return ""
-    found = _WORD.findall(whole.instructions)
-    words = {form for word in found for form in (word, word.strip(_ENDS))}
+    tokens = _WORD.findall(whole.instructions)
+    words = {form for word in tokens for form in (word, word.strip(_ENDS))}
     hidden = set(_names(whole)) - set(_names(shown))
     return whole.instructions if words.isdisjoint(hidden) else ""
 
 
 def _names(part: ServerPart) -> Iterator[str]:
-    yield from (one.name for one in part.dropped)
-    yield from (one.name for one in part.removed)
+    yield from (tool.name for tool in part.dropped)
+    yield from (tool.name for tool in part.removed)
     for entry in part.entries:
         yield entry.tool.name
         yield entry.tool.given_name
-    for one in part.offerings:
-        yield one.offering.identifier
+    for offering_entry in part.offerings:
+        yield offering_entry.offering.identifier

@@ -38,16 +38,16 @@ class ScopedOfferings:
     def shown(self, part: ServerPart) -> list[bool]:
         """Which of those of a server are shown, in their order."""
         entries = part.offerings
-        shown = [not self._tags or self._is_tagged(one) for one in entries]
+        flags = [not self._tags or self._is_tagged(entry) for entry in entries]
         server = _judged(part.verdict)
         for is_prompt, rules in ((False, self._resource_rules), (True, self._prompt_rules)):
-            places = [at for at, one in enumerate(entries) if _is_prompt(one) is is_prompt]
+            places = [at for at, entry in enumerate(entries) if _is_prompt(entry) is is_prompt]
             if rules and places:
                 judge = self._prompts if is_prompt else self._resources
                 verdicts = judge.verdicts([entries[at].offering for at in places], server)
                 for at, verdict in zip(places, verdicts, strict=True):
-                    shown[at] &= verdict.enabled
-        return shown
+                    flags[at] &= verdict.enabled
+        return flags
 
     def why_hidden(self, part: ServerPart, entry: OfferingEntry) -> str:
         """Why one is not shown, in a few words; empty if it is."""
@@ -107,18 +107,18 @@ class UriGuard(Struct, frozen=True, dict=True):
 
     def _removed(self, server: ServerName) -> frozenset[str]:
         """Every spelling of the URIs of a server's resources that are not shown."""
-        found = self._removed_by_server.get(server)
-        if found is None:
-            found = self._removed_by_server[server] = frozenset(
+        spellings = self._removed_by_server.get(server)
+        if spellings is None:
+            spellings = self._removed_by_server[server] = frozenset(
                 key for uri in self._removed_uris(server) for key in keys(uri)
             )
-        return found
+        return spellings
 
     def _removed_uris(self, server: ServerName) -> set[str]:
-        whole, shown = self.whole.part(server), self.shown.part(server)
-        if whole.offerings is shown.offerings:
+        whole, part = self.whole.part(server), self.shown.part(server)
+        if whole.offerings is part.offerings:
             return set()
-        return _uris(whole) - _uris(shown)
+        return _uris(whole) - _uris(part)
 
     @cached_property
     def _removed_by_server(self) -> dict[ServerName, frozenset[str]]:

@@ -144,22 +144,22 @@ class QueryRunner(Struct, frozen=True):
         within: Subset | None = None,
     ) -> SearchAnswer:
         """The accepted tools that fit, otherwise the nearest; `within` has all that are."""
-        found = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
-        assessment = self.searcher.assess(self.query, found, self.similarities)
-        fits = bool(found) and assessment.confidence >= self.least
-        hits = _head(found[: self.limit]) if fits else ()
+        candidates = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
+        assessment = self.searcher.assess(self.query, candidates, self.similarities)
+        fits = bool(candidates) and assessment.confidence >= self.least
+        hits = _head(candidates[: self.limit]) if fits else ()
         answer = SearchAnswer(
             self.query.text,
             hits,
             confidence=assessment.confidence,
             least_match=_least_match(self.similarities),
             alike=max(1, min(assessment.alike, len(hits))),
-            nearest=() if fits else found[: min(self.limit, _NEAREST)],
+            nearest=() if fits else candidates[: min(self.limit, _NEAREST)],
             uncovered=assessment.unknown,
         )
         if answer.decision is not Decision.UNSURE:
             return answer
-        gaps = self.searcher.gaps(self.query, found)
+        gaps = self.searcher.gaps(self.query, candidates)
         return replace(answer, uncovered=gaps.words, undone=gaps.operations)
 
     def better_hits(
@@ -169,11 +169,11 @@ class QueryRunner(Struct, frozen=True):
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:
             return ()
-        found = self._find(_COUNTED, accepts, within)
-        assessment = self.searcher.assess(self.query, found, self.similarities)
-        if not found or assessment.confidence < self.least:
+        candidates = self._find(_COUNTED, accepts, within)
+        assessment = self.searcher.assess(self.query, candidates, self.similarities)
+        if not candidates or assessment.confidence < self.least:
             return ()
-        return tuple(hit for hit in _head(found) if hit.relevance > best)
+        return tuple(hit for hit in _head(candidates) if hit.relevance > best)
 
     def _find(
         self, most: int, accepts: Callable[[Entry], bool], within: Subset | None

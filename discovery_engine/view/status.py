@@ -188,8 +188,8 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
             reason = public_decider(verdict, subject="server")
             whole = describe(verdict, self.rules, subject="server")
             return StateInfo(ServerState.DISABLED, reason, detail=whole if whole != reason else "")
-        found = _merged(self.live, self.part)
-        return replace(found, reason=plain_reason(self.settings.name, found.reason))
+        info = _merged(self.live, self.part)
+        return replace(info, reason=plain_reason(self.settings.name, info.reason))
 
     @property
     def refusal(self) -> UntrustedServerError | None:
@@ -245,17 +245,17 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
     @property
     def outage(self) -> Notice | None:
         """Why answers lack its tools; None if they do not."""
-        name, part, found = self.settings.name, self.part, self.info
-        if found.state in _NOT_LISTED:
+        name, part, info = self.settings.name, self.part, self.info
+        if info.state in _NOT_LISTED:
             if part.listed_at is not None:
                 return None
-            return notices.loading(name, found.state, self._starting_for, self._progress)
+            return notices.loading(name, info.state, self._starting_for, self._progress)
         if not self.is_unavailable:
             return None
         known_at = part.listed_at if part.is_stale else None
-        code = error_code(found.state)
+        code = error_code(info.state)
         return notices.unavailable(
-            code, name, found.state, found.reason, found.hint, known_at=known_at
+            code, name, info.state, info.reason, info.hint, known_at=known_at
         )
 
     @property
@@ -299,8 +299,8 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
         if refused := self.refusal:
             raise refused
         if self.info.state is ServerState.DISABLED:
-            found = self.info
-            raise ServerDisabledError(self.settings.name, found.reason, found.detail)
+            info = self.info
+            raise ServerDisabledError(self.settings.name, info.reason, info.detail)
 
     @property
     def _switch(self) -> Verdict:

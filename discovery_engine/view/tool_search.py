@@ -60,10 +60,10 @@ class ToolSearch(Struct, frozen=True):
         limits.require_query(query)
         limits.require_names("tag", tags, most=limits.TAGS)
         only = self.addresses.server(server) if server else None
-        wanted = set(tags)
+        required_tags = set(tags)
 
         def is_asked_for(entry: Entry) -> bool:
-            return entry.verdict.carries(wanted, any_tag=any_tag) and (
+            return entry.verdict.carries(required_tags, any_tag=any_tag) and (
                 only is None or entry.tool.server == only
             )
 
@@ -77,25 +77,25 @@ class ToolSearch(Struct, frozen=True):
             return is_asked_for(entry) and not is_listed(entry)
 
         runner = self._runner(query, query_vectors, limit)
-        shown = self._shown()
-        asked = self._asked_for(only, frozenset(wanted), shown, any_tag=any_tag)
+        view_tools = self._shown()
+        candidates = self._asked_for(only, frozenset(required_tags), view_tools, any_tag=any_tag)
         has_hidden = self._has_hidden(only)
-        within = _both(asked, self.searcher.visible) if has_hidden else asked
-        answer = runner.answer(accepts, asked if include_disabled else within)
+        within = _both(candidates, self.searcher.visible) if has_hidden else candidates
+        answer = runner.answer(accepts, candidates if include_disabled else within)
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
         missing = self.notices.missing(only)
         better: Sequence[Hit] = ()
         if has_hidden:
-            better = runner.better_hits(answer, is_hidden, _both(asked, self.searcher.hidden))
+            better = runner.better_hits(answer, is_hidden, _both(candidates, self.searcher.hidden))
         if better and answer.decision is Decision.MATCH:
             answer = replace(answer, confidence=UNSURE_CONFIDENCE)
         first = [self.notices.hidden(hit.entry for hit in better)] if better else []
         if answer.decision is Decision.NONE:
             fitting: Sequence[Hit] = ()
-            if not better and (only or wanted):
-                fitting = runner.answer(is_listed, shown).hits
-            first += self.notices.for_nothing(only, wanted, fitting, is_hidden=bool(better))
+            if not better and (only or required_tags):
+                fitting = runner.answer(is_listed, view_tools).hits
+            first += self.notices.for_nothing(only, required_tags, fitting, is_hidden=bool(better))
         return replace(answer, notices=(*first, *missing))
 
     def search_everything(
@@ -110,13 +110,15 @@ class ToolSearch(Struct, frozen=True):
         """Search the tools as if nothing was hidden; see `View.search_everything`."""
         limits.require_query(query)
         only = self.addresses.server(server) if server else None
-        wanted = frozenset(tags)
+        required_tags = frozenset(tags)
         runner = self._runner(query, query_vectors, limit)
 
         def is_asked_for(entry: Entry) -> bool:
-            return entry.verdict.carries(wanted) and (only is None or entry.tool.server == only)
+            return entry.verdict.carries(required_tags) and (
+                only is None or entry.tool.server == only
+            )
 
-        return runner.answer(is_asked_for, self._asked_for(only, wanted, None))
+        return runner.answer(is_asked_for, self._asked_for(only, required_tags, None))
 
     def _runner(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
         settings, searcher = self.settings.search, self.searcher
@@ -133,11 +135,11 @@ class ToolSearch(Struct, frozen=True):
         """The tools of the view in the index; None if it has all of them."""
         if not isinstance(self.catalog, ScopedCatalog):
             return None
-        known = self.memo.shown
-        if known is None or known[0] is not self.searcher:
-            found = self.searcher.tools_of(self.catalog.tools_shown())
-            known = self.memo.shown = self.searcher, found
-        return known[1]
+        cache = self.memo.shown
+        if cache is None or cache[0] is not self.searcher:
+            subset = self.searcher.tools_of(self.catalog.tools_shown())
+            cache = self.memo.shown = self.searcher, subset
+        return cache[1]
 
     def _asked_for(
         self,

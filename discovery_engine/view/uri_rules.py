@@ -34,12 +34,12 @@ class UriRules:
         if not self._rules:
             return None
         # Trying the rules takes 170 us, more than all else that the gateway does for a request.
-        asked = uri, of, server
-        if asked not in self._known:
+        question = uri, of, server
+        if question not in self._known:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[asked] = self._denial(uri, of, server)
-        return self._known[asked]
+            self._known[question] = self._denial(uri, of, server)
+        return self._known[question]
 
     def _denial(self, uri: str, of: Offering, server: Verdict) -> Verdict | None:
         def named(spelling: str) -> Offering:

@@ -23,8 +23,8 @@ def spellings(uri: str) -> tuple[str, ...]:
 
 def keys(uri: str) -> frozenset[str]:
     """Return the keys of a URI; two URIs that may be the same have at least one in common."""
-    folded = (unicodedata.normalize("NFKC", one).casefold() for one in spellings(uri))
-    return frozenset(_key(unicodedata.normalize("NFKC", one)) for one in folded)
+    folded = (unicodedata.normalize("NFKC", spelling).casefold() for spelling in spellings(uri))
+    return frozenset(_key(unicodedata.normalize("NFKC", spelling)) for spelling in folded)
 
 
 def _key(uri: str) -> str:

@@ -45,11 +45,11 @@ def matches(template: str, uri: str) -> bool:
 def expanded(template: str, values: Mapping[str, object]) -> str | None:
     """A template with its variables filled in; None if one has no value, or none that is text."""
     filled, at = "", 0
-    for found in _EXPRESSION.finditer(template):
-        filled += template[at : found.start()]
-        operator, at = found[1], found.end()
+    for expression in _EXPRESSION.finditer(template):
+        filled += template[at : expression.start()]
+        operator, at = expression[1], expression.end()
         parts = []
-        for variable in found[2].split(","):
+        for variable in expression[2].split(","):
             name, colon, length = variable.removesuffix("*").partition(":")
             value = values.get(name)
             if not isinstance(value, str):
@@ -69,8 +69,8 @@ def _parsed(template: str) -> tuple[str, tuple[_Part, ...]]:
     """The literal beginning, and the parts after it; nothing matches too many expressions."""
     parts: list[_Part] = []
     prefix, at = "", 0
-    found = list(_EXPRESSION.finditer(template))
-    for number, expression in enumerate(found):
+    expressions = list(_EXPRESSION.finditer(template))
+    for number, expression in enumerate(expressions):
         literal = template[at : expression.start()]
         if number == 0:
             prefix = literal
@@ -78,9 +78,9 @@ def _parsed(template: str) -> tuple[str, tuple[_Part, ...]]:
             parts.append(_literal(literal))
         parts.append(_expression(*expression.groups()))
         at = expression.end()
-    if not found:
+    if not expressions:
         return template, ()
-    if len(found) > _MAX_EXPRESSIONS:
+    if len(expressions) > _MAX_EXPRESSIONS:
         return template, (lambda _uri, _ends: set(),)
     return prefix, (*parts, _literal(template[at:]))
 

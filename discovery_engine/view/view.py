@@ -269,13 +269,13 @@ class View(Struct, frozen=True, dict=True):
             any_tag: One of `tags` is enough.
             include_disabled: Also tools that a rule disables; never those that are withheld.
         """
-        found = [
+        selection = [
             entry
             for entry in self.catalog
             if may_be_listed(entry, include_disabled=include_disabled)
             and entry.verdict.carries(tags, any_tag=any_tag)
         ]
-        entries = tuple(sorted(found, key=lambda entry: entry.key))
+        entries = tuple(sorted(selection, key=lambda entry: entry.key))
         missing = self._notices.missing(None)
         if not self.settings.servers:
             missing += self._notices.general()

@@ -54,11 +54,11 @@ def stored_event(event: WebhookEvent, *, at: float) -> StoredEvent:
 
 def tools_event(kind: str, server: str, tools: Iterable[tuple[str, bool]]) -> WebhookEvent:
     """Build the event of some tools of a server: their names, and whether each waits for review."""
-    found = sorted(tools)
+    pairs = sorted(tools)
     named: list[JSONValue] = [
-        {"name": safe_text(name), "held": is_held} for name, is_held in found[:MOST_NAMED]
+        {"name": safe_text(name), "held": is_held} for name, is_held in pairs[:MOST_NAMED]
     ]
-    return WebhookEvent(kind, server, {"count": len(found), "tools": named})
+    return WebhookEvent(kind, server, {"count": len(pairs), "tools": named})
 
 
 def failing_event(server: str, code: str, message: str, *, since: float) -> WebhookEvent:
@@ -84,6 +84,6 @@ def is_wanted(webhook: WebhookSettings, event: WebhookEvent) -> bool:
         return True
     condition = ServerCondition(PatternList.parse(webhook.servers), PatternList.parse(()))
     target = ServerTarget(ServerName(event.server), (), PatternMatcher(DEFAULT_LIMIT))
-    found = condition.select(target)
+    selection = condition.select(target)
     # An expression that is too slow decides nothing; an event too many is better than a lost one.
-    return bool(found.hits or found.slow)
+    return bool(selection.hits or selection.slow)

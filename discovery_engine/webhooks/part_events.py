@@ -20,10 +20,10 @@ def listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[Web
     if after.listed_at is None:
         return
     server = after.server
-    known = before or ServerPart(server)
-    if changes := _changes_of_server(known, after):
+    predecessor = before or ServerPart(server)
+    if changes := _changes_of_server(predecessor, after):
         yield WebhookEvent("server.changed", server, {"changes": [*changes]})
-    old, new = known.by_name, after.by_name
+    old, new = predecessor.by_name, after.by_name
     common = old.keys() & new.keys()
     changed = {name for name in common if old[name].tool.source != new[name].tool.source}
     held = {name for name in new if _is_held(new[name])}

@@ -73,13 +73,13 @@ def target_of(webhook: WebhookSettings, settings: Settings, secrets: SecretResol
     folder = os.path.dirname(settings.path or "") or None  # noqa: PTH120 - "" must stay ""
     try:
         url = resolve(webhook.url, secrets, base_dir=folder)
-        written = [resolve(one, secrets, base_dir=folder) for one in webhook.secret]
+        texts = [resolve(text, secrets, base_dir=folder) for text in webhook.secret]
     except (UnsetReference, MalformedReferenceError) as error:
         raise UnusableWebhookError(str(error)) from error
     if not (webhook.private or is_secure_address(url)):
         raise UnusableWebhookError("its address is neither https:// nor http:// of this machine")
     try:
-        keys = tuple(map(key_of_secret, written))
+        keys = tuple(map(key_of_secret, texts))
     except SecretFormatError as error:
         raise UnusableWebhookError(f"its secret {error}") from error
     return Target(url, keys, webhook.private, webhook.timeout)

@@ -249,13 +249,13 @@ async def _checked(
         raise ScopeMissingError(route.scope)
     limits = request.scope.get("limits", NO_LIMITS)
     principals = request.scope.get("principals", NO_PRINCIPALS)
-    shown = engine or shared.engines.of(request.scope.get("view"), limits, principals)
-    asked = await _asked(request, route)
+    scoped_engine = engine or shared.engines.of(request.scope.get("view"), limits, principals)
+    parameters = await _asked(request, route)
     return ApiRequest(
-        engine=shown,
+        engine=scoped_engine,
         owner=engine or shared.engines.whole,
         path=request.path_params,
-        asked=asked,
+        asked=parameters,
         scopes=scopes,
         by=_actor(request),
         user=request.scope.get("user", ""),
@@ -272,14 +272,14 @@ def _actor(request: Request) -> Actor:
 
 async def _asked(request: Request, route: ApiRoute) -> Struct:
     if route.has_body:
-        given = await _body(request)
+        values = await _body(request)
         is_strict = True
     else:
-        given, is_strict = _query(request, route.asked), False
+        values, is_strict = _query(request, route.asked), False
     try:
-        return msgspec.convert(given, route.asked, strict=is_strict)
+        return msgspec.convert(values, route.asked, strict=is_strict)
     except msgspec.ValidationError as error:
-        raise mistake(route, given, error, f"{PATH}/openapi.json") from None
+        raise mistake(route, values, error, f"{PATH}/openapi.json") from None
 
 
 async def _body(request: Request) -> Any:
@@ -316,27 +316,27 @@ def _is_deep(value: Any) -> bool:
     for _ in range(_DEEPEST):
         level = [
             inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
+            for node in level
+            if isinstance(node, dict | list)
+            for inner in (node.values() if isinstance(node, dict) else node)
         ]
         if not level:
             return False
-    return any(isinstance(one, dict | list) for one in level)
+    return any(isinstance(node, dict | list) for node in level)
 
 
 def _query(request: Request, asked: type[Struct]) -> Mapping[str, Any]:
     """The parameters of the query; those that may be repeated as lists."""
     query = request.query_params
     many = _repeated(asked)
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name in query:
         values = query.getlist(name)
         if name not in many and len(values) > 1:
             text = f"the parameter {name!r} is there more than once"
             raise RequestError(400, text, hint="send it once")
-        found[name] = values if name in many else values[0]
-    return found
+        parameters[name] = values if name in many else values[0]
+    return parameters
 
 
 def _repeated(asked: type[Struct]) -> frozenset[str]:
@@ -346,7 +346,7 @@ def _repeated(asked: type[Struct]) -> frozenset[str]:
 
 def _origins(hint: Any) -> set[Any]:
     if isinstance(hint, types.UnionType):
-        return {origin for one in get_args(hint) for origin in _origins(one)}
+        return {origin for member in get_args(hint) for origin in _origins(member)}
     return {get_origin(hint)}
 
 

@@ -51,20 +51,20 @@ class ResultAnswer(Struct, frozen=True):
 
 async def call_tool(request: ApiRequest[CallTool]) -> ResultAnswer:
     server, tool = request.path["server"], request.path["tool"]
-    asked, engine = request.asked, request.engine
-    if not asked.call_id:
-        if asked.takes_questions:
+    body, engine = request.asked, request.engine
+    if not body.call_id:
+        if body.takes_questions:
             raise RequestError(422, "a call that takes questions needs a call_id")
-        return ResultAnswer(await engine.execute(server, tool, asked.arguments, by=request.by))
-    running = request.calls.running(asked.call_id, user=request.user, server=server, tool=tool)
+        return ResultAnswer(await engine.execute(server, tool, body.arguments, by=request.by))
+    running = request.calls.running(body.call_id, user=request.user, server=server, tool=tool)
     with running as call:
         result = await engine.execute(
             server,
             tool,
-            asked.arguments,
+            body.arguments,
             on_progress=call.report_progress,
             caller=call.client(engine.settings.server.question_timeout)
-            if asked.takes_questions
+            if body.takes_questions
             else None,
             by=request.by,
         )
@@ -72,19 +72,21 @@ async def call_tool(request: ApiRequest[CallTool]) -> ResultAnswer:
 
 
 async def running_calls(request: ApiRequest[PageQuery]) -> RunningCalls:
-    found = sorted(request.calls.of_user(request.only_user), key=lambda one: one.call_id)
-    asked = request.asked
-    shown, cursor = page(found, lambda one: (one.call_id, one.user), asked.cursor, asked.limit)
-    return RunningCalls([call_form(one) for one in shown], cursor)
+    calls = sorted(request.calls.of_user(request.only_user), key=lambda call: call.call_id)
+    query = request.asked
+    page_calls, cursor = page(
+        calls, lambda call: (call.call_id, call.user), query.cursor, query.limit
+    )
+    return RunningCalls([call_form(call) for call in page_calls], cursor)
 
 
 async def cancel_call(request: ApiRequest[Nothing]) -> CallCancelled:
     call_id = request.path["call_id"]
-    found = [one for one in request.calls.of_user(request.only_user) if one.call_id == call_id]
-    if not found:
+    calls = [call for call in request.calls.of_user(request.only_user) if call.call_id == call_id]
+    if not calls:
         text = f"no call with the id {call_id!r} is running"
         raise RequestError(404, text, hint="GET /api/calls names those that are")
-    for call in found:
+    for call in calls:
         call.scope.cancel()
     return CallCancelled(cancelled=True)
 
@@ -95,8 +97,8 @@ async def read_resource(request: ApiRequest[ReadResource]) -> ResultAnswer:
 
 
 async def get_prompt(request: ApiRequest[GetPrompt]) -> ResultAnswer:
-    asked, server = request.asked, request.path["server"]
-    result = await request.engine.offerings.get_prompt(asked.name, asked.arguments, server=server)
+    body, server = request.asked, request.path["server"]
+    result = await request.engine.offerings.get_prompt(body.name, body.arguments, server=server)
     return ResultAnswer(result)
 
 

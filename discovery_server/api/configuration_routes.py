@@ -48,8 +48,8 @@ async def status(request: ApiRequest[Nothing]) -> Status:
         version=__version__,
         revision=view.catalog.revision,
         server_count=len(servers),
-        tool_count=sum(one.tool_count for one in servers),
-        enabled_count=sum(one.enabled_count for one in servers),
+        tool_count=sum(server.tool_count for server in servers),
+        enabled_count=sum(server.enabled_count for server in servers),
         notices=notice_forms(view.general_notices()),
     )
 
@@ -60,9 +60,11 @@ async def views(request: ApiRequest[Nothing]) -> ViewNames:
 
 async def view(request: ApiRequest[Nothing]) -> ShownView:
     name = request.path["view"]
-    shown = request.owner.in_view(name).view
+    named_view = request.owner.in_view(name).view
     own = serialize_redacted(request.owner.settings)["views"]
-    return ShownView(name, own.get(name, {}), [server_form(one) for one in shown.servers()])
+    return ShownView(
+        name, own.get(name, {}), [server_form(server) for server in named_view.servers()]
+    )
 
 
 async def configuration(request: ApiRequest[Nothing]) -> Configuration:
@@ -74,7 +76,7 @@ async def configuration(request: ApiRequest[Nothing]) -> Configuration:
         path=settings.path,
         configuration=serialize_redacted(settings),
         problems=[problem_form(problem) for problem in (*rejected, *broken)],
-        warnings=[problem_form(one) for one in settings.warnings if one not in broken],
+        warnings=[problem_form(warning) for warning in settings.warnings if warning not in broken],
     )
 
 

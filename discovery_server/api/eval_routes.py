@@ -40,10 +40,8 @@ async def eval_cases(request: ApiRequest[Nothing]) -> JSONObject:
 
 
 async def add_case(request: ApiRequest[NewCase]) -> JSONObject:
-    asked = request.asked
-    added = await request.owner.cases.add(
-        asked.query, asked.tools, server=asked.server, name=asked.id
-    )
+    body = request.asked
+    added = await request.owner.cases.add(body.query, body.tools, server=body.server, name=body.id)
     form: JSONObject = to_builtins(added)
     return form
 
@@ -55,11 +53,11 @@ async def remove_case(request: ApiRequest[Nothing]) -> CaseRemoved:
 
 
 async def run_cases(request: ApiRequest[RunQuery]) -> JSONObject:
-    asked, change = request.asked, None
-    if asked.sections:
-        change = (await request.owner.changes.plan(asked.sections)).projection
+    body, change = request.asked, None
+    if body.sections:
+        change = (await request.owner.changes.plan(body.sections)).projection
     cases = request.owner.cases
-    return case_run_form(await cases.run(cost=answer_tokens, view=asked.view, change=change))
+    return case_run_form(await cases.run(cost=answer_tokens, view=body.view, change=change))
 
 
 ROUTES = (

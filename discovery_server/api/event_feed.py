@@ -81,7 +81,7 @@ class EventFeed:
             with self._engine.subscribe() as events:
                 async for first in events:
                     await anyio.sleep(_SPAN)
-                    self._publish([event_form(one) for one in (first, *events.drain())])
+                    self._publish([event_form(event) for event in (first, *events.drain())])
 
     def announce(self, form: JSONObject, *, replaces: object = None) -> None:
         """Send an event of the API itself; no-op before the first client.
@@ -230,15 +230,15 @@ async def follow_log(engine: Engine, announce: Announce, wanted: Wanted) -> None
     while True:
         await wanted()
         try:
-            found = await anyio.to_thread.run_sync(reader.after, last)
+            entries = await anyio.to_thread.run_sync(reader.after, last)
         except DiscoveryError as error:
             logger.debug("The log cannot be followed: %s", error)
-            found = []
-        if found:
-            last = found[-1].id
-        if skipped := len(found[:-_MOST_ENTRIES]):
+            entries = []
+        if entries:
+            last = entries[-1].id
+        if skipped := len(entries[:-_MOST_ENTRIES]):
             announce({"type": "log_entries_skipped", "count": skipped})
-        for entry in found[-_MOST_ENTRIES:]:
+        for entry in entries[-_MOST_ENTRIES:]:
             announce(_entry_form(entry))
         await anyio.sleep(_LOG_INTERVAL)
 
@@ -248,18 +248,18 @@ async def follow_requests(engine: Engine, announce: Announce, wanted: Wanted) ->
 
     `wanted` is as for `follow_log`.
     """
-    known: dict[str, str] | None = None
+    states: dict[str, str] | None = None
     while True:
         await wanted()
         try:
-            found = await engine.requests.list()
+            requests = await engine.requests.list()
         except DiscoveryError as error:
             logger.debug("Requests of agents cannot be followed: %s", error)
         else:
-            for one in found if known is not None else ():
-                if kind := _change(known.get(one.id) if known else None, one.state):
-                    announce(_request_form(kind, one))
-            known = {one.id: one.state for one in found}
+            for request in requests if states is not None else ():
+                if kind := _change(states.get(request.id) if states else None, request.state):
+                    announce(_request_form(kind, request))
+            states = {request.id: request.state for request in requests}
         await anyio.sleep(_REQUESTS_INTERVAL)
 
 
@@ -268,18 +268,20 @@ async def follow_gateways(engine: Engine, announce: Announce, wanted: Wanted) ->
 
     `wanted` is as for `follow_log`.
     """
-    known = await engine.elsewhere()
+    last_states = await engine.elsewhere()
     while True:
         await wanted()
-        found = await engine.elsewhere()
+        states = await engine.elsewhere()
         changed = {
-            name for name in found.keys() | known.keys() if found.get(name) != known.get(name)
+            name
+            for name in states.keys() | last_states.keys()
+            if states.get(name) != last_states.get(name)
         }
-        for one in await engine.health(found) if changed else ():
-            if one.name in changed:
-                form = {"server": one.name, "state": one.state.value, "reason": one.reason}
+        for report in await engine.health(states) if changed else ():
+            if report.name in changed:
+                form = {"server": report.name, "state": report.state.value, "reason": report.reason}
                 announce({"type": "server_state_changed", **form})
-        known = found
+        last_states = states
         await anyio.sleep(_GATEWAYS_INTERVAL)
 
 

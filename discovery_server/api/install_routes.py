@@ -90,7 +90,7 @@ async def install_server(request: ApiRequest[Installation]) -> JSONObject:
 
 
 async def list_updates(request: ApiRequest[Nothing]) -> Updates:
-    return Updates([update_form(one) for one in await request.owner.installer.plan_updates()])
+    return Updates([update_form(update) for update in await request.owner.installer.plan_updates()])
 
 
 async def plan_server_update(request: ApiRequest[UpdateChoice]) -> JSONObject:
@@ -129,23 +129,23 @@ async def uninstall_server(request: ApiRequest[Uninstallation]) -> JSONObject:
 
 
 async def _installation(request: ApiRequest[Any]) -> InstallPlan:
-    asked: InstallChoice = request.asked
+    choice: InstallChoice = request.asked
     return await request.owner.installer.plan_install(
-        asked.name,
-        server=asked.server,
-        offer=asked.offer,
-        version=asked.version,
-        values=asked.values,
-        secrets=asked.secrets,
-        grants=Grants(network=asked.network, read=asked.read, write=asked.write),
-        to=asked.to,
+        choice.name,
+        server=choice.server,
+        offer=choice.offer,
+        version=choice.version,
+        values=choice.values,
+        secrets=choice.secrets,
+        grants=Grants(network=choice.network, read=choice.read, write=choice.write),
+        to=choice.to,
     )
 
 
 async def _update(request: ApiRequest[Any]) -> UpdatePlan:
-    asked: UpdateChoice = request.asked
+    choice: UpdateChoice = request.asked
     return await request.owner.installer.plan_update(
-        request.path["server"], values=asked.values, secrets=asked.secrets
+        request.path["server"], values=choice.values, secrets=choice.secrets
     )
 
 

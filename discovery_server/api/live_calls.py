@@ -165,8 +165,10 @@ class LiveCalls:
 
     def questions_of(self, user: str | None) -> list[OpenQuestion]:
         """The questions of the calls of a user, by their ids; None for those of all."""
-        found = [one for one in self._questions.values() if user in (None, one.call.user)]
-        return sorted(found, key=lambda one: one.id)
+        questions = [
+            question for question in self._questions.values() if user in (None, question.call.user)
+        ]
+        return sorted(questions, key=lambda question: question.id)
 
     def announce_progress(self, call: LiveCall) -> None:
         # Of a tenth of a second only the last is sent: a server may report each percent, each byte.
@@ -178,9 +180,9 @@ class LiveCalls:
         self, call: LiveCall, method: str, params: JSONObject, question_timeout: float
     ) -> JSONObject:
         """Put a server's question to the user of its call; see `Client.ask`."""
-        shown = await present(method, params, LATEST_MODERN, self._scheduler)
+        client_params = await present(method, params, LATEST_MODERN, self._scheduler)
         question = OpenQuestion(
-            secrets.token_hex(8), call, shown, expires_at=time.time() + question_timeout
+            secrets.token_hex(8), call, client_params, expires_at=time.time() + question_timeout
         )
         self._questions[question.id] = question
         self._announce("question", question)

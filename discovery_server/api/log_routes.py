@@ -74,22 +74,22 @@ class Cleared(Struct, frozen=True):
 
 
 async def logs(request: ApiRequest[LogQuery]) -> LogPage:
-    asked = request.asked
+    query = request.asked
     chosen = LogFilter(
-        servers=asked.server,
-        tools=asked.tool,
-        kinds=asked.kind,
-        statuses=asked.status,
-        since=asked.since,
-        until=asked.until,
-        text=asked.text,
+        servers=query.server,
+        tools=query.tool,
+        kinds=query.kind,
+        statuses=query.status,
+        since=query.since,
+        until=query.until,
+        text=query.text,
     )
     log = request.owner.call_log
-    found = await log.entries(chosen, limit=asked.limit + 1, before=asked.before)
-    shown = found[-asked.limit :]
-    following = shown[0].id if len(found) > len(shown) else None
-    total = await log.count(chosen) if asked.total else None
-    return LogPage([entry.to_json() for entry in shown], following, total)
+    entries = await log.entries(chosen, limit=query.limit + 1, before=query.before)
+    page_entries = entries[-query.limit :]
+    following = page_entries[0].id if len(entries) > len(page_entries) else None
+    total = await log.count(chosen) if query.total else None
+    return LogPage([entry.to_json() for entry in page_entries], following, total)
 
 
 async def clear_logs(request: ApiRequest[Nothing]) -> Cleared:
@@ -97,19 +97,19 @@ async def clear_logs(request: ApiRequest[Nothing]) -> Cleared:
 
 
 async def metrics(request: ApiRequest[MetricsQuery]) -> Metrics:
-    found = await request.owner.metrics(request.asked.server)
-    return Metrics([one.to_json() for one in found])
+    rows = await request.owner.metrics(request.asked.server)
+    return Metrics([row.to_json() for row in rows])
 
 
 async def timeline(request: ApiRequest[TimelineQuery]) -> CallTimeline:
-    asked, log = request.asked, request.owner.call_log
-    if (least := shortest_step(asked.minutes)) > asked.step:
+    query, log = request.asked, request.owner.call_log
+    if (least := shortest_step(query.minutes)) > query.step:
         hint = f"pass a `step` of at least {least}"
         raise RequestError(422, f"these are more than {MOST_SPANS:,} spans", hint=hint)
-    step = asked.step * 60
-    found = await log.recent_timeline(asked.minutes * 60, step=step, server=asked.server)
-    spans = [span.to_json() for span in found.spans]
-    return CallTimeline(log.is_kept, step, found.total.to_json(), spans)
+    step = query.step * 60
+    history = await log.recent_timeline(query.minutes * 60, step=step, server=query.server)
+    spans = [span.to_json() for span in history.spans]
+    return CallTimeline(log.is_kept, step, history.total.to_json(), spans)
 
 
 async def reset_errors(request: ApiRequest[MetricsQuery]) -> Metrics:

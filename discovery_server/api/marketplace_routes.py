@@ -46,26 +46,26 @@ class Sources(Struct, frozen=True):
 
 
 async def browse_marketplace(request: ApiRequest[MarketplaceQuery]) -> JSONObject:
-    asked = request.asked
+    parameters = request.asked
     try:
-        found = await request.owner.marketplace.search(
-            asked.query,
-            limit=asked.limit,
-            cursor=asked.cursor,
-            sources=asked.source,
-            offline=asked.offline,
+        hits = await request.owner.marketplace.search(
+            parameters.query,
+            limit=parameters.limit,
+            cursor=parameters.cursor,
+            sources=parameters.source,
+            offline=parameters.offline,
         )
     except MarketplaceCursorError as error:
         raise InvalidCursorError from error
-    return page_form(found)
+    return page_form(hits)
 
 
 async def marketplace_entry(request: ApiRequest[EntryQuery]) -> JSONObject:
-    asked, owner = request.asked, request.owner
+    query, owner = request.asked, request.owner
     details = await owner.marketplace.show(
-        asked.name, version=asked.version, sources=asked.source, offline=asked.offline
+        query.name, version=query.version, sources=query.source, offline=query.offline
     )
-    if asked.offline or not (details.entry.packages or details.entry.remotes):
+    if query.offline or not (details.entry.packages or details.entry.remotes):
         return entry_details_form(details, None)
     try:
         return entry_details_form(details, await owner.installer.preview(details.entry))
@@ -74,12 +74,12 @@ async def marketplace_entry(request: ApiRequest[EntryQuery]) -> JSONObject:
 
 
 async def marketplace_sources(request: ApiRequest[Nothing]) -> Sources:
-    return Sources([source_form(one) for one in await request.owner.marketplace.sources()])
+    return Sources([source_form(source) for source in await request.owner.marketplace.sources()])
 
 
 async def synchronize_marketplace(request: ApiRequest[Synchronization]) -> Sources:
     reports = await request.owner.marketplace.sync(request.asked.sources, force=request.asked.force)
-    return Sources([sync_form(one) for one in reports])
+    return Sources([sync_form(report) for report in reports])
 
 
 _PATH = "/marketplace"

@@ -73,8 +73,8 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
         body = {"required": required, "content": {_JSON: {"schema": schema}}}
         operation["requestBody"] = body
     else:
-        asked = schemas[route.asked.__name__]
-        required_names = asked.get("required", ())
+        query_schema = schemas[route.asked.__name__]
+        required_names = query_schema.get("required", ())
         parameters += [
             {
                 "name": name,
@@ -83,7 +83,7 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
                 "description": schema.get("description", ""),
                 "schema": schema,
             }
-            for name, schema in asked.get("properties", {}).items()
+            for name, schema in query_schema.get("properties", {}).items()
         ]
     if parameters:
         operation["parameters"] = parameters

@@ -67,15 +67,15 @@ async def _switched(request: ApiRequest[Nothing], *, is_wanted: bool) -> JSONObj
     """The server afterwards; of one that stood in another client's file also its copy."""
     servers = request.owner.servers
     plan = await servers.plan_switch(request.path["server"], is_wanted=is_wanted)
-    shown = shown_plan_form(plan, request.owner.settings)
+    copy_form = shown_plan_form(plan, request.owner.settings)
     await servers.apply(plan)
     form = server_form(request.owner.view.server(plan.name))
-    return form | {"copy": shown} if plan.original else form
+    return form | {"copy": copy_form} if plan.original else form
 
 
 async def agent_requests(request: ApiRequest[RequestsQuery]) -> AgentRequests:
-    found = await request.owner.requests.list(request.asked.state)
-    return AgentRequests([request_form(one) for one in found])
+    requests = await request.owner.requests.list(request.asked.state)
+    return AgentRequests([request_form(agent_request) for agent_request in requests])
 
 
 async def plan_request(request: ApiRequest[RequestChoice]) -> JSONObject:
@@ -99,14 +99,14 @@ def _runs_unseen(asked: AgentRequest) -> bool:
 
 
 async def _request_plan(request: ApiRequest[Any]) -> RequestPlan:
-    asked: RequestChoice = request.asked
+    choice: RequestChoice = request.asked
     plan = request.owner.requests.plan
-    return await plan(request.path["id"], values=asked.values, secrets=asked.secrets)
+    return await plan(request.path["id"], values=choice.values, secrets=choice.secrets)
 
 
 async def decline_request(request: ApiRequest[Decline]) -> JSONObject:
-    asked = request.asked
-    declined = await request.owner.requests.decline(request.path["id"], reason=asked.reason)
+    body = request.asked
+    declined = await request.owner.requests.decline(request.path["id"], reason=body.reason)
     return request_form(declined)
 
 

@@ -54,10 +54,10 @@ def page(
     """
     after = _key_in(cursor) if cursor else ()
     rest = (item for item in items if not after or key(item) > after)
-    found = list(islice(rest, limit + 1))
-    if len(found) <= limit:
-        return found, None
-    return found[:limit], _cursor_of(key(found[limit - 1]))
+    batch = list(islice(rest, limit + 1))
+    if len(batch) <= limit:
+        return batch, None
+    return batch[:limit], _cursor_of(key(batch[limit - 1]))
 
 
 def _cursor_of(key: tuple[str, ...]) -> str:

@@ -46,21 +46,21 @@ class PresetDeleted(Struct, frozen=True):
 
 
 async def presets(request: ApiRequest[PresetsQuery]) -> PresetPage:
-    asked = request.asked
-    found = await request.owner.presets.list(asked.server, asked.tool)
-    shown, cursor = page(found, lambda one: one.key, asked.cursor, asked.limit)
-    return PresetPage([preset_form(one) for one in shown], cursor)
+    query = request.asked
+    matches = await request.owner.presets.list(query.server, query.tool)
+    page_presets, cursor = page(matches, lambda preset: preset.key, query.cursor, query.limit)
+    return PresetPage([preset_form(preset) for preset in page_presets], cursor)
 
 
 async def save_preset(request: ApiRequest[SavePreset]) -> JSONObject:
-    asked = request.asked
-    saved = await request.owner.presets.save(asked.server, asked.tool, asked.name, asked.arguments)
+    body = request.asked
+    saved = await request.owner.presets.save(body.server, body.tool, body.name, body.arguments)
     return preset_form(saved)
 
 
 async def delete_preset(request: ApiRequest[PresetKey]) -> PresetDeleted:
-    asked = request.asked
-    return PresetDeleted(await request.owner.presets.delete(asked.server, asked.tool, asked.name))
+    key = request.asked
+    return PresetDeleted(await request.owner.presets.delete(key.server, key.tool, key.name))
 
 
 _PATH = "/presets"

@@ -30,29 +30,31 @@ class QuestionAnswered(Struct, frozen=True):
 
 
 async def questions(request: ApiRequest[PageQuery]) -> QuestionPage:
-    asked, found = request.asked, request.calls.questions_of(request.only_user)
-    shown, cursor = page(found, lambda one: (one.id,), asked.cursor, asked.limit)
-    return QuestionPage([question_form(one) for one in shown], cursor)
+    query, open_questions = request.asked, request.calls.questions_of(request.only_user)
+    page_questions, cursor = page(
+        open_questions, lambda question: (question.id,), query.cursor, query.limit
+    )
+    return QuestionPage([question_form(question) for question in page_questions], cursor)
 
 
 async def answer_question(request: ApiRequest[AnswerQuestion]) -> QuestionAnswered:
-    asked, question = request.asked, _waiting(request)
-    if asked.action == "accept" and question.is_form:
+    answer, question = request.asked, _waiting(request)
+    if answer.action == "accept" and question.is_form:
         # In a thread: the schema is a server's, and may take a tenth of a second.
-        content = asked.content or {}
-        found = await anyio.to_thread.run_sync(mistakes_in, question.schema, content)
-        if found:
-            text = f"the answer does not fit the form: {'; '.join(found)}"
+        content = answer.content or {}
+        mistakes = await anyio.to_thread.run_sync(mistakes_in, question.schema, content)
+        if mistakes:
+            text = f"the answer does not fit the form: {'; '.join(mistakes)}"
             raise RequestError(422, text, hint="the question still waits; answer it again")
     # While it was checked, it may have been answered, or its call may have ended.
-    request.calls.answer(_waiting(request), asked.action, asked.content)
+    request.calls.answer(_waiting(request), answer.action, answer.content)
     return QuestionAnswered(answered=True)
 
 
 def _waiting(request: ApiRequest[Any]) -> OpenQuestion:
-    asked = request.path["question_id"]
+    question_id = request.path["question_id"]
     for question in request.calls.questions_of(request.only_user):
-        if question.id == asked:
+        if question.id == question_id:
             return question
     text = "this question waits no more: it was answered, its call has ended, or its time is over"
     raise RequestError(404, text, hint="GET /api/questions names those that wait")

@@ -44,8 +44,8 @@ def mistake(
     """The refusal of a request whose parameters are not those of its route."""
     noun = "field" if route.has_body else "parameter"
     names = ", ".join(field.encode_name for field in fields(route.asked))
-    known = f"{noun}s: {names}" if names else f"it takes no {noun}s"
-    hint = f"{known}; GET {described_at} describes {route.name}"
+    listing = f"{noun}s: {names}" if names else f"it takes no {noun}s"
+    hint = f"{listing}; GET {described_at} describes {route.name}"
     return RequestError(422, _text(route, noun, given) or _own_words(error), hint=hint)
 
 
@@ -59,10 +59,10 @@ def _text(route: ApiRoute, noun: str, given: Any) -> str:
     """The first field that does not fit by itself; empty if each of them does."""
     if not isinstance(given, dict):
         return f"the body must be an object, not {_kind(given)}"
-    known = {field.encode_name: field for field in fields(route.asked)}
-    if unknown := next((name for name in given if name not in known), None):
+    fields_by_name = {field.encode_name: field for field in fields(route.asked)}
+    if unknown := next((name for name in given if name not in fields_by_name), None):
         return f"there is no {noun} `{unknown}`"
-    for name, field in known.items():
+    for name, field in fields_by_name.items():
         if name not in given:
             if field.required:
                 return f"{noun} `{name}` is missing"
@@ -70,11 +70,11 @@ def _text(route: ApiRoute, noun: str, given: Any) -> str:
         try:
             msgspec.convert(given[name], field.type, strict=route.has_body)
         except msgspec.ValidationError:
-            wanted = _words_of(field.type, is_query=not route.has_body)
+            words = _words_of(field.type, is_query=not route.has_body)
             # A query is text throughout, so that it is text says nothing.
             kind = _kind(given[name])
-            is_of_kind = not route.has_body or kind in wanted
-            return f"{noun} `{name}` must be {wanted}" + ("" if is_of_kind else f", not {kind}")
+            is_of_kind = not route.has_body or kind in words
+            return f"{noun} `{name}` must be {words}" + ("" if is_of_kind else f", not {kind}")
     return ""
 
 
@@ -90,7 +90,9 @@ def _words_of(wanted: Any, *, is_query: bool) -> str:
         if "$ref" in part:
             return words(definitions[part["$ref"].rpartition("/")[2]])
         if "anyOf" in part:
-            kinds = (words(one) for one in part["anyOf"] if not (is_query and _is_null(one)))
+            kinds = (
+                words(option) for option in part["anyOf"] if not (is_query and _is_null(option))
+            )
             return " or ".join(kinds)
         if "enum" in part:
             return f"one of {', '.join(map(str, part['enum']))}"

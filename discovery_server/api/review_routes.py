@@ -76,10 +76,12 @@ class Revoked(Struct, frozen=True):
 
 
 async def reviews(request: ApiRequest[PageQuery]) -> WaitingPage:
-    asked, owner = request.asked, request.owner
-    found = await owner.review.changes(only_listed=True)
-    shown, cursor = page(sorted(found.items()), lambda one: one[:1], asked.cursor, asked.limit)
-    summaries = [review_summary_form(name, waiting) for name, waiting in shown]
+    query, owner = request.asked, request.owner
+    changes = await owner.review.changes(only_listed=True)
+    page_changes, cursor = page(
+        sorted(changes.items()), lambda entry: entry[:1], query.cursor, query.limit
+    )
+    summaries = [review_summary_form(name, waiting) for name, waiting in page_changes]
     return WaitingPage(summaries, owner.view.lost_at or None, cursor)
 
 
@@ -89,11 +91,11 @@ async def review(request: ApiRequest[ReviewQuery]) -> JSONObject:
 
 
 async def accept_changes(request: ApiRequest[AcceptChanges]) -> ChangesAccepted:
-    asked, owner = request.asked, request.owner
-    found, form = await _waiting(request, asked.tools)
-    require_shown(form, asked.digest, f"accepting the changes of {form['name']!r}")
-    count = await owner.review.accept(found)
-    left = await owner.review.changes(found, only_listed=True)
+    body, owner = request.asked, request.owner
+    changes, form = await _waiting(request, body.tools)
+    require_shown(form, body.digest, f"accepting the changes of {form['name']!r}")
+    count = await owner.review.accept(changes)
+    left = await owner.review.changes(changes, only_listed=True)
     return ChangesAccepted(count, sum(map(len, left.values())))
 
 
@@ -103,16 +105,21 @@ async def end_loss(request: ApiRequest[EndLoss]) -> LossEnded:
 
 
 async def trust(request: ApiRequest[Nothing]) -> Candidates:
-    found = await request.owner.trust.candidates()
-    overrides = override_forms(request.owner.settings) if found else []
-    return Candidates([with_digest(candidate_form(one)) for one in found], overrides)
+    candidates = await request.owner.trust.candidates()
+    overrides = override_forms(request.owner.settings) if candidates else []
+    return Candidates(
+        [with_digest(candidate_form(candidate)) for candidate in candidates], overrides
+    )
 
 
 async def approve_servers(request: ApiRequest[Approve]) -> Approved:
-    waiting = {str(one.server.name): one for one in await request.owner.trust.candidates()}
-    shown = [_shown(waiting, *one) for one in request.asked.servers.items()]
-    await request.owner.trust.approve(shown)
-    return Approved([one.server.name for one in shown])
+    waiting = {
+        str(candidate.server.name): candidate
+        for candidate in await request.owner.trust.candidates()
+    }
+    candidates = [_shown(waiting, *entry) for entry in request.asked.servers.items()]
+    await request.owner.trust.approve(candidates)
+    return Approved([candidate.server.name for candidate in candidates])
 
 
 async def revoke_approval(request: ApiRequest[Nothing]) -> Revoked:
@@ -124,10 +131,10 @@ async def _waiting(
 ) -> tuple[dict[ServerName, tuple[Review, ...]], JSONObject]:
     """Return the changes of the server that wait for review, by its name, and their form."""
     named = request.owner.view.server_settings(request.path["server"]).name
-    found = (await request.owner.review.changes([named], tools=tools)).get(named, ())
+    changes = (await request.owner.review.changes([named], tools=tools)).get(named, ())
     # In a thread: a server may change thousands of texts at once.
-    form = await anyio.to_thread.run_sync(partial(reviewed_server_form, named, found))
-    return {named: found}, form
+    form = await anyio.to_thread.run_sync(partial(reviewed_server_form, named, changes))
+    return {named: changes}, form
 
 
 def _shown(waiting: dict[str, Candidate], name: str, digest: str) -> Candidate:

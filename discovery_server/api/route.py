@@ -90,10 +90,10 @@ class EntryBody(Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for place in ("entry", "changes"):
-            given = getattr(self, place, {})
+            members = getattr(self, place, {})
             for key in _TEXTS:
-                is_removed = place == "changes" and given.get(key, "") is None
-                if not isinstance(given.get(key, ""), str) and not is_removed:
+                is_removed = place == "changes" and members.get(key, "") is None
+                if not isinstance(members.get(key, ""), str) and not is_removed:
                     text = f"field `{place}.{key}` must be text"
                     raise ValueError(text)
 

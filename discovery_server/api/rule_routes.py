@@ -51,22 +51,22 @@ class SectionsWritten(Struct, frozen=True):
 
 
 async def rules(request: ApiRequest[Nothing]) -> RuleSections:
-    found = await request.owner.changes.sections()
-    return RuleSections(request.owner.settings.path, list(map(section_form, found)))
+    sections = await request.owner.changes.sections()
+    return RuleSections(request.owner.settings.path, list(map(section_form, sections)))
 
 
 async def plan_rules(request: ApiRequest[SectionsPlan]) -> JSONObject:
-    asked, changes = request.asked, request.owner.changes
+    body, changes = request.asked, request.owner.changes
     try:
-        planned = await changes.plan(asked.sections)
+        planned = await changes.plan(body.sections)
     except ConfigurationError as error:  # usual while a text is being typed: a result, no error
         return {"problems": list(map(problem_form, error.problems)), "digest": None}
-    made = await changes.describe(planned, price=definition_tokens, view=asked.view)
-    moves = await changes.compare(planned.projection, asked.queries, view=asked.view)
-    form = change_form(planned, made, moves)
-    if asked.cases:
+    description = await changes.describe(planned, price=definition_tokens, view=body.view)
+    moves = await changes.compare(planned.projection, body.queries, view=body.view)
+    form = change_form(planned, description, moves)
+    if body.cases:
         cases = request.owner.cases
-        run = await cases.run(cost=answer_tokens, view=asked.view, change=planned.projection)
+        run = await cases.run(cost=answer_tokens, view=body.view, change=planned.projection)
         form["cases"] = case_run_form(run)
     return form
 

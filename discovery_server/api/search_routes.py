@@ -47,45 +47,51 @@ class WhyQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
-    asked = request.asked
-    if asked.all:
+    parameters = request.asked
+    if parameters.all:
         request.require_scope("admin")
-    engine = request.engine if asked.view is None else request.engine.in_view(asked.view)
+    engine = request.engine if parameters.view is None else request.engine.in_view(parameters.view)
     answer = await engine.search(
-        asked.query,
-        server=asked.server,
-        tags=asked.tag,
-        any_tag=asked.any_tag,
-        limit=asked.limit,
-        include_disabled=asked.all,
-        kinds=asked.kind,
+        parameters.query,
+        server=parameters.server,
+        tags=parameters.tag,
+        any_tag=parameters.any_tag,
+        limit=parameters.limit,
+        include_disabled=parameters.all,
+        kinds=parameters.kind,
     )
-    return search_form(answer, engine.view, explain=asked.explain)
+    return search_form(answer, engine.view, explain=parameters.explain)
 
 
 async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
-    asked, owner = request.asked, request.owner
-    found = await owner.examine(
-        asked.query, view=asked.view, server=asked.server, tags=asked.tag, limit=asked.limit
+    parameters, owner = request.asked, request.owner
+    examination = await owner.examine(
+        parameters.query,
+        view=parameters.view,
+        server=parameters.server,
+        tags=parameters.tag,
+        limit=parameters.limit,
     )
-    given = {
-        "query": asked.query,
-        "server": asked.server,
-        "limit": asked.limit,
-        "tags": list(asked.tag) or None,
+    options = {
+        "query": parameters.query,
+        "server": parameters.server,
+        "limit": parameters.limit,
+        "tags": list(parameters.tag) or None,
     }
-    written = {name: value for name, value in given.items() if value is not None}
-    tools = owner.toolset(view=asked.view)
-    answer = await tools.call_as_result("search_tools", written)
-    return examination_form(found, owner.view) | {"agent": _agent_form(answer, found.shown)}
+    arguments = {name: value for name, value in options.items() if value is not None}
+    tools = owner.toolset(view=parameters.view)
+    answer = await tools.call_as_result("search_tools", arguments)
+    return examination_form(examination, owner.view) | {
+        "agent": _agent_form(answer, examination.shown)
+    }
 
 
 def _agent_form(answer: JSONObject, shown: View) -> JSONObject:
     """Return the text that an agent reads, its number of tokens, and the limit on them."""
-    known = answer.get("_meta", {}).get("discovery/answer", {})
+    meta = answer.get("_meta", {}).get("discovery/answer", {})
     text = "\n".join(block["text"] for block in answer["content"])
     most = shown.settings.search.max_tokens
-    return {"text": text, "tokens": known.get("tokens"), "max_tokens": most}
+    return {"text": text, "tokens": meta.get("tokens"), "max_tokens": most}
 
 
 async def why(request: ApiRequest[WhyQuery]) -> JSONObject:

@@ -109,7 +109,10 @@ class Export(Struct, frozen=True, forbid_unknown_fields=True):
 
 async def read_pasted(request: ApiRequest[PastedText]) -> PastedServers:
     return PastedServers(
-        [pasted_form(one) for one in await request.owner.servers.read_pasted(request.asked.text)]
+        [
+            pasted_form(server)
+            for server in await request.owner.servers.read_pasted(request.asked.text)
+        ]
     )
 
 
@@ -118,8 +121,8 @@ async def plan_server(request: ApiRequest[NewServer]) -> JSONObject:
 
 
 async def add_server(request: ApiRequest[AddServer]) -> JSONObject:
-    asked, plan = request.asked, await _new(request)
-    require_shown(_shown(request, plan), asked.digest, f"adding {asked.name!r}")
+    body, plan = request.asked, await _new(request)
+    require_shown(_shown(request, plan), body.digest, f"adding {body.name!r}")
     return await _applied(request, plan)
 
 
@@ -149,10 +152,10 @@ async def plan_removal(request: ApiRequest[Nothing]) -> JSONObject:
 
 async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
     plan = await request.owner.servers.plan_remove(request.path["server"])
-    shown = _shown(request, plan)
-    require_shown(shown, request.asked.digest, f"removing {plan.name!r}")
+    form = _shown(request, plan)
+    require_shown(form, request.asked.digest, f"removing {plan.name!r}")
     await request.owner.installer.remove(plan)
-    return {**shown, "written": True}
+    return {**form, "written": True}
 
 
 async def plan_sync(request: ApiRequest[SetupFile]) -> JSONObject:
@@ -162,8 +165,8 @@ async def plan_sync(request: ApiRequest[SetupFile]) -> JSONObject:
 
 async def sync_servers(request: ApiRequest[RegisterSetup]) -> JSONObject:
     plan = await request.owner.servers.plan_sync(request.asked.path)
-    shown = shown_sync_form(plan, request.owner.settings)
-    require_shown(shown, request.asked.digest, f"registering {plan.path}")
+    form = shown_sync_form(plan, request.owner.settings)
+    require_shown(form, request.asked.digest, f"registering {plan.path}")
     await request.owner.servers.apply(*plan.plans)
     return sync_plan_form(plan, is_written=True)
 
@@ -179,8 +182,8 @@ async def export_server(request: ApiRequest[Export]) -> JSONObject:
 
 
 async def _new(request: ApiRequest[NewServer] | ApiRequest[AddServer]) -> ServerPlan:
-    asked, servers = request.asked, request.owner.servers
-    return await servers.plan_add(asked.name, asked.entry, to=asked.to, wanted=asked.wanted)
+    body, servers = request.asked, request.owner.servers
+    return await servers.plan_add(body.name, body.entry, to=body.to, wanted=body.wanted)
 
 
 async def _change(request: ApiRequest[ServerChange] | ApiRequest[ChangeServer]) -> ServerPlan:
@@ -193,10 +196,10 @@ def _shown(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
 
 
 async def _applied(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
-    shown = _shown(request, plan)
+    form = _shown(request, plan)
     await request.owner.servers.apply(plan)
     report = request.owner.view.server(plan.name)
-    return {**shown, "written": True, "server": server_form(report)}
+    return {**form, "written": True, "server": server_form(report)}
 
 
 _ALL, _ONE = "/servers", "/servers/{server}"

@@ -80,14 +80,17 @@ class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
-    asked = request.asked
-    found = [
+    parameters = request.asked
+    reports = [
         server
         for server in await _reports(request)
-        if asked.state in (None, str(server.state)) and (not asked.tag or asked.tag in server.tags)
+        if parameters.state in (None, str(server.state))
+        and (not parameters.tag or parameters.tag in server.tags)
     ]
-    shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
-    return ServerPage([_form(request, one) for one in shown], cursor)
+    page_reports, cursor = page(
+        reports, lambda report: (report.name,), parameters.cursor, parameters.limit
+    )
+    return ServerPage([_form(request, report) for report in page_reports], cursor)
 
 
 def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
@@ -103,14 +106,14 @@ def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
 
 async def _reports(request: ApiRequest[ServersQuery]) -> Sequence[ServerReport]:
     """In the order of names."""
-    asked = request.asked
-    if not (asked.query or asked.source or asked.installed):
+    parameters = request.asked
+    if not (parameters.query or parameters.source or parameters.installed):
         return request.engine.view.servers()
     request.require_scope("admin")
-    found = await request.owner.servers.list(
-        asked.query, sources=asked.source, installed_only=asked.installed
+    entries = await request.owner.servers.list(
+        parameters.query, sources=parameters.source, installed_only=parameters.installed
     )
-    return sorted((one.report for one in found), key=lambda one: one.name)
+    return sorted((entry.report for entry in entries), key=lambda report: report.name)
 
 
 async def server(request: ApiRequest[Nothing]) -> JSONObject:
@@ -123,7 +126,7 @@ async def server(request: ApiRequest[Nothing]) -> JSONObject:
 
 async def server_health(request: ApiRequest[Nothing]) -> JSONObject:
     named = request.engine.view.server(request.path["server"]).name
-    report = next(one for one in await _health(request) if one.name == named)
+    report = next(report for report in await _health(request) if report.name == named)
     return health_form(report, next_command(report))
 
 
@@ -132,19 +135,21 @@ async def _health(request: ApiRequest[Any]) -> Sequence[ServerReport]:
 
 
 async def health(request: ApiRequest[PageQuery]) -> ServerPage:
-    asked, found = request.asked, await _health(request)
-    shown, cursor = page(found, lambda one: (one.name,), asked.cursor, asked.limit)
-    return ServerPage([health_form(one, next_command(one)) for one in shown], cursor)
+    query, reports = request.asked, await _health(request)
+    page_reports, cursor = page(reports, lambda report: (report.name,), query.cursor, query.limit)
+    return ServerPage(
+        [health_form(report, next_command(report)) for report in page_reports], cursor
+    )
 
 
 async def server_tools(request: ApiRequest[ListedQuery]) -> ToolPage:
-    asked, engine = request.asked, request.engine
-    if asked.all:
+    query, engine = request.asked, request.engine
+    if query.all:
         request.require_scope("admin")
-    listed = await engine.list_tools(request.path["server"], include_disabled=asked.all)
-    shown, cursor = page(listed.entries, lambda e: (e.tool.name,), asked.cursor, asked.limit)
+    listed = await engine.list_tools(request.path["server"], include_disabled=query.all)
+    page_entries, cursor = page(listed.entries, lambda e: (e.tool.name,), query.cursor, query.limit)
     view = engine.view
-    tools = [tool_form(entry, view) for entry in shown]
+    tools = [tool_form(entry, view) for entry in page_entries]
     return ToolPage(listed.server, tools, notice_forms(listed.notices), cursor)
 
 
@@ -182,27 +187,30 @@ async def restart_server(request: ApiRequest[Nothing]) -> JSONObject:
 
 
 async def tools(request: ApiRequest[ToolsQuery]) -> AllTools:
-    asked, view = request.asked, request.engine.view
-    if asked.all:
+    query, view = request.asked, request.engine.view
+    if query.all:
         request.require_scope("admin")
-    require_names("tag", asked.tag, most=TAGS)
-    found = view.all_tools(tags=asked.tag, any_tag=asked.any_tag, include_disabled=asked.all)
-    shown, cursor = page(
-        found.entries, lambda one: (one.tool.server, one.tool.name), asked.cursor, asked.limit
+    require_names("tag", query.tag, most=TAGS)
+    listing = view.all_tools(tags=query.tag, any_tag=query.any_tag, include_disabled=query.all)
+    page_entries, cursor = page(
+        listing.entries,
+        lambda entry: (entry.tool.server, entry.tool.name),
+        query.cursor,
+        query.limit,
     )
-    return AllTools([tool_form(entry, view) for entry in shown], cursor)
+    return AllTools([tool_form(entry, view) for entry in page_entries], cursor)
 
 
 async def _offerings(request: ApiRequest[ListedQuery], kind: OfferingKind) -> OfferingPage:
-    asked, engine, named = request.asked, request.engine, request.path["server"]
-    if asked.all:
+    query, engine, named = request.asked, request.engine, request.path["server"]
+    if query.all:
         request.require_scope("admin")
-    listed = await engine.offerings.list(kind, named, include_disabled=asked.all)
-    shown, cursor = page(
-        listed.entries, lambda e: (e.offering.identifier,), asked.cursor, asked.limit
+    listed = await engine.offerings.list(kind, named, include_disabled=query.all)
+    page_entries, cursor = page(
+        listed.entries, lambda e: (e.offering.identifier,), query.cursor, query.limit
     )
     view = engine.view
-    items = [offering_form(entry, view) for entry in shown]
+    items = [offering_form(entry, view) for entry in page_entries]
     return OfferingPage(items, notice_forms(listed.notices), cursor)
 
 

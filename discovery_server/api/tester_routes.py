@@ -59,8 +59,8 @@ class Roots(Struct, frozen=True):
 
 async def server_stderr(request: ApiRequest[StderrQuery]) -> Stderr:
     named = request.owner.view.server(request.path["server"]).name
-    found = await request.owner.stderr(named)
-    return Stderr(named, list(found[-request.asked.lines :]))
+    lines = await request.owner.stderr(named)
+    return Stderr(named, list(lines[-request.asked.lines :]))
 
 
 async def ping_server(request: ApiRequest[Ping]) -> JSONObject:
@@ -80,12 +80,14 @@ async def unsubscribe_resource(request: ApiRequest[WatchResource]) -> Unwatched:
 
 
 async def resource_subscriptions(request: ApiRequest[Nothing]) -> WatchedList:
-    return WatchedList([Watched(one.server, one.uri) for one in request.watched.list()])
+    return WatchedList(
+        [Watched(resource.server, resource.uri) for resource in request.watched.list()]
+    )
 
 
 async def prerequisites(request: ApiRequest[Nothing]) -> Prerequisites:
-    found = await request.owner.prerequisites()
-    return Prerequisites([prerequisite_form(one) for one in found])
+    programs = await request.owner.prerequisites()
+    return Prerequisites([prerequisite_form(program) for program in programs])
 
 
 async def roots(request: ApiRequest[Nothing]) -> Roots:

@@ -33,14 +33,14 @@ class ContextCosts(Struct, frozen=True):
 
 
 async def tokens(request: ApiRequest[CostQuery]) -> ContextCosts:
-    view, asked = request.engine.view, request.asked.request
-    return await anyio.to_thread.run_sync(_costs, view, asked)
+    view, text = request.engine.view, request.asked.request
+    return await anyio.to_thread.run_sync(_costs, view, text)
 
 
 def _costs(view: View, asked: str) -> ContextCosts:
     requests = [asked] if asked else drafted_requests(view)
-    found = context_costs(view, requests) if requests else ()
-    return ContextCosts(not asked, len(requests), [cost.to_json() for cost in found])
+    costs = context_costs(view, requests) if requests else ()
+    return ContextCosts(not asked, len(requests), [cost.to_json() for cost in costs])
 
 
 ROUTES = (

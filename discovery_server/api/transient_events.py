@@ -39,7 +39,7 @@ def open_transient(
         feed.announce({"type": kind, "server": handle})
 
     def state() -> JSONValue:
-        return [server_form(one.engine.view.server(one.handle)) for one in transient.all()]
+        return [server_form(server.engine.view.server(server.handle)) for server in transient.all()]
 
     transient = TransientServers(engine, data, environ, on_event=on_event, on_change=on_change)
     feed.add_state("transient", state)

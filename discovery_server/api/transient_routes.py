@@ -58,7 +58,7 @@ async def start_transient(request: ApiRequest[StartTransient]) -> JSONObject:
 
 async def transient_servers(request: ApiRequest[Nothing]) -> TransientForms:
     running = request.transient.all()
-    return TransientForms([transient_form(one, request.transient) for one in running])
+    return TransientForms([transient_form(server, request.transient) for server in running])
 
 
 async def end_transient(request: ApiRequest[Nothing]) -> TransientEnded:

@@ -26,8 +26,8 @@ class RetryAnswer(Struct, frozen=True):
 
 
 async def webhooks(request: ApiRequest[Nothing]) -> JSONObject:
-    found = request.owner.webhooks
-    return webhooks_form(await found.list(), await found.refusal())
+    hooks = request.owner.webhooks
+    return webhooks_form(await hooks.list(), await hooks.refusal())
 
 
 async def test_webhook(request: ApiRequest[WebhookName]) -> JSONObject:

@@ -51,21 +51,21 @@ class Authorization:
         self._logged: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = self._user(scope)
-        if isinstance(found, User):
-            scope["user"], scope["view"] = found.name, found.view
-            scope["limits"], scope["scopes"] = found.limits, found.scopes
-            scope["principals"] = found.principals
-            if scope["type"] == "websocket" or (is_of_api(scope) and not found.is_owner):
-                await _Followed(self._app, self._users, found.name).serve(scope, receive, send)
+        outcome = self._user(scope)
+        if isinstance(outcome, User):
+            scope["user"], scope["view"] = outcome.name, outcome.view
+            scope["limits"], scope["scopes"] = outcome.limits, outcome.scopes
+            scope["principals"] = outcome.principals
+            if scope["type"] == "websocket" or (is_of_api(scope) and not outcome.is_owner):
+                await _Followed(self._app, self._users, outcome.name).serve(scope, receive, send)
             else:
                 await self._app(scope, receive, send)
             return
-        self._log(scope, found)
+        self._log(scope, outcome)
         if scope["type"] == "websocket":
             await refuse_websocket(send)
         else:
-            await _refuse(found, scope, send)
+            await _refuse(outcome, scope, send)
 
     def _user(self, scope: Scope) -> User | Refusal:
         if _names_token_in(scope["query_string"]):

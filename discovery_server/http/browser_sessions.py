@@ -66,7 +66,9 @@ class BrowserSessions:
     def open(self, user: User) -> str:
         """A new session; returns its id."""
         if len(self._sessions) >= _MOST:
-            del self._sessions[min(self._sessions, key=lambda one: self._sessions[one].used_at)]
+            del self._sessions[
+                min(self._sessions, key=lambda digest: self._sessions[digest].used_at)
+            ]
         session = secrets.token_urlsafe(32)
         self._sessions[_digest(session)] = _Session(user, self._clock())
         return session
@@ -90,10 +92,10 @@ class BrowserSessions:
             return None
         now = self._clock()
         for session in _ids(scope):
-            found = self._sessions.get(_digest(session))
-            if found and now - found.used_at < _IDLE:
-                found.used_at = now
-                return found.user
+            record = self._sessions.get(_digest(session))
+            if record and now - record.used_at < _IDLE:
+                record.used_at = now
+                return record.user
         return None
 
 
@@ -124,19 +126,19 @@ class SessionEndpoint:
         headers, is_form = header_values(scope, b"authorization"), _is_form(scope)
         address = client_host(scope)
         if is_form:
-            found = self._users.of([b"Bearer " + await _field(receive, "token")], address)
+            outcome = self._users.of([b"Bearer " + await _field(receive, "token")], address)
         elif headers:
-            found = self._users.of(headers, address)
+            outcome = self._users.of(headers, address)
         else:
-            found = await self._redeemed(receive, address)
-        if isinstance(found, Refusal):
+            outcome = await self._redeemed(receive, address)
+        if isinstance(outcome, Refusal):
             if is_form and _wants_html(scope):
-                form = {"method": "GET", "path": "/", "query_string": b"", "refusal": found}
+                form = {"method": "GET", "path": "/", "query_string": b"", "refusal": outcome}
                 await self._page({**scope, **form}, receive, send)
             else:
-                await _refuse(found, send)
+                await _refuse(outcome, send)
             return
-        cookie = self._sessions.open_cookie(found, scope)
+        cookie = self._sessions.open_cookie(outcome, scope)
         if is_form:
             await respond(send, 303, b"", (b"location", b"/"), (b"set-cookie", cookie))
         else:
@@ -144,8 +146,8 @@ class SessionEndpoint:
 
     async def _redeemed(self, receive: Receive, address: str) -> User | Refusal:
         code = await _code(receive)
-        if code and (found := self._sessions.redeem(code)):
-            return found
+        if code and (user := self._sessions.redeem(code)):
+            return user
         text, hint = "this address was used already", "use the token, or start the gateway again"
         return self._users.refuse_wrong(address, Refusal(401, "invalid_code", text, hint))
 
@@ -197,7 +199,9 @@ def _cookie(session: str, seconds: int, scope: Scope) -> bytes:
 def _is_encrypted(scope: Scope) -> bool:
     """Return whether the browser uses HTTPS, to this server or to a proxy before it."""
     origins = header_values(scope, b"origin")
-    return scope.get("scheme") == "https" or any(one.startswith(b"https://") for one in origins)
+    return scope.get("scheme") == "https" or any(
+        origin.startswith(b"https://") for origin in origins
+    )
 
 
 def _is_form(scope: Scope) -> bool:
@@ -217,10 +221,10 @@ async def _field(receive: Receive, name: str) -> bytes:
 async def _code(receive: Receive) -> str | None:
     """The code in a body of JSON; None if it holds none."""
     try:
-        given = decode_standard(await _body(receive))
+        body = decode_standard(await _body(receive))
     except ValueError:
         return None
-    code = given.get("code") if isinstance(given, dict) else None
+    code = body.get("code") if isinstance(body, dict) else None
     return code if isinstance(code, str) else None
 
 

@@ -141,7 +141,9 @@ class Connections:
 
 
 def _first(connections: Iterable[Counted], address: str | None) -> Counted | None:
-    return next((one for one in connections if address in (None, one.address)), None)
+    return next(
+        (connection for connection in connections if address in (None, connection.address)), None
+    )
 
 
 class SegmentedTransport:

@@ -124,11 +124,11 @@ def _deliveries(webhooks: Sequence[WebhookState]) -> Iterator[Metric]:
     dropped = CounterMetricFamily(
         "discovery_webhook_dropped", "Events dropped: too many waited", labels=("webhook",)
     )
-    for one in webhooks:
-        stored.add_metric((one.name, "pending"), one.pending)
-        stored.add_metric((one.name, "dead"), one.dead)
-        delivered.add_metric((one.name,), one.delivered)
-        dropped.add_metric((one.name,), one.dropped)
+    for webhook in webhooks:
+        stored.add_metric((webhook.name, "pending"), webhook.pending)
+        stored.add_metric((webhook.name, "dead"), webhook.dead)
+        delivered.add_metric((webhook.name,), webhook.delivered)
+        dropped.add_metric((webhook.name,), webhook.dropped)
     yield from (stored, delivered, dropped)
 
 

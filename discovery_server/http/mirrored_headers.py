@@ -93,7 +93,9 @@ def parameter_mismatch(
     arguments = params.get("arguments") or {}
     if not mirrored or not isinstance(arguments, Mapping):
         return None
-    return next(filter(None, (_compared(headers, one, arguments) for one in mirrored)), None)
+    return next(
+        filter(None, (_compared(headers, parameter, arguments) for parameter in mirrored)), None
+    )
 
 
 class ParameterCache:
@@ -106,13 +108,13 @@ class ParameterCache:
         """Return the mirrored parameters of a tool's schema; none if the tool does not exist."""
         if schema is None:
             return ()
-        known = self._known.get(id(schema))
-        if known is None:
+        entry = self._known.get(id(schema))
+        if entry is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             # It is kept with its id, which would otherwise be given to another object.
-            known = self._known[id(schema)] = schema, mirrored_parameters(schema)
-        return known[1]
+            entry = self._known[id(schema)] = schema, mirrored_parameters(schema)
+        return entry[1]
 
 
 def mirrored_parameters(schema: JSONObject) -> tuple[MirroredParameter, ...]:
@@ -120,7 +122,7 @@ def mirrored_parameters(schema: JSONObject) -> tuple[MirroredParameter, ...]:
 
     None if any such keyword of the schema is invalid, since clients ignore that tool.
     """
-    found: dict[str, MirroredParameter] = {}
+    parameters: dict[str, MirroredParameter] = {}
     for path, part in _subschemas(schema):
         if _KEYWORD not in part:
             continue
@@ -128,10 +130,10 @@ def mirrored_parameters(schema: JSONObject) -> tuple[MirroredParameter, ...]:
         is_valid = path and isinstance(header, str) and _TOKEN.fullmatch(header)
         if not is_valid or not isinstance(kind, str) or kind not in _TYPES:
             return ()
-        if header.lower() in found:
+        if header.lower() in parameters:
             return ()
-        found[header.lower()] = MirroredParameter(path or (), header, kind)
-    return tuple(found.values())
+        parameters[header.lower()] = MirroredParameter(path or (), header, kind)
+    return tuple(parameters.values())
 
 
 def decoded(value: str | None) -> str | None:
@@ -154,24 +156,28 @@ def _compared(
     name = f"{_PARAMETER}{parameter.header}"
     key = name.lower().encode()
     value, argument = headers.get(key), _argument(parameter.path, arguments)
-    shown = _shown(argument)
+    argument_text = _shown(argument)
     if value is not None and headers.is_repeated(key):
         return _error(f"{name} was sent more than once")
     if value is None:
-        return None if shown is None else _error(f"{name} is missing, and its argument is there")
-    if shown is None:
+        return (
+            None
+            if argument_text is None
+            else _error(f"{name} is missing, and its argument is there")
+        )
+    if argument_text is None:
         return _error(f"{name} was sent, and its argument is missing")
     text = decoded(value)
-    if text is None or not _is_same(parameter.type, argument, shown, text):
+    if text is None or not _is_same(parameter.type, argument, argument_text, text):
         return _error(f"{name} is not the argument of the body")
     return None
 
 
 def _argument(path: tuple[str, ...], arguments: Mapping[str, Any]) -> JSONValue:
-    found: Any = arguments
+    value: Any = arguments
     for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _shown(value: JSONValue) -> str | None:
@@ -209,11 +215,13 @@ def _subschemas(schema: JSONObject) -> Iterator[tuple[tuple[str, ...] | None, JS
         waiting += ((None, part.get(keyword)) for keyword in _ONE_SCHEMA)
         for keyword in _SCHEMA_LISTS:
             inner = part.get(keyword)
-            waiting += ((None, one) for one in (inner if isinstance(inner, list) else ()))
+            waiting += (
+                (None, subschema) for subschema in (inner if isinstance(inner, list) else ())
+            )
         for keyword in _SCHEMA_MAPS:
             inner = part.get(keyword)
             values = inner.values() if isinstance(inner, dict) else ()
-            waiting += ((None, one) for one in values)
+            waiting += ((None, subschema) for subschema in values)
 
 
 def _error(text: str) -> RpcError:

@@ -72,11 +72,11 @@ class MetricsEndpoint:
         registry = self._engine.registry_health
         fleet = await _fleet(self._engine)
         webhooks = await _webhooks(self._engine)
-        made = partial(
+        work = partial(
             exposition, self._engine.call_log, reports, accepted, registry, fleet, webhooks
         )
         # In a thread: a thousand tools take a tenth of a second.
-        body, media_type = await anyio.to_thread.run_sync(made)
+        body, media_type = await anyio.to_thread.run_sync(work)
         header = b"content-type", media_type.encode("latin-1")
         await respond(send, _OK, body, header, _NO_STORE)
 

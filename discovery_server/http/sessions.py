@@ -157,7 +157,7 @@ class Sessions:
             session.used_at = self._clock()
 
     def _abandoned(self, but: Session) -> Session | None:
-        return next((one for one in self._idle(but) if self._is_abandoned(one)), None)
+        return next((session for session in self._idle(but) if self._is_abandoned(session)), None)
 
     def _is_abandoned(self, session: Session) -> bool:
         return not session.requests and session.used_at < self._clock() - IDLE_LIFE
@@ -170,15 +170,19 @@ class Sessions:
         """
         if len(self._open) <= self._limit:
             return None
-        counts = Counter(one.user for one in self._open.values())
+        counts = Counter(session.user for session in self._open.values())
         return min(
             self._idle(but),
-            key=lambda one: (-counts[one.user], one.is_used, one.used_at),
+            key=lambda session: (-counts[session.user], session.is_used, session.used_at),
             default=None,
         )
 
     def _idle(self, but: Session) -> Iterator[Session]:
-        return (one for one in self._open.values() if not one.requests and one is not but)
+        return (
+            session
+            for session in self._open.values()
+            if not session.requests and session is not but
+        )
 
 
 async def _close(session: Session) -> None:

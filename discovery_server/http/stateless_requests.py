@@ -199,13 +199,13 @@ class StatelessRequests:
         """
         method, params = sent["method"], sent["params"]
         is_about_task = method in TASK_METHODS
-        if (found := clients.find(sent["client"])) is None:
+        if (sender := clients.find(sent["client"])) is None:
             raise unknown_task() if is_about_task else InvalidStateError()
-        client = found.gateway.client_id(found.user)
+        client = sender.gateway.client_id(sender.user)
         if not (is_about_task or await self._calls.has_parked(method, params, client)):
             raise InvalidStateError
         with relay.share(client):
-            return await self._served(found, method, params, pass_messages)
+            return await self._served(sender, method, params, pass_messages)
 
     async def _served(
         self, found: RelayedClient, method: str, params: JSONObject, pass_messages: PassMessages

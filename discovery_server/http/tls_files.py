@@ -150,11 +150,13 @@ def _read(path: Path, option: str, *, is_secret: bool = False) -> tuple[bytes, t
 
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = certificate.extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
     except (x509.ExtensionNotFound, ValueError):
         return ()
-    names = found.get_values_for_type(x509.DNSName)
-    addresses = map(str, found.get_values_for_type(x509.IPAddress))
+    names = alternative_names.get_values_for_type(x509.DNSName)
+    addresses = map(str, alternative_names.get_values_for_type(x509.IPAddress))
     return (*(name.casefold() for name in names if "*" not in name), *addresses)
 
 

@@ -105,12 +105,12 @@ class Users:
         if _EMPTY.fullmatch(headers[0]):  # a variable that is not set, no try of a token
             return Refusal(401, "invalid_token", "the token is empty", self._whereabouts)
         match = _CREDENTIALS.fullmatch(headers[0])
-        given = match[1] if match else None
-        if given and (found := self._found(given, random=True)):
-            return found
+        token = match[1] if match else None
+        if token and (user := self._found(token, random=True)):
+            return user
         may_try = is_loopback(address) or not self._wrong.wait(address)
-        if given and may_try and (found := self._found(given, random=False)):
-            return found
+        if token and may_try and (user := self._found(token, random=False)):
+            return user
         text = "no token of this gateway, or a revoked one"
         return self.refuse_wrong(address, Refusal(401, "invalid_token", text, self._whereabouts))
 
@@ -155,11 +155,11 @@ class Users:
 
     def _owner_of(self, given: bytes) -> User | None:
         # Digests have one length and all are compared, so the time reveals nothing about a token.
-        digest, found = _digest(given), None
-        for known, user in self._own.items():
-            if hmac.compare_digest(known, digest):
-                found = user
-        return found
+        digest, owner = _digest(given), None
+        for own_digest, user in self._own.items():
+            if hmac.compare_digest(own_digest, digest):
+                owner = user
+        return owner
 
     def _holder_of(self, given: bytes) -> User | Refusal | None:
         token = self._access.find(given) if self._access else None

@@ -92,9 +92,9 @@ def load_files() -> PageFiles:
         " form-action 'self'; frame-ancestors 'none'; base-uri 'none';"
         " require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    found = dict(_found(static, ""))
+    files = dict(_found(static, ""))
     login = static.joinpath("login.html").read_text("utf-8")
-    return PageFiles(found, index.encode(), login, policy.encode())
+    return PageFiles(files, index.encode(), login, policy.encode())
 
 
 class Page:
@@ -144,19 +144,19 @@ class Page:
         if file is None or not (name in _PUBLIC or self._sessions.user_of(scope)):
             await respond_text(send, 404, "Not Found", *_SECURITY)
             return
-        given = dict(scope["headers"])
+        request_headers = dict(scope["headers"])
         headers: list[Header] = [
             (b"etag", file.etag),
             (b"cache-control", _FOREVER),
             (b"vary", b"accept-encoding"),
             *_SECURITY,
         ]
-        if given.get(b"if-none-match") == file.etag:
+        if request_headers.get(b"if-none-match") == file.etag:
             await respond(send, 304, b"", *headers)
             return
         headers.append((b"content-type", file.kind))
         content = file.content
-        if file.compressed and b"gzip" in given.get(b"accept-encoding", b""):
+        if file.compressed and b"gzip" in request_headers.get(b"accept-encoding", b""):
             content = file.compressed
             headers.append((b"content-encoding", b"gzip"))
         await respond(send, 200, content, *headers)
@@ -184,14 +184,14 @@ def _code(scope: Scope) -> str:
 
 
 def _found(folder: Traversable, prefix: str) -> list[tuple[str, PageFile]]:
-    found = []
-    for one in folder.iterdir():
-        name, suffix = f"{prefix}{one.name}", one.name.rpartition(".")[2]
-        if one.is_dir():
-            found += _found(one, f"{name}/")
+    files = []
+    for entry in folder.iterdir():
+        name, suffix = f"{prefix}{entry.name}", entry.name.rpartition(".")[2]
+        if entry.is_dir():
+            files += _found(entry, f"{name}/")
         elif suffix in _KINDS and suffix != "html":
-            found.append((name, _file(one.read_bytes(), _KINDS[suffix])))
-    return found
+            files.append((name, _file(entry.read_bytes(), _KINDS[suffix])))
+    return files
 
 
 def _file(content: bytes, kind: bytes) -> PageFile:

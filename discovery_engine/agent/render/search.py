@@ -73,14 +73,14 @@ def searches_result(
         rest = rest.less(*feed_lines)
     else:
         feed_lines = []
-    kept = _answerable(len(answers), rest)
-    left = [_more_queries(len(answers) - kept, budget)] if kept < len(answers) else []
-    blocks = _blocks(answers[:kept], rest.less(*left), richest, names)
+    count = _answerable(len(answers), rest)
+    left = [_more_queries(len(answers) - count, budget)] if count < len(answers) else []
+    blocks = _blocks(answers[:count], rest.less(*left), richest, names)
     fields = [{"query": clean(answer.query), **search_fields(answer)} for answer in answers]
-    known: JSONObject = {"answers": fields}
+    members: JSONObject = {"answers": fields}
     if hints:
-        known["feeds"] = [_feed_fields(hint) for hint in hints]
-    return make_result("\n".join([*blocks, *left, *feed_lines, *notes]), budget, known)
+        members["feeds"] = [_feed_fields(hint) for hint in hints]
+    return make_result("\n".join([*blocks, *left, *feed_lines, *notes]), budget, members)
 
 
 def _feeds(answers: Sequence[SearchAnswer]) -> list[Feed]:
@@ -93,7 +93,9 @@ def _feed_lines(hints: Sequence[Feed], budget: Budget, names: Names) -> list[str
     """A line for each hint, in at most a fifth of the budget."""
     rest, lines = replace(budget, tokens=budget.tokens // _FEEDS_SHARE), []
     for hint in hints:
-        source, target = (names.get(one.key, one.key.label) for one in (hint.source, hint.target))
+        source, target = (
+            names.get(tool.key, tool.key.label) for tool in (hint.source, hint.target)
+        )
         line = one_line(
             f"Hint: {source} {hint.path} -> {target} {named(hint.argument)} ({hint.reason})"
         )
@@ -121,14 +123,14 @@ def _render_answer(
     names: Names,
 ) -> str:
     """The decision and the hits of one query; without hits, the nearest tools."""
-    found = offering_items(answer.offerings)
+    offerings = offering_items(answer.offerings)
     others = [notice for notice in notices if notice.code not in _HEADINGS]
-    if answer.decision is Decision.NONE and found:
-        return render_items(found, others, budget, left_out_note(budget.more()))
+    if answer.decision is Decision.NONE and offerings:
+        return render_items(offerings, others, budget, left_out_note(budget.more()))
     if answer.decision is Decision.NONE:
         return render_items(no_match_items(answer), others, budget, _no_note)
     head = match_item if answer.decision is Decision.MATCH else unsure_item
-    items = [head(answer), *hit_items(answer.hits, richest, names), *found]
+    items = [head(answer), *hit_items(answer.hits, richest, names), *offerings]
     return render_items(items, notices, budget, left_out_note(budget.more()))
 
 
@@ -197,8 +199,10 @@ def _item(hit: OfferingHit, rank: int) -> Item:
 def _address(hit: OfferingHit) -> str:
     """The address, in quotes if it has blanks; of a prompt with its arguments."""
     address = clean(hit.address, newlines=False)
-    shown = repr(address) if any(map(str.isspace, address)) else address
+    text = repr(address) if any(map(str.isspace, address)) else address
     if hit.entry.offering.kind is not OfferingKind.PROMPT:
-        return shown
-    given = (named(p.name) + ("" if p.required else "?") for p in hit.entry.offering.parameters)
-    return f"{shown}({', '.join(given)})"
+        return text
+    parameters = (
+        named(p.name) + ("" if p.required else "?") for p in hit.entry.offering.parameters
+    )
+    return f"{text}({', '.join(parameters)})"

@@ -78,8 +78,10 @@ def _rendered(
     if is_same and servers is last.servers:
         return last
     summaries = tuple(
-        known if known and (known.report is report or known.report == report) else _summary(report)
-        for report, known in zip_longest(servers, last.summaries[: len(servers)])
+        summary
+        if summary and (summary.report is report or summary.report == report)
+        else _summary(report)
+        for report, summary in zip_longest(servers, last.summaries[: len(servers)])
     )
     items = [summary.item for summary in summaries]
     if is_same and items == [summary.item for summary in last.summaries]:

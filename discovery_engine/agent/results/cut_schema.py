@@ -47,7 +47,7 @@ def cut_schema(schema: JSONValue) -> JSONObject | None:
     """The schema of what is left of values that match `schema`; None if there is none."""
     try:
         relaxed = _relaxed(schema)
-        is_closed = all(_leads_somewhere(relaxed, one) for one in _references(relaxed))
+        is_closed = all(_leads_somewhere(relaxed, reference) for reference in _references(relaxed))
     except RecursionError:
         return None
     return relaxed if isinstance(relaxed, dict) and is_closed else None
@@ -56,23 +56,23 @@ def cut_schema(schema: JSONValue) -> JSONObject | None:
 def _relaxed(schema: JSONValue) -> JSONValue:
     if not isinstance(schema, dict):  # true and false
         return schema
-    kept: JSONObject = {}
+    keywords: JSONObject = {}
     for key, value in schema.items():
         if key not in _BROKEN:
-            kept[key] = _KEYWORDS.get(key, _same)(value)
-    if isinstance(choices := kept.pop("enum", None), list):
+            keywords[key] = _KEYWORDS.get(key, _same)(value)
+    if isinstance(choices := keywords.pop("enum", None), list):
         # Values that cannot be cut are the same afterwards; others remain for readers.
-        is_whole = not any(isinstance(one, _TEXTS_AND_MORE) for one in choices)
-        kept["enum" if is_whole else "examples"] = choices
-    if (one_of := kept.pop("oneOf", None)) is not None:
+        is_whole = not any(isinstance(choice, _TEXTS_AND_MORE) for choice in choices)
+        keywords["enum" if is_whole else "examples"] = choices
+    if (one_of := keywords.pop("oneOf", None)) is not None:
         # Of what is left, more than one may be true.
-        if "anyOf" in kept:
-            others = kept.get("allOf")
+        if "anyOf" in keywords:
+            others = keywords.get("allOf")
             also = others if isinstance(others, list) else []
-            kept["allOf"] = [*also, {"anyOf": one_of}]
+            keywords["allOf"] = [*also, {"anyOf": one_of}]
         else:
-            kept["anyOf"] = one_of
-    return kept
+            keywords["anyOf"] = one_of
+    return keywords
 
 
 def _same(value: JSONValue) -> JSONValue:
@@ -80,7 +80,7 @@ def _same(value: JSONValue) -> JSONValue:
 
 
 def _one_or_many(value: JSONValue) -> JSONValue:
-    return [_relaxed(one) for one in value] if isinstance(value, list) else _relaxed(value)
+    return [_relaxed(part) for part in value] if isinstance(value, list) else _relaxed(value)
 
 
 def _by_name(value: JSONValue) -> JSONValue:
@@ -105,8 +105,8 @@ def _references(schema: JSONValue) -> Iterator[JSONValue]:
                 else:
                     yield from _references(value)
         case list():
-            for one in schema:
-                yield from _references(one)
+            for part in schema:
+                yield from _references(part)
 
 
 def _leads_somewhere(schema: JSONValue, reference: JSONValue) -> bool:

@@ -92,13 +92,13 @@ def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> 
     parts = list(_parts(result))
     space = goal = tokens - reserve
     while True:
-        made, cuts = _cut_parts(result, parts, max(space, 0))
-        excess = result_tokens(made) - goal
+        excerpt, cuts = _cut_parts(result, parts, max(space, 0))
+        excess = result_tokens(excerpt) - goal
         if excess <= 0 or space <= 0:
             break
         space -= max(excess, space // 50, 1)
     line = {"type": "text", "text": note(cuts)}
-    return CutResult({**made, "content": [*made["content"], line]}, tuple(cuts))
+    return CutResult({**excerpt, "content": [*excerpt["content"], line]}, tuple(cuts))
 
 
 def document(text: str) -> JSONValue:
@@ -135,12 +135,12 @@ def _counted(block: JSONObject) -> str:
 def _cut_parts(
     result: JSONObject, parts: Sequence[_Portion], space: int
 ) -> tuple[JSONObject, list[Cut]]:
-    shown = max(space // _BLOCK, 1)
+    count = max(space // _BLOCK, 1)
     blocks = [part for part in parts if part.path != STRUCTURED]
-    kept = [*blocks[:shown], *parts[len(blocks) :]]
+    portions = [*blocks[:count], *parts[len(blocks) :]]
     content: list[JSONValue] = []
-    made, cuts = dict(result), list[Cut]()
-    for part, share in zip(kept, allot([part.text for part in kept], space), strict=True):
+    excerpt, cuts = dict(result), list[Cut]()
+    for part, share in zip(portions, allot([part.text for part in portions], space), strict=True):
         if share is None:
             value = part.value
         elif part.path == STRUCTURED:
@@ -149,33 +149,33 @@ def _cut_parts(
             is_gone = pruned.value is None and isinstance(part.value, dict)
             value, cuts = {} if is_gone else pruned.value, [*cuts, *pruned.cuts]
         else:
-            value, found = _cut_block(part, share)
-            cuts += found
+            value, block_cuts = _cut_block(part, share)
+            cuts += block_cuts
         if part.path == STRUCTURED:
-            made[STRUCTURED] = value
+            excerpt[STRUCTURED] = value
         else:
             content.append(value)
-    if len(blocks) > shown:
-        cuts.append(Cut("content", shown, len(blocks), "items"))
-    return made | {"content": content}, cuts
+    if len(blocks) > count:
+        cuts.append(Cut("content", count, len(blocks), "items"))
+    return excerpt | {"content": content}, cuts
 
 
 def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
     block: JSONObject = part.value
     kind = block["type"]
     if kind == "text":
-        kept, cuts = _cut_text(block["text"], share, f"{part.path}.text")
-        return {**block, "text": kept}, cuts
+        excerpt, cuts = _cut_text(block["text"], share, f"{part.path}.text")
+        return {**block, "text": excerpt}, cuts
     resource = block["resource"] if kind == "resource" else {}
     if "text" in resource:
         text = resource["text"]
         frame = {**block, "resource": {**resource, "text": ""}}
         left = share - estimated_tokens(json_text(frame))
-        kept, cuts = _cut_text(text, left, f"{part.path}.resource.text")
+        excerpt, cuts = _cut_text(text, left, f"{part.path}.resource.text")
         if (
-            kept != text
+            excerpt != text
         ):  # otherwise what is too long is its frame, or the text once JSON escapes it
-            return {**block, "resource": {**resource, "text": kept}}, cuts
+            return {**block, "resource": {**resource, "text": excerpt}}, cuts
     name, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
     if resource.get("blob"):
         name = resource.get("mimeType", "block")

@@ -68,12 +68,12 @@ def prune(value: JSONValue, tokens: int, path: str) -> Pruned:
     space = tokens
     while space > 0:
         cutter = _Cutter()
-        kept = cutter.fitted(value, space, path, 0)
-        if kept is OMITTED:
+        excerpt = cutter.fitted(value, space, path, 0)
+        if excerpt is OMITTED:
             break
-        excess = estimated_tokens(json_text(kept)) - tokens
+        excess = estimated_tokens(json_text(excerpt)) - tokens
         if excess <= 0:
-            return Pruned(kept, tuple(cutter.cuts))
+            return Pruned(excerpt, tuple(cutter.cuts))
         # Marks that meet cost a little more than they cost apart.
         space -= max(excess, space // 50, 1)
     return Pruned(None, (Cut(path, 0, len(encode_finite(value)) - 1, "bytes"),))
@@ -86,11 +86,11 @@ def member_path(path: str, key: str) -> str:
 
 def sliced(path: str, start: int) -> str:
     """The path of the items from `start` on of the list at `path`."""
-    found = _TAIL.search(path)
-    if found is None:
+    tail = _TAIL.search(path)
+    if tail is None:
         return f"{path}[{start}:]" if path != "@" else f"[{start}:]"
     # A slice of a slice would be a slice of each item.
-    return f"{path[: found.start()]}[{int(found[1]) + start}:]"
+    return f"{path[: tail.start()]}[{int(tail[1]) + start}:]"
 
 
 def text_end(text: str, tokens: int, start: int = 0) -> int:
@@ -145,27 +145,27 @@ class _Cutter:
 
     def _text(self, value: str, text: str, space: int, path: str) -> JSONValue:
         end = text_end(text, space - 2)
-        kept = _decoded(text[:end])
-        self.cuts.append(Cut(path, len(kept), len(value), "characters"))
-        return kept
+        excerpt = _decoded(text[:end])
+        self.cuts.append(Cut(path, len(excerpt), len(value), "characters"))
+        return excerpt
 
     def _items(self, items: list[JSONValue], space: int, path: str, depth: int) -> JSONValue:
-        kept, left = [], space - 1
+        excerpt, left = [], space - 1
         for item in items:
             text = json_text(item)
             if end_within(text, left) < len(text):
                 break
-            kept.append(item)
+            excerpt.append(item)
             left -= estimated_tokens(f"{text},")
-        if kept:
-            self.cuts.append(Cut(path, len(kept), len(items), "items"))
-            return kept
+        if excerpt:
+            self.cuts.append(Cut(path, len(excerpt), len(items), "items"))
+            return excerpt
         # Not even the first fits: its beginning is worth more than nothing.
         first = self.fitted(items[0], space - 2, f"{path}[0]", depth + 1)
-        shown = [] if first is OMITTED else [first]
-        if len(items) > len(shown):
-            self.cuts.append(Cut(path, len(shown), len(items), "items"))
-        return shown
+        sample = [] if first is OMITTED else [first]
+        if len(items) > len(sample):
+            self.cuts.append(Cut(path, len(sample), len(items), "items"))
+        return sample
 
     def _emptied(self, value: JSONValue, path: str) -> JSONValue:
         """Nothing of the same type, as a schema may require the member."""
@@ -180,7 +180,7 @@ class _Cutter:
     ) -> JSONValue:
         names = list(members)[: max(space // _MEMBER, 1)]
         texts = [json_text({name: members[name]}) for name in names]
-        kept = {}
+        excerpt = {}
         for name, share in zip(names, allot(texts, space - 1), strict=True):
             value = members[name]
             if share is not None:
@@ -189,10 +189,10 @@ class _Cutter:
                 if value is OMITTED and room_of_value > _EMPTY:
                     value = self._emptied(members[name], member_path(path, name))
             if value is not OMITTED:
-                kept[name] = value
-        if len(kept) < len(members):
-            self.cuts.append(Cut(path or "@", len(kept), len(members), "members"))
-        return kept
+                excerpt[name] = value
+        if len(excerpt) < len(members):
+            self.cuts.append(Cut(path or "@", len(excerpt), len(members), "members"))
+        return excerpt
 
 
 def _decoded(text: str) -> str:

@@ -99,8 +99,8 @@ async def read_on(
     def run() -> JSONObject:
         part, data = engine.results.get(handle, owner=caller.client_id)
         tokens = max(min(limit or most, most), MIN_RESULT_TOKENS)
-        asked = Asked(handle, part, tokens, path=path, offset=offset, search=search)
-        answer = read(data, asked)
+        request = Asked(handle, part, tokens, path=path, offset=offset, search=search)
+        answer = read(data, request)
         blocks = [{"type": "text", "text": text} for text in answer.texts]
         return {"content": blocks, "isError": False, "_meta": {ANSWER: answer.fields}}
 
@@ -114,18 +114,18 @@ def shortened(
     if not exceeds(result, tokens):
         return result
     data = encode_finite(result)[:-1]
-    kept: dict[str, str | None] = {}
+    slot: dict[str, str | None] = {}
 
     def note(cuts: Sequence[Cut]) -> str:
         if cuts:
             part = whole_part(cuts[0].path)
-            kept["handle"] = store.put(data, owner=client, path=part)
-        handle = kept.get("handle")
+            slot["handle"] = store.put(data, owner=client, path=part)
+        handle = slot.get("handle")
         return cut_note(cuts, size=len(data), handle=handle, tokens=tokens, budget=NOTE_TOKENS)
 
-    made = cut_result(result, tokens, note, reserve=NOTE_TOKENS)
-    fields = {"handle": kept.get("handle"), "bytes": len(data), "cut": cut_fields(made.cuts)}
-    return _with_fields(made.result, fields)
+    excerpt = cut_result(result, tokens, note, reserve=NOTE_TOKENS)
+    fields = {"handle": slot.get("handle"), "bytes": len(data), "cut": cut_fields(excerpt.cuts)}
+    return _with_fields(excerpt.result, fields)
 
 
 def _with_heads_and_tails(result: JSONObject, tokens: int, characters: int) -> JSONObject:
@@ -136,17 +136,17 @@ def _with_heads_and_tails(result: JSONObject, tokens: int, characters: int) -> J
     for block in result["content"]:
         match block:
             case {"type": "text", "text": str(text)}:
-                kept = head_and_tail(text, max(left, 1), marker=_MARKER, tail=_TAIL)
+                ends = head_and_tail(text, max(left, 1), marker=_MARKER, tail=_TAIL)
                 left -= len(text)
-                content.append({**block, "text": kept})
+                content.append({**block, "text": ends})
             case _ if len(json_text(block)) <= left:
                 content.append(block)
             case _:
                 content.append({"type": "text", "text": _MARKER.strip()})
-    made = {**result, "content": content}
-    if STRUCTURED in made and len(json_text(made[STRUCTURED])) > characters:
-        del made[STRUCTURED]
-    return _with_fields(made, {"truncated": True})
+    excerpt = {**result, "content": content}
+    if STRUCTURED in excerpt and len(json_text(excerpt[STRUCTURED])) > characters:
+        del excerpt[STRUCTURED]
+    return _with_fields(excerpt, {"truncated": True})
 
 
 def _with_fields(result: JSONObject, fields: JSONObject) -> JSONObject:
@@ -193,16 +193,16 @@ class Answer(Struct, frozen=True):
 
 def whole_part(path: str) -> str:
     """The path of the part that holds what is at `path`: a text, binary data, or all the JSON."""
-    found = _PART.match(path)
-    if found is None:
+    part = _PART.match(path)
+    if part is None:
         return "@"
-    if found[1] is None or path == found[0]:
-        return found[0]
-    inner = path.removeprefix(found[0]).removeprefix(".")
+    if part[1] is None or path == part[0]:
+        return part[0]
+    inner = path.removeprefix(part[0]).removeprefix(".")
     first, _, rest = inner.partition(".")
     if first == "resource":
-        return f"{found[0]}.resource.{'blob' if rest == 'blob' else 'text'}"
-    return f"{found[0]}.{'data' if first == 'data' else 'text'}"
+        return f"{part[0]}.resource.{'blob' if rest == 'blob' else 'text'}"
+    return f"{part[0]}.{'data' if first == 'data' else 'text'}"
 
 
 def read(data: bytes, asked: Asked) -> Answer:
@@ -236,11 +236,11 @@ def cut_note(
 def _notes(head: str, cuts: Sequence[Cut], handle: str | None) -> Iterator[str]:
     first = cuts[0]
     for named in (_NAMED, 1, 0):
-        shown = [
+        places = [
             f"{_short(cut.path)} {cut.shown:,} of {cut.total:,} {cut.unit}" for cut in cuts[:named]
         ]
-        more = [f"{len(cuts) - len(shown)} more cut"] if len(cuts) > len(shown) else []
-        what = f": {'; '.join([*shown, *more])}" if shown else ""
+        more = [f"{len(cuts) - len(places)} more cut"] if len(cuts) > len(places) else []
+        what = f": {'; '.join([*places, *more])}" if places else ""
         for how in (_how(handle, first), _how(handle, None)):
             yield f"{head}{what}. {how}"
     yield f"Note: cut. {_how(handle, None)}"
@@ -287,8 +287,8 @@ def _pruned(value: JSONValue, path: str, asked: Asked) -> Answer:
     whole = text_end(text, asked.tokens) == len(text)
     if whole:
         return Answer((text,), {"path": path})
-    made = prune(value, asked.tokens - NOTE_TOKENS, "")
-    cuts = [replace(cut, path=_joined(path, cut.path)) for cut in made.cuts]
+    excerpt = prune(value, asked.tokens - NOTE_TOKENS, "")
+    cuts = [replace(cut, path=_joined(path, cut.path)) for cut in excerpt.cuts]
     note = cut_note(
         cuts,
         size=len(text.encode()),
@@ -296,7 +296,7 @@ def _pruned(value: JSONValue, path: str, asked: Asked) -> Answer:
         tokens=asked.tokens,
         budget=NOTE_TOKENS,
     )
-    return Answer((json_text(made.value), note), {"path": path, "cut": cut_fields(cuts)})
+    return Answer((json_text(excerpt.value), note), {"path": path, "cut": cut_fields(cuts)})
 
 
 def cut_fields(cuts: Sequence[Cut]) -> list[JSONObject]:
@@ -317,17 +317,17 @@ def _joined(base: str, inner: str) -> str:
 
 def _found(value: JSONValue, search: str, tokens: int) -> Answer:
     text = value if isinstance(value, str) else json_text(value)
-    found = re.finditer(re.escape(search), text, re.IGNORECASE)
-    places = [one.start() for one in islice(found, _COUNTED)]
+    hits = re.finditer(re.escape(search), text, re.IGNORECASE)
+    places = [hit.start() for hit in islice(hits, _COUNTED)]
     lines = [_line(text, at, len(search)) for at in places[: tokens // 8 + 1]]
     budget = Budget(tokens - 20)
-    shown = len(lines)
-    while shown and not budget.fits("\n".join(lines[:shown])):
-        shown = shown * 3 // 4
+    line_count = len(lines)
+    while line_count and not budget.fits("\n".join(lines[:line_count])):
+        line_count = line_count * 3 // 4
     count = f"{len(places):,}{'' if len(places) < _COUNTED else ' or more'}"
-    head = f"{count} matches" + (f", the first {shown:,}" if shown < len(places) else "")
-    fields = {"matches": len(places), "offsets": places[:shown], "total": len(text)}
-    return Answer(("\n".join([head, *lines[:shown]]),), fields)
+    head = f"{count} matches" + (f", the first {line_count:,}" if line_count < len(places) else "")
+    fields = {"matches": len(places), "offsets": places[:line_count], "total": len(text)}
+    return Answer(("\n".join([head, *lines[:line_count]]),), fields)
 
 
 def _line(text: str, at: int, length: int) -> str:

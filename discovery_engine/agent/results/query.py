@@ -81,8 +81,10 @@ def _parsed(expression: str) -> ParsedResult:
         if at is None:
             at = getattr(error, "lexer_position", None)
         place = "" if at is None else f" at character {at}"
-        shown = expression if at is None else expression[at : at + _SHOWN]
-        message = f"the expression is not JMESPath{place}: {quoted(shown) if shown else 'it ends'}"
+        excerpt = expression if at is None else expression[at : at + _SHOWN]
+        message = (
+            f"the expression is not JMESPath{place}: {quoted(excerpt) if excerpt else 'it ends'}"
+        )
         hint = "for instance `items[0].id`, `items[*].name`, `items[10:20]`"
         raise QueryError(message, hint=hint) from error
 

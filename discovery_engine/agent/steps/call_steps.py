@@ -65,8 +65,8 @@ class CallStep(Struct, frozen=True):
     @property
     def sources(self) -> frozenset[str]:
         """The ids of the steps whose results it uses."""
-        found = (one.source for one in _references([self.arguments, self.items]))
-        return frozenset(source for source in found if source != ITEM)
+        names = (reference.source for reference in _references([self.arguments, self.items]))
+        return frozenset(source for source in names if source != ITEM)
 
     @property
     def is_fixed(self) -> bool:
@@ -86,8 +86,8 @@ def read_steps(given: JSONValue) -> tuple[CallStep, ...]:
     if len(given) > MOST_STEPS:
         raise InvalidStepsError(f"there may be at most {MOST_STEPS} steps, not {len(given):,}")
     steps: dict[str, CallStep] = {}
-    for at, one in enumerate(given, start=1):
-        step = _step(one, at, list(steps), given)
+    for at, entry in enumerate(given, start=1):
+        step = _step(entry, at, list(steps), given)
         if step.id in steps:
             raise InvalidStepsError(f"two steps have the id {step.id!r}")
         steps[step.id] = step
@@ -103,13 +103,13 @@ def filled(value: JSONValue, sources: Mapping[str, JSONValue]) -> JSONValue:
     """
     match value:
         case StepReference(source, query):
-            found = sources[source]
+            data = sources[source]
             if query is None:
-                return found
-            part = query.search(found)
+                return data
+            part = query.search(data)
             if part is None:
                 message = f"nothing is at {query.expression} in {source!r}"
-                raise InvalidStepsError(message, hint=f"it is {shape(found)}")
+                raise InvalidStepsError(message, hint=f"it is {shape(data)}")
             return part
         case dict():
             return {name: filled(member, sources) for name, member in value.items()}
@@ -131,7 +131,9 @@ def _step(given: JSONValue, at: int, known: Sequence[str], written: list[JSONVal
     if unknown := given.keys() - _KEYS:
         message = f"step {name!r} has {quoted(_short(min(unknown)))}"
         raise InvalidStepsError(message, hint=f"a step has {', '.join(sorted(_KEYS))}")
-    later = {one["id"] for one in written if isinstance(one, dict) and _is_text(one.get("id"))}
+    later = {
+        entry["id"] for entry in written if isinstance(entry, dict) and _is_text(entry.get("id"))
+    }
     reader = _StepReader(name, known, later - set(known), has_items="forEach" in given)
     arguments = given.get("arguments", {})
     if not isinstance(arguments, dict):
@@ -221,14 +223,14 @@ class _StepReader:
         raise InvalidStepsError(self._refusal(source), hint=self._choices())
 
     def _refusal(self, source: JSONValue) -> str:
-        shown = quoted(_short(source if isinstance(source, str) else "a value that is no text"))
+        text = quoted(_short(source if isinstance(source, str) else "a value that is no text"))
         if source == ITEM:
             return f"step {self._step!r} refers to 'item', and has no `forEach`"
         if source == self._step:
             return f"step {self._step!r} refers to itself"
         if isinstance(source, str) and source in self._later:
-            return f"step {self._step!r} refers to {shown}, which comes later"
-        return f"step {self._step!r} refers to {shown}, which is no step"
+            return f"step {self._step!r} refers to {text}, which comes later"
+        return f"step {self._step!r} refers to {text}, which is no step"
 
     def _choices(self) -> str:
         if not self._known:

@@ -48,11 +48,11 @@ async def execute_steps(
             await caller.on_progress(float(done), float(len(steps)), message)
 
     # A client cannot continue one step of several, so it is asked instead.
-    asked = AskedClient(caller.client) if caller.client else None
+    client = AskedClient(caller.client) if caller.client else None
 
     async def call(step: CallStep, given: JSONObject) -> JSONObject:
         # Progress of several tools side by side would not grow.
-        return await call_tool(engine, step.server, step.tool, given, Caller(asked))
+        return await call_tool(engine, step.server, step.tool, given, Caller(client))
 
     outcomes = await StepRunner(steps, call, goes_on=goes_on, on_done=report).run()
     return await anyio.to_thread.run_sync(partial(_answer, engine, outcomes, caller))
@@ -71,18 +71,20 @@ async def _check(engine: ScopedEngine, step: CallStep) -> None:
 def _answer(engine: ScopedEngine, outcomes: Sequence[StepOutcome], caller: Caller) -> JSONObject:
     whole = {outcome.step.id: outcome.value for outcome in outcomes if outcome.results}
     data, handle = encode_finite(whole)[:-1], None
-    shown = {outcome.step.id: _shown(outcome) for outcome in outcomes}
+    summaries = {outcome.step.id: _shown(outcome) for outcome in outcomes}
     selected = {
-        one.step.id for one in outcomes if one.step.select and "note" not in shown[one.step.id]
+        outcome.step.id
+        for outcome in outcomes
+        if outcome.step.select and "note" not in summaries[outcome.step.id]
     }
     if whole.keys() - selected:
         handle = engine.results.put(data, owner=caller.client_id, path="@")
-    failed = [one.step.id for one in outcomes if one.status is StepStatus.FAILED]
-    content = [{"type": "text", "text": json_text(shown)}]
+    failed = [outcome.step.id for outcome in outcomes if outcome.status is StepStatus.FAILED]
+    content = [{"type": "text", "text": json_text(summaries)}]
     if handle:
         note = f'Note: the results are kept: read_result {{"handle": "{handle}"}}, by step'
         content.append({"type": "text", "text": note})
-    fields: JSONObject = {"steps": shown, "failed": failed, "handle": handle}
+    fields: JSONObject = {"steps": summaries, "failed": failed, "handle": handle}
     result: JSONObject = {
         "content": content,
         "isError": bool(failed),
@@ -93,22 +95,22 @@ def _answer(engine: ScopedEngine, outcomes: Sequence[StepOutcome], caller: Calle
 
 
 def _shown(outcome: StepOutcome) -> JSONObject:
-    shown: JSONObject = {"status": outcome.status.value}
+    summary: JSONObject = {"status": outcome.status.value}
     if outcome.reason:
-        shown["reason"] = outcome.reason
-    made = [result for result in outcome.results if result is not None]
-    good = [result for result in made if not result.get("isError")]
+        summary["reason"] = outcome.reason
+    results = [result for result in outcome.results if result is not None]
+    good = [result for result in results if not result.get("isError")]
     errors = [_error_text(error) for _, error in outcome.errors]
-    errors += [result_text(result) for result in made if result.get("isError")]
+    errors += [result_text(result) for result in results if result.get("isError")]
     if outcome.step.items is not None:
-        shown |= {"succeeded": len(good), "failed": len(errors), "of": len(outcome.results)}
+        summary |= {"succeeded": len(good), "failed": len(errors), "of": len(outcome.results)}
     if errors:
-        shown["error"] = errors[0]
+        summary["error"] = errors[0]
     if good and (select := outcome.step.select):
-        shown |= _selected(outcome.step, select, good)
+        summary |= _selected(outcome.step, select, good)
     elif good:
-        shown["shape"] = shape(_value(good[0]))
-    return shown
+        summary["shape"] = shape(_value(good[0]))
+    return summary
 
 
 def _selected(step: CallStep, select: PathQuery, results: Sequence[JSONObject]) -> JSONObject:

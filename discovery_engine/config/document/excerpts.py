@@ -63,9 +63,9 @@ class Excerpts:
         start = max(0, column - _WIDTH // 2)
         piece = line[start : start + _WIDTH]
         spans = self._words_of(piece) if self._is_broken else self._spans(position.line, start)
-        shown, column = _with_hidden(piece, spans, column - start)
-        shown = "".join(char if char.isprintable() else " " for char in shown)
-        return f"{_COMMENT.sub('', shown).rstrip()}\n{' ' * columns_of(shown[:column])}^"
+        excerpt, column = _with_hidden(piece, spans, column - start)
+        excerpt = "".join(char if char.isprintable() else " " for char in excerpt)
+        return f"{_COMMENT.sub('', excerpt).rstrip()}\n{' ' * columns_of(excerpt[:column])}^"
 
     def _doubtful(self, node: Node, *, harmless: bool) -> Iterator[Node]:
         """The scalars that stand, at whatever depth, under a key that is not known as harmless."""
@@ -122,26 +122,26 @@ class Excerpts:
 
 def _disjoint(spans: Iterable[_Span]) -> list[_Span]:
     """The same in order, with those that overlap made one."""
-    found: list[_Span] = []
+    runs: list[_Span] = []
     for start, end in sorted(spans):
-        if found and start < found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
+        if runs and start < runs[-1][1]:
+            runs[-1] = runs[-1][0], max(end, runs[-1][1])
         else:
-            found.append((start, end))
-    return found
+            runs.append((start, end))
+    return runs
 
 
 def _with_hidden(piece: str, spans: Iterable[_Span], column: int) -> tuple[str, int]:
     """The piece with spans hidden, and where a column of it has gone."""
-    shown: list[str] = []
+    parts: list[str] = []
     done = moved = 0
     for start, end in spans:
         if start >= len(piece):
             break
-        shown += (piece[done:start], REDACTED)
+        parts += (piece[done:start], REDACTED)
         if column >= end:
             moved += len(REDACTED) - (end - start)
         elif column > start:
             moved += start - column
         done = end
-    return "".join((*shown, piece[done:])), column + moved
+    return "".join((*parts, piece[done:])), column + moved

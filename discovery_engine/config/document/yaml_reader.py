@@ -313,9 +313,9 @@ def _with_joined_surrogates(text: str) -> tuple[str, dict[int, list[int]]]:
     lines = text.splitlines(keepends=True)
     pairs = {number: list(_SURROGATES.finditer(line)) for number, line in enumerate(lines)}
     shortened = {
-        number: [pair.end() - count * _SAVED for count, pair in enumerate(found, 1)]
-        for number, found in pairs.items()
-        if found
+        number: [pair.end() - count * _SAVED for count, pair in enumerate(line_pairs, 1)]
+        for number, line_pairs in pairs.items()
+        if line_pairs
     }
     return _SURROGATES.sub(_joined, text), shortened
 

@@ -27,15 +27,15 @@ def keys_above(lines: Sequence[str], at: int) -> str:
 
     Of an item of a list, its first line stands for it.
     """
-    found: list[str] = []
+    keys: list[str] = []
     limit = next((_column(line) for line in lines[at:] if _has_content(line)), 0.0)
     for line in reversed(lines[:at]):
         if limit and _has_content(line) and _column(line) < limit:
             limit = _column(line)
             key = _KEY.match(line)
             if key or line.lstrip().startswith("- "):
-                found.append(f"{key[2]}:" if key else line.strip())
-    return " ".join(reversed(found))
+                keys.append(f"{key[2]}:" if key else line.strip())
+    return " ".join(reversed(keys))
 
 
 def _headed(line: str, before: Sequence[str]) -> str:

@@ -134,13 +134,13 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
     """
     before = _content(path)
     text = MODELINE + "\n" if before is None else _decoded(path, before)
-    known = _settings(path, text)
-    there = {server.name.casefold() for server in known.servers}
+    settings = _settings(path, text)
+    there = {server.name.casefold() for server in settings.servers}
     for server in servers:
         if server.name.casefold() in there:
             raise _error(path, f"there is a server {server.name!r} already", "remove it first")
         there.add(server.name.casefold())
-    after = yaml_text.with_servers(text, servers, _new_rules(known, rules))
+    after = yaml_text.with_servers(text, servers, _new_rules(settings, rules))
     return _edit(path, before, after, has_schema=before is None)
 
 
@@ -182,9 +182,9 @@ def disable_server(path: Path, name: str) -> Edit:
 
 def _new_rules(known: Settings, rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules that the file does not have yet, each once."""
-    there = [replace(one, origin=Origin("")) for one in known.tool_rules]
+    there = [replace(rule, origin=Origin("")) for rule in known.tool_rules]
     new: list[Rule] = []
-    for rule in (replace(one, origin=Origin("")) for one in rules):
+    for rule in (replace(candidate, origin=Origin("")) for candidate in rules):
         if rule not in there and rule not in new:
             new.append(rule)
     return new
@@ -195,10 +195,10 @@ def _edit_entry(path: Path, name: str, change: Callable[[str, ServerSettings], s
     if before is None:
         raise _error(path, "there is no such file", "`discovery init` writes one")
     text = _decoded(path, before)
-    known = {server.name: server for server in _settings(path, text).servers}
-    after = change(text, known[ServerName(name)]) if name in known else None
+    servers = {server.name: server for server in _settings(path, text).servers}
+    after = change(text, servers[ServerName(name)]) if name in servers else None
     if after is None:
-        hint = did_you_mean(name, known, otherwise="servers of a source stand in its own file")
+        hint = did_you_mean(name, servers, otherwise="servers of a source stand in its own file")
         raise _error(path, f"there is no server {name!r} in this file", hint)
     return _edit(path, before, after)
 
@@ -262,8 +262,8 @@ def _keep_backups(newest: Path) -> None:
 
     A link or a folder that a project may have put there is no backup, and stays.
     """
-    kept = [newest, *(Path(f"{newest}.{age}") for age in range(1, KEPT_BACKUPS))]
-    for older, newer in reversed([*zip(kept[1:], kept, strict=False)]):
+    backups = [newest, *(Path(f"{newest}.{age}") for age in range(1, KEPT_BACKUPS))]
+    for older, newer in reversed([*zip(backups[1:], backups, strict=False)]):
         if newer.is_symlink() or not newer.is_file():
             continue
         try:
@@ -316,11 +316,11 @@ def with_server(text: str, before: ServerSettings, server: ServerSettings) -> st
 
 def lost_comments(before: str, after: str) -> list[str]:
     """The comments of a YAML text that another one lacks, in their order."""
-    kept = Counter(_comments(after))
+    counts = Counter(_comments(after))
     lost: list[str] = []
     for comment in _comments(before):
-        if kept[comment] > 0:
-            kept[comment] -= 1
+        if counts[comment] > 0:
+            counts[comment] -= 1
         else:
             lost.append(comment)
     return lost
@@ -343,10 +343,10 @@ def _comments_between(text: str) -> Iterator[str]:
 def _changes(before: JSONObject, after: JSONObject, way: tuple[str, ...] = ()) -> Iterator[_Change]:
     """Yield the differences, removals last, so that no mapping is empty in between."""
     for key, value in after.items():
-        known = before.get(key)
-        if isinstance(value, dict) and isinstance(known, dict) and value and known:
-            yield from _changes(known, value, (*way, key))
-        elif value != known:
+        old_value = before.get(key)
+        if isinstance(value, dict) and isinstance(old_value, dict) and value and old_value:
+            yield from _changes(old_value, value, (*way, key))
+        elif value != old_value:
             yield (*way, key), value
     yield from (((*way, key), None) for key in before if key not in after)
 
@@ -355,24 +355,26 @@ def _with_value(text: str, name: str, keys: tuple[str, ...], value: JSONValue) -
     """The text with another value at a place of an entry; None if the entry lacks the way there."""
     parent = yaml_text.entry_node(text, name)
     *above, key = keys
-    for one in above:
-        _, parent = _member(parent, one)
+    for step in above:
+        _, parent = _member(parent, step)
     if not isinstance(parent, yaml.MappingNode):
         return None
-    written, node = member = _member(parent, key)
+    key_node, node = member = _member(parent, key)
     if node is None:
         return None if value is None else yaml_text.behind(text, parent, {key: value})
     if value is None:
-        return yaml_text.without(text, parent, next(one for one in parent.value if one == member))
+        return yaml_text.without(
+            text, parent, next(pair for pair in parent.value if pair == member)
+        )
     edited = _with_items(text, node, value) if isinstance(value, list) else None
     if edited is not None:
         return edited
     if yaml_text.is_flow(parent) or yaml_text.is_flow(node) or _is_in_line(node, value):
         return _instead(text, node, _inline(value, is_flow=yaml_text.is_flow(parent)))
-    start = text.rfind("\n", 0, written.start_mark.index) + 1
+    start = text.rfind("\n", 0, key_node.start_mark.index) + 1
     stop = yaml_text.line_after(text, yaml_text.end_of(node))
-    lines = yaml_text.block({written.value: value}, column=written.start_mark.column)
-    dash = text[start : written.start_mark.index]  # of the first key of an item, if it has one
+    lines = yaml_text.block({key_node.value: value}, column=key_node.start_mark.column)
+    dash = text[start : key_node.start_mark.index]  # of the first key of an item, if it has one
     return text[:start] + dash + lines[len(dash) :] + text[stop:]
 
 
@@ -383,10 +385,10 @@ def _member(node: Any, key: str) -> tuple[Any, Any]:
 def _with_items(text: str, node: Any, value: list[JSONValue]) -> str | None:
     """The text with another list of texts, if each has a line of its own; else None."""
     items = node.value if isinstance(node, yaml.SequenceNode) else []
-    are_texts = all(isinstance(one, yaml.ScalarNode) for one in items)
+    are_texts = all(isinstance(item, yaml.ScalarNode) for item in items)
     if yaml_text.is_flow(node) or not (items and value and are_texts):
         return None
-    steps = SequenceMatcher(None, [one.value for one in items], list(map(str, value)), False)
+    steps = SequenceMatcher(None, [item.value for item in items], list(map(str, value)), False)
     for kind, start, stop, new, last in reversed(steps.get_opcodes()):
         if kind != "equal":
             text = _with_run(text, node, (start, stop), value[new:last])
@@ -397,8 +399,8 @@ def _with_run(text: str, node: Any, run: tuple[int, int], new: list[JSONValue]) 
     """The text with other items in place of some that stand beside each other, or of none."""
     (start, stop), items = run, node.value
     if stop - start == len(new):  # in their places, with what stands behind them
-        for item, one in reversed([*zip(items[start:stop], new, strict=True)]):
-            text = _instead(text, item, _inline(one, is_flow=False))
+        for item, value in reversed([*zip(items[start:stop], new, strict=True)]):
+            text = _instead(text, item, _inline(value, is_flow=False))
         return text
     if start < len(items):
         at = yaml_text.first_line(text, node, items[start])
@@ -420,8 +422,8 @@ def _inline(value: JSONValue, *, is_flow: bool) -> str:
     if is_flow or not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     style = '"' if "\n" in value else None
-    written = yaml_text.dump(value, style=style, width=_ONE_LINE)
-    return written.removesuffix("...\n").rstrip("\n")
+    text = yaml_text.dump(value, style=style, width=_ONE_LINE)
+    return text.removesuffix("...\n").rstrip("\n")
 
 
 def _instead(text: str, node: Any, written: str) -> str:
@@ -433,10 +435,14 @@ def _instead(text: str, node: Any, written: str) -> str:
 def _describes(text: str, server: ServerSettings) -> bool:
     """Return whether a configuration has exactly this server under its name."""
     try:
-        found = parse_settings(text.encode(), file="").servers
+        servers = parse_settings(text.encode(), file="").servers
     except ConfigurationError:
         return False
-    forms = [_form(one) for one in found if one.name == server.name and not one.problem]
+    forms = [
+        _form(candidate)
+        for candidate in servers
+        if candidate.name == server.name and not candidate.problem
+    ]
     return forms == [_form(server)]
 
 

@@ -61,8 +61,8 @@ class ImportCandidate(Struct, frozen=True):
         args = (
             self.server.transport.args if isinstance(self.server.transport, StdioTransport) else ()
         )
-        found = (one for arg in args for one in references_in(arg))
-        return any(one.kind == "secret" for one in found)
+        references = (reference for arg in args for reference in references_in(arg))
+        return any(reference.kind == "secret" for reference in references)
 
 
 class SkippedServer(Struct, frozen=True):
@@ -82,20 +82,22 @@ def import_entry(
     With `is_stored` they refer to secrets that are to be stored, where such a value can be; also in
     arguments and addresses. A name that has another value in `secrets` already is not taken.
     """
-    found = _References(server.name, is_stored=is_stored, known=secrets)
+    references = _References(server.name, is_stored=is_stored, known=secrets)
     taken: StdioTransport | RemoteTransport | SkippedServer
     match server.transport:
         case StdioTransport() as stdio:
-            taken = _stdio(server, stdio, found)
+            taken = _stdio(server, stdio, references)
         case RemoteTransport() as remote:
-            taken = _remote(server, remote, found)
+            taken = _remote(server, remote, references)
         case None:
             problem = server.problem.message if server.problem else ""
             return SkippedServer(server.name, problem or "it has neither a command nor an address")
     if isinstance(taken, SkippedServer):
         return taken
     return ImportCandidate(
-        replace(server, transport=taken), tuple(dict.fromkeys(found.variables)), found.secrets
+        replace(server, transport=taken),
+        tuple(dict.fromkeys(references.variables)),
+        references.secrets,
     )
 
 
@@ -156,8 +158,8 @@ class _References:
             return value
         if not is_secret(value, name) and hide_secrets_in_args([value]) == (value,):
             return value
-        found = _SCHEME.match(value)
-        scheme = found.group() if found else ""
+        prefix = _SCHEME.match(value)
+        scheme = prefix.group() if prefix else ""
         reference = self.stored(name, value.removeprefix(scheme))
         if reference is None:
             self.variables.append(variable)
@@ -170,11 +172,11 @@ class _References:
             return text
         first, *others = shown.split(REDACTED)
         form = "(.+?)".join(map(re.escape, (first, *others)))
-        found = re.fullmatch(form, text, re.DOTALL)
-        if found is None or any(REDACTED in str(one) for one in references_in(shown)):
+        match = re.fullmatch(form, text, re.DOTALL)
+        if match is None or any(REDACTED in str(reference) for reference in references_in(shown)):
             return None  # a secret within a reference: its default
         whole = first
-        for secret, other in zip(found.groups(), others, strict=True):
+        for secret, other in zip(match.groups(), others, strict=True):
             assigned = _ASSIGNED.search(whole)
             reference = self.stored(assigned["name"] if assigned else name, secret)
             if reference is None:
@@ -212,8 +214,8 @@ def _stdio(
 ) -> StdioTransport | SkippedServer:
     args = []
     before = ""
-    for arg, shown in zip(stdio.args, hide_secrets_in_args(stdio.args), strict=True):
-        taken = found.without_hidden(before.lstrip("-") or "argument", arg, shown)
+    for arg, masked_arg in zip(stdio.args, hide_secrets_in_args(stdio.args), strict=True):
+        taken = found.without_hidden(before.lstrip("-") or "argument", arg, masked_arg)
         if taken is None:
             return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
         args.append(taken)

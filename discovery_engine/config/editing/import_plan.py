@@ -46,27 +46,29 @@ class ImportPlan(Struct):
 
     @property
     def names(self) -> set[ServerName]:
-        return {one.server.name for one in self.servers}
+        return {candidate.server.name for candidate in self.servers}
 
     @property
     def has_failed(self) -> bool:
         """True if the import achieves nothing: no server is added, and none is there already."""
-        is_there = any(one.code == "SOURCE_ITSELF" for one in self.warnings)
-        return not (self.servers or is_there) and all(one.is_problem for one in self.skipped)
+        is_there = any(warning.code == "SOURCE_ITSELF" for warning in self.warnings)
+        return not (self.servers or is_there) and all(server.is_problem for server in self.skipped)
 
     @property
     def variables(self) -> list[str]:
-        return sorted({name for one in self.servers for name in one.variables})
+        return sorted({name for candidate in self.servers for name in candidate.variables})
 
     @property
     def secrets(self) -> dict[str, SecretText]:
         """All secrets to store, by name."""
-        return {name: text for one in self.servers for name, text in one.secrets.items()}
+        return {
+            name: text for candidate in self.servers for name, text in candidate.secrets.items()
+        }
 
     @property
     def has_literals(self) -> bool:
         """True if the files hold secrets that could be stored."""
-        return bool(self.variables) or any(one.is_secret for one in self.skipped)
+        return bool(self.variables) or any(server.is_secret for server in self.skipped)
 
 
 def plan_import(
@@ -91,10 +93,10 @@ def plan_import(
             to be, for these to go on as they are.
     """
     plan = ImportPlan()
-    known = KnownServers(settings.servers, secrets)
-    known.claim([server for _, imported in found for server in imported.servers])
+    known_servers = KnownServers(settings.servers, secrets)
+    known_servers.claim([server for _, imported in found for server in imported.servers])
     for client, imported in found:
-        _add_client(plan, client, imported, known, only, settings, secrets, stores=stores)
+        _add_client(plan, client, imported, known_servers, only, settings, secrets, stores=stores)
     return plan
 
 
@@ -146,14 +148,16 @@ class KnownServers:
         self._by_endpoint: dict[Endpoint, ServerName] = {}
         for server in self._by_name.values():
             self._by_endpoint.setdefault(self._endpoint(server), server.name)
-        self._sourced = [one for one in self._by_name.values() if one.is_sourced]
+        self._sourced = [server for server in self._by_name.values() if server.is_sourced]
         self.names = {name.casefold() for name in self._by_name}
 
     def claim(self, found: Iterable[ServerSettings]) -> None:
         """Note which entries are surely those of servers that are in clients' files."""
         endpoints = map(self._endpoint, found)
-        claimed = {self._by_endpoint.get(one) for one in endpoints}
-        self._by_name = {name: one for name, one in self._by_name.items() if name not in claimed}
+        claimed = {self._by_endpoint.get(endpoint) for endpoint in endpoints}
+        self._by_name = {
+            name: server for name, server in self._by_name.items() if name not in claimed
+        }
 
     def same_as(self, server: ServerSettings) -> ServerName | None:
         """The entry of the same server.
@@ -163,18 +167,22 @@ class KnownServers:
         """
         if (same := self._by_endpoint.get(self._endpoint(server))) is not None:
             return same
-        return next((one.name for one in self._by_name.values() if _is_copy(one, server)), None)
+        return next(
+            (entry.name for entry in self._by_name.values() if _is_copy(entry, server)), None
+        )
 
     def live(self, client: str, server: ServerSettings) -> ServerSettings | None:
         """The server in force that stands in a client's file as this one; None if none does."""
         same = self.same_as(server)
         exact = (
-            one
-            for one in self._sourced
-            if (one.source, one.origin.file) == (client, server.origin.file)
-            and (one.renamed_from or one.name) == server.name
+            entry
+            for entry in self._sourced
+            if (entry.source, entry.origin.file) == (client, server.origin.file)
+            and (entry.renamed_from or entry.name) == server.name
         )
-        return next(exact, None) or next((one for one in self._sourced if one.name == same), None)
+        return next(exact, None) or next(
+            (entry for entry in self._sourced if entry.name == same), None
+        )
 
     def add(self, server: ServerSettings, name: ServerName) -> None:
         self._by_endpoint[self._endpoint(server)] = name

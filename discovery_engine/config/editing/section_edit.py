@@ -93,13 +93,13 @@ def edit_sections(path: Path, texts: Mapping[str, str]) -> SectionEdit:
     file = _existing(path)
     settings = parse_settings(file.text.encode(), file=str(path))
     restored = {name: _restored(file.text, settings, name, text) for name, text in texts.items()}
-    if faults := [one for name, text in restored.items() for one in _faults(name, text)]:
+    if faults := [fault for name, text in restored.items() for fault in _faults(name, text)]:
         raise ConfigurationError(faults)
     after, placed = _replaced(file.text, restored)
     try:
         parse_settings(after.encode(), file=str(path))
     except ConfigurationError as error:
-        problems = (_in_section(one, placed) for one in error.problems)
+        problems = (_in_section(problem, placed) for problem in error.problems)
         raise ConfigurationError(list(problems)) from None
     edit = Edit(path, file.content, after)
     return SectionEdit(edit, "".join(_diff(path, file.text, texts)))
@@ -122,9 +122,9 @@ def _names(settings: Settings) -> Iterator[str]:
 
 
 def _section(text: str, name: str) -> EditableSection:
-    found = section_text(text, _path(name))
-    shown = hide_values(found.text) if name == _OVERRIDES else found.text
-    return EditableSection(name, shown, found.line if found.is_there else 0)
+    section = section_text(text, _path(name))
+    visible_text = hide_values(section.text) if name == _OVERRIDES else section.text
+    return EditableSection(name, visible_text, section.line if section.is_there else 0)
 
 
 def _path(name: str) -> SectionPath:
@@ -155,12 +155,12 @@ def _restored(text: str, settings: Settings, name: str, given: str) -> str:
 def _require_known(settings: Settings, name: str) -> None:
     match name.split("."):
         case ["views", view, key] if key in _OF_VIEWS:
-            known = [one.name for one in settings.views]
-            if view not in known:
-                raise ViewNotFoundError(view, nearest(view, known))
+            names = [listed_view.name for listed_view in settings.views]
+            if view not in names:
+                raise ViewNotFoundError(view, nearest(view, names))
         case _ if name not in (*SECTIONS, SYNONYMS):
-            known = list(_names(settings))
-            hint = did_you_mean(name, known, otherwise=f"these are: {', '.join(known)}")
+            names = list(_names(settings))
+            hint = did_you_mean(name, names, otherwise=f"these are: {', '.join(names)}")
             message = "is no section that is edited by itself"
             raise ConfigurationError.of_file("CONFIG_NOT_EDITED", name, message, hint)
 
@@ -190,16 +190,16 @@ def _replaced(text: str, sections: Mapping[str, str]) -> tuple[str, Mapping[str,
     with suppress(yaml.YAMLError):  # the reader of the configuration reports it
         for name, new in sections.items():
             text, placed[name] = with_section(text, _path(name), new)
-        for name, one in placed.items():  # those behind it have moved it
-            placed[name] = replace(one, line=section_text(text, _path(name)).line)
+        for name, section in placed.items():  # those behind it have moved it
+            placed[name] = replace(section, line=section_text(text, _path(name)).line)
     return text, placed
 
 
 def _in_section(problem: Diagnostic, placed: Mapping[str, SectionText]) -> Diagnostic:
     """The problem at its place in the text of the section that it is in."""
     origin = problem.origin
-    for name, one in placed.items():
-        if place := one.place(origin.line, origin.column):
+    for name, section in placed.items():
+        if place := section.place(origin.line, origin.column):
             return replace(problem, origin=Origin(name, *place))
     return problem
 
@@ -209,11 +209,11 @@ def _diff(path: Path, text: str, texts: Mapping[str, str]) -> Iterator[str]:
     yield f"--- {path}\n+++ {path}\n"
     moved = 0
     places = {name: section_text(text, _path(name)).line for name in texts}
-    for name in sorted(texts, key=lambda one: places[one]):
+    for name in sorted(texts, key=lambda section: places[section]):
         before = _section(text, name)
-        one, other = before.text.splitlines(), texts[name].splitlines()
-        yield from _hunks(name, places[name], moved, one, other)
-        moved += len(other) - len(one)
+        lines, other = before.text.splitlines(), texts[name].splitlines()
+        yield from _hunks(name, places[name], moved, lines, other)
+        moved += len(other) - len(lines)
 
 
 def _hunks(
@@ -229,10 +229,10 @@ def _hunks(
         yield f"@@ {' '.join(ranges)} @@ {heading}\n"
         for kind, i1, i2, j1, j2 in group:
             if kind == "equal":
-                yield from (f" {one}\n" for one in before[i1:i2])
+                yield from (f" {text}\n" for text in before[i1:i2])
                 continue
-            yield from (f"-{one}\n" for one in before[i1:i2])
-            yield from (f"+{one}\n" for one in after[j1:j2])
+            yield from (f"-{text}\n" for text in before[i1:i2])
+            yield from (f"+{text}\n" for text in after[j1:j2])
 
 
 # Values of pinned arguments in the text of `overrides`, which are edited around and never shown.
@@ -247,11 +247,11 @@ _HARMLESS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
 
 def hide_values(text: str) -> str:
     """The text of `overrides` with marks in place of the values of arguments."""
-    shown, end = "", 0
+    marked_text, end = "", 0
     for number, (start, stop) in enumerate(_spans(text), 1):
-        shown += f'{text[end:start]}"[kept {number}]"'
+        marked_text += f'{text[end:start]}"[kept {number}]"'
         end = stop
-    return shown + text[end:]
+    return marked_text + text[end:]
 
 
 def restore_values(text: str, original: str) -> str:
@@ -279,13 +279,13 @@ def unknown_mark(text: str) -> re.Match[str] | None:
 def _spans(text: str) -> list[tuple[int, int]]:
     """Where values stand that are not to be shown, in their order."""
     root = yaml_text.composed(text)
-    found = []
+    spans = []
     for entry in root.value if isinstance(root, yaml.SequenceNode) else ():
         _, arguments = yaml_text.find_member(entry, ("arguments",)) or (None, None)
         for node in _scalars(arguments):
             start, stop = node.start_mark.index, node.end_mark.index
-            found.append((start, start + len(text[start:stop].rstrip())))
-    return found
+            spans.append((start, start + len(text[start:stop].rstrip())))
+    return spans
 
 
 def _scalars(node: Any) -> Iterator[Any]:

@@ -95,14 +95,14 @@ class _SectionPlace(Struct, frozen=True):
     def of(cls, text: str, path: SectionPath) -> _SectionPlace:
         node = yaml_text.configuration_node(text)
         for key in path[:-1]:
-            found = yaml_text.find_member(node, yaml_text.spellings_of(key))
-            if found is None and key != "search":
+            member = yaml_text.find_member(node, yaml_text.spellings_of(key))
+            if member is None and key != "search":
                 raise KeyError(".".join(path))
-            node = found[1] if found else None
-        found = yaml_text.find_member(node, yaml_text.spellings_of(path[-1]))
-        if found is None:
+            node = member[1] if member else None
+        member = yaml_text.find_member(node, yaml_text.spellings_of(path[-1]))
+        if member is None:
             return cls(0, 0, 0, 0, has_lines=False, is_in_brackets=False, is_there=False)
-        key, value = found
+        key, value = member
         at = key.start_mark.column
         if isinstance(value, yaml.CollectionNode) and not yaml_text.is_flow(value):
             start = text.find("\n", key.end_mark.index) + 1
@@ -182,7 +182,7 @@ def _meaning(node: Node) -> JSONValue:
     """Return the value of a node by YAML 1.2, as the configuration reads it."""
     match node.value:
         case dict() as members:
-            return {key: _meaning(one) for key, one in members.items()}
+            return {key: _meaning(value) for key, value in members.items()}
         case list() as items:
             return list(map(_meaning, items))
         case PlainScalar() as scalar:

@@ -85,18 +85,18 @@ def without_server(text: str, name: str) -> str | None:
     Comments above the entry stay.
     """
     text, end = with_unix_lines(text)
-    found = _server(text, name)
-    if found is None:
+    place = _server(text, name)
+    if place is None:
         return None
-    return without(text, *found).replace("\n", end)
+    return without(text, *place).replace("\n", end)
 
 
 def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
     """The text without an item of a list that has so many."""
     text, end = with_unix_lines(text)
     items: Any = None
-    if found := find_member(configuration_node(text), spellings):
-        _, items = found
+    if member := find_member(configuration_node(text), spellings):
+        _, items = member
     return without(text, items, items.value[index]).replace("\n", end)
 
 
@@ -109,10 +109,10 @@ def with_new_entry(text: str, server: ServerSettings) -> str | None:
         text: With Unix lines.
         server: The one of this name.
     """
-    found = _server(text, server.name)
-    if found is None:
+    place = _server(text, server.name)
+    if place is None:
         return None
-    servers, member = found
+    servers, member = place
     if is_flow(servers):
         shorter = without_server(text, server.name)
         return None if shorter is None else with_servers(shorter, [server], ())
@@ -127,13 +127,13 @@ def with_new_entry(text: str, server: ServerSettings) -> str | None:
 def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FBT001 - what it is for
     """The text with an entry of `servers` enabled or disabled; None if it has no such entry."""
     text, end = with_unix_lines(text)
-    found = _server(text, name)
-    if found is None:
+    place = _server(text, name)
+    if place is None:
         return None
-    _, member = found
+    _, member = place
     entry = member[1] if isinstance(member, tuple) else member
-    if written := find_member(entry, ("enabled",)):
-        _, value = written
+    if setting := find_member(entry, ("enabled",)):
+        _, value = setting
         at, after = value.start_mark.index, value.end_mark.index
         text = f"{text[:at]}{json.dumps(enabled)}{text[after:]}"
     elif not enabled:
@@ -167,8 +167,8 @@ def with_entries(
     if document is None:
         return _ended(text) + block({spellings[0]: entries})
     parent, (key, node) = document, find_member(document, ("discovery",)) or (None, document)
-    for one in above:
-        parent, (key, node) = node, find_member(node, one) or (None, None)
+    for key_spellings in above:
+        parent, (key, node) = node, find_member(node, key_spellings) or (None, None)
     if section := find_member(node, spellings):
         parent, (key, node) = node, section
     else:
@@ -219,8 +219,8 @@ def _server(text: str, name: str) -> tuple[Any, Any] | None:
         if isinstance(member, tuple):
             called = member[0].value
         else:
-            _, written = find_member(member, ("name",)) or (None, None)
-            called = written.value if written else None
+            _, name_node = find_member(member, ("name",)) or (None, None)
+            called = name_node.value if name_node else None
         if called == name:
             return servers, member
     return None
@@ -240,7 +240,7 @@ def _without_in_flow(text: str, section: Any, member: Any) -> str:
     Of a member with lines of its own these go, so that comments about others stay.
     """
     members = section.value
-    at = next(i for i, one in enumerate(members) if one is member)
+    at = next(i for i, candidate in enumerate(members) if candidate is member)
     start, end = _start(member).index, end_of(member).index
     line, rest = text.rfind("\n", 0, start) + 1, _OWN_LINE_END.match(text, end)
     if not text[line:start].strip() and rest:
@@ -325,7 +325,7 @@ def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
     gap = f"\n{' ' * start.column}" if start.line > node.start_mark.line else " "
     items = entries.items() if isinstance(entries, dict) else None
     ones = [{key: value} for key, value in items] if items else [[entry] for entry in entries]
-    added = "".join(f",{gap}{json.dumps(one)[1:-1]}" for one in ones)
+    added = "".join(f",{gap}{json.dumps(single)[1:-1]}" for single in ones)
     at = end_of(last).index
     return text[:at] + added + text[at:]
 

@@ -45,7 +45,7 @@ def observe(path: str) -> InputFile:
 
 def is_current(inputs: Iterable[InputFile]) -> bool:
     """Return whether no file has changed since it was read, and each absent one is still absent."""
-    return all(observe(known.path) == known for known in inputs)
+    return all(observe(input_file.path) == input_file for input_file in inputs)
 
 
 def _require_regular(path: str) -> None:

@@ -66,11 +66,11 @@ def locate(
         return Location(_absolute(named, here), f"${VARIABLE} names it")
     places = [str(folder / FILE_NAME) for folder in (here / ".discovery", here)]
     places.append(user_config_path(environ, home=home))
-    found = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - False where Path.exists raises
-    if found is None:
+    index = next((i for i, place in enumerate(places) if os.path.exists(place)), None)  # noqa: PTH110 - False where Path.exists raises
+    if index is None:
         return Location(None, absent=tuple(places))
     *_, own = places
-    return Location(places[found], is_discovered=places[found] != own, absent=tuple(places[:found]))
+    return Location(places[index], is_discovered=places[index] != own, absent=tuple(places[:index]))
 
 
 def user_config_path(

@@ -90,8 +90,8 @@ def _is_private(group: int, user: int) -> bool:
     import pwd  # noqa: PLC0415
 
     try:
-        known, own = grp.getgrgid(group), pwd.getpwuid(user)
+        group_entry, own = grp.getgrgid(group), pwd.getpwuid(user)
     except KeyError:
         return False
-    is_own = group == own.pw_gid and known.gr_name == own.pw_name
-    return is_own and set(known.gr_mem) <= {own.pw_name}
+    is_own = group == own.pw_gid and group_entry.gr_name == own.pw_name
+    return is_own and set(group_entry.gr_mem) <= {own.pw_name}

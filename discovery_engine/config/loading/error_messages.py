@@ -58,12 +58,12 @@ def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
     if way and way[-1] == _KEY:
         way.pop()
         about_key = True
-    found, walked = _walk(node, way)
+    target, walked = _walk(node, way)
     here = (*path, *walked)
     if detail["type"] == "missing":
-        return Fault("CONFIG_MISSING_KEY", (*path, *way), found.name_at, "is missing")
-    at = found.name_at if about_key else _value_of(found)
-    return Fault("CONFIG_INVALID_VALUE", here, at, *_words(detail, context, found))
+        return Fault("CONFIG_MISSING_KEY", (*path, *way), target.name_at, "is missing")
+    at = target.name_at if about_key else _value_of(target)
+    return Fault("CONFIG_INVALID_VALUE", here, at, *_words(detail, context, target))
 
 
 def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:
@@ -92,8 +92,8 @@ def _words(detail: ErrorDetails, context: Mapping[str, Any], node: Node) -> tupl
         return str(context["error"]), ""
     if kind == "literal_error":
         return _no_choice(context["expected"], node)
-    if wanted := _WANTED.get(kind):
-        return _of_another_type(wanted, node)
+    if type_name := _WANTED.get(kind):
+        return _of_another_type(type_name, node)
     if bound := _BOUNDS.get(kind):
         return bound.format_map(context), ""
     return detail["msg"], ""

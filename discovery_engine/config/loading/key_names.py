@@ -49,13 +49,13 @@ def _normalize(node: Node, model: type[Section], path: Path) -> Iterator[Fault]:
         return
     fields = _fields_by_spelling(model)
     spelt: dict[str, Node] = {}
-    for written, member in node.value.items():
-        if written not in fields:
-            yield _unknown(written, model, path, member)
+    for spelling, member in node.value.items():
+        if spelling not in fields:
+            yield _unknown(spelling, model, path, member)
             continue
-        key, field = fields[written]
+        key, field = fields[spelling]
         if first := spelt.get(key):
-            yield _twice(written, first, path, member)
+            yield _twice(spelling, first, path, member)
             continue
         spelt[key] = member
         yield from _normalize_below(member, field, (*path, key))
@@ -76,11 +76,11 @@ def _normalize_below(node: Node, field: FieldInfo, path: Path) -> Iterator[Fault
 
 def _fields_by_spelling(model: type[Section]) -> Mapping[str, tuple[str, FieldInfo]]:
     """Map each spelling of a key, the canonical one first, to that key and its field."""
-    found: dict[str, tuple[str, FieldInfo]] = {}
+    fields: dict[str, tuple[str, FieldInfo]] = {}
     for name, field in model.model_fields.items():
         spellings = _spellings(name, field)
-        found |= dict.fromkeys(spellings, (spellings[0], field))
-    return found
+        fields |= dict.fromkeys(spellings, (spellings[0], field))
+    return fields
 
 
 def _spellings(name: str, field: FieldInfo) -> list[str]:
@@ -93,7 +93,11 @@ def _spellings(name: str, field: FieldInfo) -> list[str]:
 def _sections(annotation: object) -> tuple[type[Section], ...]:
     """The section that a field holds, alone or as the items of a list."""
     inner = get_args(annotation) or (annotation,)
-    return tuple(one for one in inner if isinstance(one, type) and issubclass(one, Section))
+    return tuple(
+        candidate
+        for candidate in inner
+        if isinstance(candidate, type) and issubclass(candidate, Section)
+    )
 
 
 def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fault:

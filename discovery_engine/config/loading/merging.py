@@ -37,14 +37,14 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
 
     Entries are compared with the values that `secrets` gives to their references.
     """
-    known = _ServerIndex(secrets)
-    known.add_own([one for one in settings.servers if one.source == OWN_SOURCE])
-    known.add([one for one in settings.servers if one.source != OWN_SOURCE])
-    for found in results:
-        result = known.without_replaced(found)
-        fresh, duplicates, restrictions = known.without_duplicates(result)
-        named, renamings = known.with_unique_names(fresh)
-        known.add(named.servers)
+    index = _ServerIndex(secrets)
+    index.add_own([server for server in settings.servers if server.source == OWN_SOURCE])
+    index.add([server for server in settings.servers if server.source != OWN_SOURCE])
+    for source_result in results:
+        result = index.without_replaced(source_result)
+        fresh, duplicates, restrictions = index.without_duplicates(result)
+        named, renamings = index.with_unique_names(fresh)
+        index.add(named.servers)
         settings = replace(
             settings,
             servers=(*settings.servers, *named.servers),
@@ -125,9 +125,9 @@ class _ServerIndex:
         of a server is denied in another client's entry of it, but not in the owner's own.
         """
         duplicates = {
-            server.name: known
+            server.name: twin
             for server in result.servers
-            if (known := self._known_as(server)) is not None
+            if (twin := self._known_as(server)) is not None
         }
         warnings = [
             _warning(
@@ -138,17 +138,17 @@ class _ServerIndex:
             for server in result.servers
             if server.name in duplicates
         ]
-        twins = {name: known for name, known in duplicates.items() if known not in self._own}
+        twins = {name: twin for name, twin in duplicates.items() if twin not in self._own}
         return result.without(frozenset(duplicates)), warnings, result.restrictions(twins)
 
     def _known_as(self, server: ServerSettings) -> ServerName | None:
         if not (endpoint := self._endpoint(server)):
             return None
         values = self._values(server)
-        known = self._servers.get((endpoint, values, True))
+        name = self._servers.get((endpoint, values, True))
         if not server.enabled:
-            known = known or self._servers.get((endpoint, values, False))
-        return known or self._switched_off.get(endpoint)
+            name = name or self._servers.get((endpoint, values, False))
+        return name or self._switched_off.get(endpoint)
 
     def with_unique_names(self, result: SourceResult) -> tuple[SourceResult, list[Diagnostic]]:
         taken = set(self._names)
@@ -196,7 +196,9 @@ def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerN
     if name.casefold() not in taken:
         return name
     candidates = (f"{name}@{source}{f'-{n}' if n > 1 else ''}" for n in count(1))
-    return ServerName(next(one for one in candidates if one.casefold() not in taken))
+    return ServerName(
+        next(candidate for candidate in candidates if candidate.casefold() not in taken)
+    )
 
 
 def _warning(code: str, server: ServerSettings, message: str) -> Diagnostic:

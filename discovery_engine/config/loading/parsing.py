@@ -85,7 +85,7 @@ class _Parser:
         self._named: dict[str, _Entry] = {}
 
     def settings(self) -> Settings:
-        found = Settings(path=self._file)
+        settings = Settings(path=self._file)
         if self._document.root:
             redact_keys(self._document.root, _words())
         root = None if self._document.is_broken else self._unwrapped(self._document.root)
@@ -93,13 +93,13 @@ class _Parser:
             self._faults += normalize_keys(root, Configuration)
             members = dict(root.value) if isinstance(root.value, dict) else {}
             self._add_entries(members.pop(_SERVERS, None))
-            found = self._all_but_servers(Node(members, root.start, root.end))
+            settings = self._all_but_servers(Node(members, root.start, root.end))
         servers = [(entry, self._validated(entry)) for entry in self._entries.values()]
         problems = self._problems()
         if self._faults:
             raise ConfigurationError(_in_file_order(problems))
         read = replace(
-            found,
+            settings,
             servers=tuple(self._server(entry, valid, problems) for entry, valid in servers),
             warnings=_in_file_order(problems),
         )
@@ -179,11 +179,11 @@ class _Parser:
 
     def _assign_faults(self) -> None:
         """Give each entry the faults that were found in its text."""
-        kept: list[Fault] = []
+        others: list[Fault] = []
         for fault in self._faults:
             entry = self._entries.get(fault.path[:2]) if len(fault.path) > _ENTRY_DEPTH else None
-            (entry.faults if entry else kept).append(fault)
-        self._faults = kept
+            (entry.faults if entry else others).append(fault)
+        self._faults = others
 
     def _validated(self, entry: _Entry) -> Section | None:
         try:
@@ -206,39 +206,39 @@ class _Parser:
 
     def _all_but_servers(self, root: Node) -> Settings:
         try:
-            written = Configuration.model_validate(root.plain())
+            configuration = Configuration.model_validate(root.plain())
         except ValidationError as error:
             self._faults += faults_from(error, root, reported=self._faults)
             return Settings(path=self._file)
-        settings: Settings = written.to_settings(
+        settings: Settings = configuration.to_settings(
             Settings,
             path=self._file,
             servers=(),
-            server_rules=self._rules(written.server_rules, root.child("serverRules")),
-            tool_rules=self._rules(written.tool_rules, root.child("toolRules")),
-            resource_rules=self._rules(written.resource_rules, root.child("resourceRules")),
-            prompt_rules=self._rules(written.prompt_rules, root.child("promptRules")),
+            server_rules=self._rules(configuration.server_rules, root.child("serverRules")),
+            tool_rules=self._rules(configuration.tool_rules, root.child("toolRules")),
+            resource_rules=self._rules(configuration.resource_rules, root.child("resourceRules")),
+            prompt_rules=self._rules(configuration.prompt_rules, root.child("promptRules")),
             overrides=tuple(
                 entry.to_override(origin)
                 for entry, origin in zip(
-                    written.overrides, self._origins(root.child("overrides")), strict=True
+                    configuration.overrides, self._origins(root.child("overrides")), strict=True
                 )
             ),
-            sources=tuple(source.to_settings(Source) for source in written.sources),
-            marketplace=marketplace_settings(written.marketplace),
+            sources=tuple(source.to_settings(Source) for source in configuration.sources),
+            marketplace=marketplace_settings(configuration.marketplace),
             webhooks=tuple(
                 entry.to_settings(WebhookSettings, name=name)
-                for name, entry in written.webhooks.items()
+                for name, entry in configuration.webhooks.items()
             ),
-            views=tuple(self._views(written.views, root.child("views"))),
+            views=tuple(self._views(configuration.views, root.child("views"))),
         )
         return settings
 
     def _views(self, entries: Mapping[str, Section], node: Node | None) -> Iterator[ViewSettings]:
         for name, entry in entries.items():
-            written = node.child(name) if node else None
+            entry_node = node.child(name) if node else None
             rules = {
-                field: self._rules(getattr(entry, field), written and written.child(key))
+                field: self._rules(getattr(entry, field), entry_node and entry_node.child(key))
                 for field, key in _VIEW_RULES.items()
             }
             yield entry.to_settings(ViewSettings, name=name, **rules)

@@ -59,7 +59,7 @@ def restrict(settings: Settings) -> Settings:
     for server in settings.servers:
         restricted, refusals = _restricted(server)
         servers.append(replace(restricted, is_untrusted_origin=True, bound_to=bound_to))
-        warnings += [one.warning(server.origin, "servers", server.name) for one in refusals]
+        warnings += [refusal.warning(server.origin, "servers", server.name) for refusal in refusals]
     return replace(
         taken,
         is_untrusted_origin=True,
@@ -94,13 +94,13 @@ def _restricted(section: _Section) -> tuple[_Section, list[_Refusal]]:
     changes: dict[str, object] = {}
     refusals: list[_Refusal] = []
     for name, key, default, permission in _fields(type(section)):
-        given = getattr(section, name)
-        if permission is None and isinstance(given, Struct):
-            changes[name], below = _restricted(given)
-            refusals += [one._replace(path=(key, *one.path)) for one in below]
+        value = getattr(section, name)
+        if permission is None and isinstance(value, Struct):
+            changes[name], below = _restricted(value)
+            refusals += [refusal._replace(path=(key, *refusal.path)) for refusal in below]
             continue
-        taken = permission.permitted(given, default) if permission else default
-        if taken != given:
+        taken = permission.permitted(value, default) if permission else default
+        if taken != value:
             changes[name] = taken
             refusals.append(_Refusal((key,), taken, permission is None))
     return replace(section, **changes), refusals
@@ -110,14 +110,14 @@ def _restricted(section: _Section) -> tuple[_Section, list[_Refusal]]:
 def _fields(cls: type[Struct]) -> tuple[_Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(
-        _Field(one.name, one.encode_name, one.default, _permission(hints[one.name]))
-        for one in fields(cls)
+        _Field(field.name, field.encode_name, field.default, _permission(hints[field.name]))
+        for field in fields(cls)
     )
 
 
 def _permission(hint: object) -> Permission | None:
     metadata = getattr(hint, "__metadata__", ())
-    return next((one for one in metadata if isinstance(one, Permission)), None)
+    return next((mark for mark in metadata if isinstance(mark, Permission)), None)
 
 
 def overrides_digest(settings: Settings) -> str:

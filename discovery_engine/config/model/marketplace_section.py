@@ -95,10 +95,10 @@ def _distinct(entries: list[Section]) -> list[Section]:
 
 def _default_for_nothing(value: JSONValue) -> JSONValue:
     is_nothing = isinstance(value, PlainScalar) and value.meaning is None
-    return [{"type": one.type} for one in DEFAULT_SOURCES] if is_nothing else value
+    return [{"type": source.type} for source in DEFAULT_SOURCES] if is_nothing else value
 
 
-_DEFAULT_SOURCES = [_SourceEntry(type=one.type) for one in DEFAULT_SOURCES]
+_DEFAULT_SOURCES = [_SourceEntry(type=source.type) for source in DEFAULT_SOURCES]
 MarketplaceSection = section(
     MarketplaceSettings,
     sources=(

@@ -48,10 +48,10 @@ def _few_and_short(examples: list[str]) -> list[str]:
 def _arguments(value: JSONValue) -> JSONValue:
     if not isinstance(value, dict):
         return value
-    for name, given in value.items():
+    for name, argument in value.items():
         if not NAME_LIKE.fullmatch(name):
             raise custom_error("is no name for an argument", hint="write name: value", key=name)
-        if _meant(given) is None:
+        if _meant(argument) is None:
             raise custom_error("has no value", hint="write one, or remove the key", key=name)
     return _meant(value)
 

@@ -21,12 +21,12 @@ _HINT = 'write url: "${DATABASE_URL}", or postgresql://USER:${DATABASE_PASSWORD}
 
 def _address(text: str) -> str:
     # The default of a reference stands in the file, too.
-    parts = (one if isinstance(one, str) else one.default or _REFERENCE for one in split(text))
-    written = "".join(parts)
-    if not text or written == _REFERENCE:
+    parts = (part if isinstance(part, str) else part.default or _REFERENCE for part in split(text))
+    url = "".join(parts)
+    if not text or url == _REFERENCE:
         return text
     try:
-        address = urlsplit(written)
+        address = urlsplit(url)
         parameters = parse_qs(address.query)
     except ValueError:
         raise custom_error("is no address of a database", hint=_HINT) from None
@@ -34,9 +34,9 @@ def _address(text: str) -> str:
         raise custom_error("must begin with postgresql://", hint=_HINT)
     secrets = [
         address.password or "",
-        *(one for key in _SECRETS for one in parameters.get(key, ())),
+        *(value for key in _SECRETS for value in parameters.get(key, ())),
     ]
-    if any(one.replace(_REFERENCE, "") for one in secrets):
+    if any(secret.replace(_REFERENCE, "") for secret in secrets):
         raise custom_error(
             "must not hold a password, which others can read in this file", hint=_HINT
         )

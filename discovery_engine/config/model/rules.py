@@ -31,10 +31,10 @@ def _verdict(value: JSONValue) -> JSONValue:
 def _annotations(value: JSONValue) -> JSONValue:
     if not isinstance(value, dict):
         return value
-    wanted = [_annotation(str(name), wanted) for name, wanted in value.items()]
-    if len(dict(wanted)) < len(value):
+    annotations = [_annotation(str(name), condition) for name, condition in value.items()]
+    if len(dict(annotations)) < len(value):
         raise custom_error("names the same annotation twice")
-    return dict(wanted)
+    return dict(annotations)
 
 
 def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:

@@ -40,9 +40,9 @@ def _cleaned(value: JSONValue) -> JSONValue:
     if isinstance(value, list):
         return [_cleaned(item) for item in value]
     if isinstance(value, dict):
-        kept = {k: v for k, v in value.items() if not (k == "title" and isinstance(v, str))}
+        members = {k: v for k, v in value.items() if not (k == "title" and isinstance(v, str))}
         return {
             _LIMITS.get(key, key) if isinstance(item, int | float) else key: _cleaned(item)
-            for key, item in kept.items()
+            for key, item in members.items()
         }
     return value

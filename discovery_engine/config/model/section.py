@@ -81,12 +81,12 @@ class Section(BaseModel):
 
     def to_settings(self, settings: type[_Settings], **values: Any) -> _Settings:
         """The settings with the values of this section's fields; `values` are those of others."""
-        given = {
-            one.name: _frozen(getattr(self, one.name), one.default)
-            for one in _fields(settings)
-            if one.name in type(self).model_fields and one.name not in values
+        own_values = {
+            field.name: _frozen(getattr(self, field.name), field.default)
+            for field in _fields(settings)
+            if field.name in type(self).model_fields and field.name not in values
         }
-        return settings(**given | values)
+        return settings(**own_values | values)
 
 
 def section(
@@ -107,24 +107,24 @@ def section(
     origins: dict[str, tuple[type[Struct], str]] = {}
     for cls in settings:
         hints = get_type_hints(cls, include_extras=True)
-        for one in _fields(cls):
-            hint = hints[one.name]
-            key = one.name if one.encode_name == to_camel(one.name) else one.encode_name
+        for field in _fields(cls):
+            hint = hints[field.name]
+            key = field.name if field.encode_name == to_camel(field.name) else field.encode_name
             if key in members or INTERNAL in _marks(hint):
                 continue
             kind = types.pop(key, None) or field_type(hint)
-            kind, default = kind if isinstance(kind, tuple) else (kind, _default(one, hint, kind))
+            kind, default = kind if isinstance(kind, tuple) else (kind, _default(field, hint, kind))
             members[key] = (kind, Field(default, **examples(hint)))
-            origins[to_camel(key)] = (cls, one.name)
-    made: Any = create_model(
+            origins[to_camel(key)] = (cls, field.name)
+    model: Any = create_model(
         name or f"{settings[-1].__name__.removesuffix('Settings')}Section",
         __base__=Section,
         __doc__=settings[-1].__doc__,
         __validators__={"check": _validator(check)} if check else {},
         **types | members,
     )
-    made.origins = origins
-    return made
+    model.origins = origins
+    return model
 
 
 def field_type(hint: Any) -> Any:
@@ -231,7 +231,7 @@ def _frozen(value: Any, default: Any) -> Any:
         case Section():
             return value.to_settings(type(default))
         case list():
-            return tuple(_frozen(one, NODEFAULT) for one in value)
+            return tuple(_frozen(item, NODEFAULT) for item in value)
         case "" if default is None:
             return None
     return value

@@ -54,10 +54,10 @@ def source_types() -> tuple[str, ...]:
 
 
 def _known_type(text: str) -> str:
-    known = source_types()
-    if text in known:
+    types = source_types()
+    if text in types:
         return text
-    hint = did_you_mean(text, known, otherwise=f"known are {', '.join(known)}")
+    hint = did_you_mean(text, types, otherwise=f"known are {', '.join(types)}")
     raise custom_error(f"no such type of source: {text!r}", hint=hint)
 
 
@@ -80,7 +80,7 @@ def validate_name(name: str) -> str:
         )
     if not _NAME.fullmatch(name):
         hint = "begin with a letter or a digit, go on with letters, digits and . _ @ -"
-        if foreign := next((one for one in name if one.isalnum() and not one.isascii()), ""):
+        if foreign := next((char for char in name if char.isalnum() and not char.isascii()), ""):
             # It may look like one of these.
             hint = f"{foreign!r} is U+{ord(foreign):04X}, and no letter from a to z; {hint}"
         raise custom_error(f"the name {name!r} cannot be used for a server", hint=hint)
@@ -122,8 +122,8 @@ def _known_transport(value: JSONValue) -> JSONValue:
     if not isinstance(value, str):
         return value
     plain = value.lower().replace("-", "").replace("_", "")
-    known = _SAME_TRANSPORT.get(plain, plain)
-    return known if known in get_args(Transport) else value
+    transport = _SAME_TRANSPORT.get(plain, plain)
+    return transport if transport in get_args(Transport) else value
 
 
 def _is_started_or_reached(entry: Any) -> None:

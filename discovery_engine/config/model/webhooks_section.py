@@ -63,7 +63,7 @@ def _address(text: str) -> str:
 def _reference_only(text: str) -> str:
     parts = split(text)
     # The default of a reference stands in the file, too.
-    if not parts or any(isinstance(one, str) or one.default for one in parts):
+    if not parts or any(isinstance(part, str) or part.default for part in parts):
         raise custom_error(
             "must be a reference: others can read what is written in this file",
             hint="`discovery secrets set HOOK_KEY` stores it, then write"
@@ -73,7 +73,7 @@ def _reference_only(text: str) -> str:
 
 
 def _event(text: str) -> str:
-    if not any(fnmatchcase(one, text) for one in EVENT_TYPES):
+    if not any(fnmatchcase(event_type, text) for event_type in EVENT_TYPES):
         hint = did_you_mean(text, EVENT_TYPES) or f"types are: {', '.join(EVENT_TYPES)}"
         raise custom_error(f"is no type of event: {text!r}", hint=hint)
     return text

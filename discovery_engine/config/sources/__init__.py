@@ -73,14 +73,14 @@ def client_files(
 ) -> tuple[ClientFile, ...]:
     """The files of clients that are there, by their status alone: none of them is opened."""
     places = FileLocator(environ, home, cwd, layout_of(platform))
-    found = (
+    files = (
         ClientFile(client.id, client.label, str(place.path), place.scope)
         for client in load_table().clients.values()
         if client.offered
         for place in places.candidates(client)
         if place.exists and place.spec.containers
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(files))
 
 
 def source_of_file(
@@ -92,7 +92,9 @@ def source_of_file(
     is `custom`. The file is opened, and nothing is raised if it cannot be read.
     """
     places = FileLocator(environ, home, cwd, layout_of(platform))
-    clients = [one for one in load_table().clients.values() if one.reader != "docker_gateway"]
+    clients = [
+        client for client in load_table().clients.values() if client.reader != "docker_gateway"
+    ]
     formats = {client.id: format_of(path.suffix, client.format) for client in clients}
     documents = {kind: _document(path, kind) for kind in {*formats.values()}}
     contents = [(client, documents[formats[client.id]]) for client in clients]
@@ -163,7 +165,7 @@ def _rank_of_keys(document: JSONValue, client: ClientRow) -> int:
             container = value_at(document, pointer)
             if isinstance(container, dict | list):
                 entries = (entry for _, entry in entries_of(container, client.entry))
-                keys.update(key for one in entries if isinstance(one, dict) for key in one)
+                keys.update(key for entry in entries if isinstance(entry, dict) for key in entry)
     return sum(mark in keys for mark in client.marks)
 
 

@@ -116,7 +116,8 @@ def _client(row: dict[str, Any]) -> ClientRow:
     del row["containers"]
     row["entry"] = _entry(row["entry"])
     row["switches"] = tuple(
-        Switch(tuple(one["at"]), one["means"], one.get("scope")) for one in row["switches"]
+        Switch(tuple(switch["at"]), switch["means"], switch.get("scope"))
+        for switch in row["switches"]
     )
     row["tool_switches"] = _pointers(row["tool_switches"])
     row["approved_tools"] = _pointers(row["approved_tools"])
@@ -130,7 +131,7 @@ def _client(row: dict[str, Any]) -> ClientRow:
 def _file(spec: Mapping[str, Any], containers: list[list[str]]) -> FileSpec:
     path = spec["path"]
     by_layout = path if isinstance(path, dict) else dict.fromkeys(_LAYOUTS, path)
-    alternatives = {layout: _alternatives(one) for layout, one in by_layout.items()}
+    alternatives = {layout: _alternatives(layout_path) for layout, layout_path in by_layout.items()}
     return FileSpec(spec["scope"], alternatives, _pointers(spec.get("containers", containers)))
 
 

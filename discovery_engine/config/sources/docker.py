@@ -119,8 +119,8 @@ def _env(described: JSONObject, fill: _Filler) -> Iterator[tuple[str, str]]:
     for secret in _maps(described.get("secrets")):
         if isinstance(variable := secret.get("env"), str) and is_variable(variable):
             yield variable, f"${{{variable}}}"
-    for one in _maps(described.get("env")):
-        variable, values = one.get("name"), fill.all([one.get("value")])
+    for entry in _maps(described.get("env")):
+        variable, values = entry.get("name"), fill.all([entry.get("value")])
         if isinstance(variable, str) and is_variable(variable) and values:
             yield variable, " ".join(values)
 
@@ -143,7 +143,7 @@ class _Filler:
         if any(value is None for value in values):
             return []
         if len(values) == 1 and isinstance(values[0], list):
-            rows = [[one] for one in values[0]]
+            rows = [[value] for value in values[0]]
         else:
             rows = [values]
         return [self._filled(text, row) for row in rows]
@@ -176,4 +176,6 @@ def _map_of(value: JSONValue) -> JSONObject:
 
 
 def _maps(value: JSONValue) -> Iterator[JSONObject]:
-    yield from (one for one in (value if isinstance(value, list) else ()) if isinstance(one, dict))
+    yield from (
+        item for item in (value if isinstance(value, list) else ()) if isinstance(item, dict)
+    )

@@ -111,15 +111,17 @@ class EntryReader(Struct, frozen=True):
             return self._stdio(fields)
         if key is not None:
             return self._remote(fields, key, kind or shape.url[key])
-        wanted = next(iter(shape.url)) if kind else f"{shape.command[0]} or {next(iter(shape.url))}"
-        raise EntryError("", f"it has no {wanted}")
+        expected_keys = (
+            next(iter(shape.url)) if kind else f"{shape.command[0]} or {next(iter(shape.url))}"
+        )
+        raise EntryError("", f"it has no {expected_keys}")
 
     def _stdio(self, fields: EntryFields) -> StdioTransport:
         shape = self.client.entry
         command, args, env = _command(fields, shape)
         if any(not name or "=" in name for name in env):
             raise EntryError(shape.env[0], "must be a map from names of variables")
-        names = {one: f"${{{one}}}" for one in _variable_names(fields, shape.env_names)}
+        names = {name: f"${{{name}}}" for name in _variable_names(fields, shape.env_names)}
         own = {key: self._translate(value, in_env=True) for key, value in env.items()}
         cwd = fields.text(shape.cwd)
         return StdioTransport(
@@ -209,24 +211,24 @@ def _refuse_foreign(fields: EntryFields, shape: EntryShape) -> None:
 
 def _kind(fields: EntryFields, shape: EntryShape) -> str | None:
     """The transport that the entry names; None if it names none."""
-    found = fields.first(shape.kind)
-    if found is None or isinstance(found[1], dict):
+    pair = fields.first(shape.kind)
+    if pair is None or isinstance(pair[1], dict):
         return None
-    key, word = found[0], as_text(found[1], found[0])
+    key, word = pair[0], as_text(pair[1], pair[0])
     kinds = load_table().kinds
     kind = kinds.get(word.lower().replace("-", "").replace("_", ""))
     if kind is None:
-        known = ", ".join(sorted({*kinds.values()} - {"auto"}))
-        raise EntryError(key, f"no such transport: {word[:40]!r}", f"known are {known}")
+        kind_names = ", ".join(sorted({*kinds.values()} - {"auto"}))
+        raise EntryError(key, f"no such transport: {word[:40]!r}", f"known are {kind_names}")
     return kind
 
 
 def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], dict[str, str]]:
     """Program, arguments, environment; some clients nest them under the command, or list them."""
-    found = fields.first(shape.command)
-    if found is None:
+    pair = fields.first(shape.command)
+    if pair is None:
         raise EntryError("", f"it has no {shape.command[0]}")
-    key, value = found
+    key, value = pair
     if isinstance(value, dict):
         nested = EntryFields(value)
         command = nested.text(("path", "command")) or ""
@@ -243,13 +245,13 @@ def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], di
 
 def _variable_names(fields: EntryFields, keys: Sequence[str]) -> list[str]:
     """Names of variables, each a text or a map with a `name`."""
-    found = fields.first(keys)
-    if found is None:
+    pair = fields.first(keys)
+    if pair is None:
         return []
-    key, value = found
+    key, value = pair
     if not isinstance(value, list):
         raise EntryError(key, "must be a list of names of variables")
-    names = [one.get("name") if isinstance(one, dict) else one for one in value]
+    names = [entry.get("name") if isinstance(entry, dict) else entry for entry in value]
     return [_variable(as_text(name, key), key) for name in names]
 
 
@@ -261,10 +263,10 @@ def _variable(name: str, path: str) -> str:
 
 def _scopes(fields: EntryFields, keys: Sequence[str]) -> tuple[str, ...]:
     """Scopes of a list, or of one text with blanks."""
-    found = fields.first(keys)
-    if found is None:
+    pair = fields.first(keys)
+    if pair is None:
         return ()
-    key, value = found
+    key, value = pair
     texts = as_texts(value, key) if isinstance(value, list) else [as_text(value, key)]
     return tuple(dict.fromkeys(scope for text in texts for scope in text.split()))
 
@@ -308,10 +310,10 @@ def _seconds(value: JSONValue, units: float) -> float | None:
 
 
 def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[str] | None:
-    found = fields.first(keys)
-    if found is None:
+    pair = fields.first(keys)
+    if pair is None:
         return None
-    key, value = found
+    key, value = pair
     names = as_texts([value] if isinstance(value, str) else value, key)
     if shape.call_syntax:
         names = [name.partition("(")[0] for name in names]
@@ -323,7 +325,8 @@ def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[
 def _switched_off(tools: JSONObject) -> list[str]:
     """Return the tools that are off in a map of tools to switches, or to maps with `enabled`."""
     switches = {
-        name: one.get("enabled") if isinstance(one, dict) else one for name, one in tools.items()
+        name: switch.get("enabled") if isinstance(switch, dict) else switch
+        for name, switch in tools.items()
     }
     return [str(name) for name, switch in switches.items() if switch in _FALSE]
 

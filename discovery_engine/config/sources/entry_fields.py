@@ -41,20 +41,20 @@ class EntryFields:
 
     def first(self, keys: Sequence[str]) -> tuple[str, JSONValue] | None:
         """The first of these keys that has a value, and its value."""
-        found = ((key, self.get(key)) for key in keys)
-        return next(((key, value) for key, value in found if value is not None), None)
+        pairs = ((key, self.get(key)) for key in keys)
+        return next(((key, value) for key, value in pairs if value is not None), None)
 
     def text(self, keys: Sequence[str]) -> str | None:
-        found = self.first(keys)
-        return None if found is None else as_text(found[1], found[0])
+        pair = self.first(keys)
+        return None if pair is None else as_text(pair[1], pair[0])
 
     def texts(self, keys: Sequence[str]) -> list[str] | None:
-        found = self.first(keys)
-        return None if found is None else as_texts(found[1], found[0])
+        pair = self.first(keys)
+        return None if pair is None else as_texts(pair[1], pair[0])
 
     def map(self, keys: Sequence[str]) -> dict[str, str]:
-        found = self.first(keys)
-        return {} if found is None else as_map(found[1], found[0])
+        pair = self.first(keys)
+        return {} if pair is None else as_map(pair[1], pair[0])
 
     def flag(self, key: str) -> bool:
         return self.get(key) in (True, "true", "True")
@@ -74,14 +74,14 @@ def as_text(value: JSONValue, path: str) -> str:
 def as_texts(value: JSONValue, path: str) -> list[str]:
     if not isinstance(value, list):
         raise EntryError(path, "must be a list of texts")
-    return [as_text(one, f"{path}.{number}") for number, one in enumerate(value)]
+    return [as_text(item, f"{path}.{number}") for number, item in enumerate(value)]
 
 
 def as_map(value: JSONValue, path: str) -> dict[str, str]:
     if not isinstance(value, dict):
         raise EntryError(path, "must be a map of texts")
     return {
-        as_text(key, path): as_text(one, f"{path}.{key}")
-        for key, one in value.items()
-        if key is not None and one is not None
+        as_text(key, path): as_text(member, f"{path}.{key}")
+        for key, member in value.items()
+        if key is not None and member is not None
     }

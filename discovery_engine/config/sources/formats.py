@@ -137,7 +137,7 @@ def _with_escapes(string: re.Match[str]) -> str:
     """A string as JSON writes it, if it is a Windows path with single backslashes."""
     if not _UNESCAPED.search(string[0]):
         return string[0]
-    return _BACKSLASH.sub(lambda found: found[0].ljust(2, "\\"), string[0])
+    return _BACKSLASH.sub(lambda match: match[0].ljust(2, "\\"), string[0])
 
 
 def _lenient_json(text: str) -> JSONValue:

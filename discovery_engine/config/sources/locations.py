@@ -65,13 +65,13 @@ class FileLocator(Struct, frozen=True, dict=True):
         A file that is reached in several ways comes once, as the user's own if it is one.
         """
         places = [*self._places(client)]
-        own = {_identity(one) for one in places if one.exists and one.scope != "project"}
-        known: set[tuple[str, tuple[Pointer, ...]]] = set()
+        own = {_identity(place) for place in places if place.exists and place.scope != "project"}
+        identities: set[tuple[str, tuple[Pointer, ...]]] = set()
         for place in places:
             identity = _identity(place)
-            is_again = identity in known or (place.scope == "project" and identity in own)
+            is_again = identity in identities or (place.scope == "project" and identity in own)
             if not (place.exists and is_again):
-                known.add(identity)
+                identities.add(identity)
                 yield place
 
     def _places(self, client: ClientRow) -> Iterator[FileCandidate]:
@@ -85,7 +85,7 @@ class FileLocator(Struct, frozen=True, dict=True):
 
     def _nearest(self, spec: FileSpec, templates: tuple[str, ...]) -> Iterator[FileCandidate]:
         for project in self.projects:
-            for place in _first(spec, (project / one for one in templates), project):
+            for place in _first(spec, (project / template for template in templates), project):
                 yield place
                 if place.exists:
                     return
@@ -139,5 +139,5 @@ def _matches(path: Path) -> list[Path]:
     if wildcard is None:
         return [path] if is_file(path) else []
     folder, pattern = Path(*path.parts[:wildcard]), "/".join(path.parts[wildcard:])
-    found = sorted(match for match in folder.glob(pattern) if is_file(match))
-    return found[:_MOST_MATCHES]
+    files = sorted(match for match in folder.glob(pattern) if is_file(match))
+    return files[:_MOST_MATCHES]

@@ -59,13 +59,13 @@ def read_pasted(text: str) -> tuple[PastedServer, ...]:
     if isinstance(document, dict) and looks_like_entry(document):
         return (_pasted(_reader(""), ServerName(""), "", document),)
     path, container = _container(document)
-    found = tuple(_servers(path, container)) if isinstance(container, dict | list) else ()
-    if not found:
+    servers = tuple(_servers(path, container)) if isinstance(container, dict | list) else ()
+    if not servers:
         message, hint = kind_of(document)
         raise ConfigurationError.of_file(
             "CONFIG_UNREADABLE", _PLACE, message or "has no server", hint or WHOLE_BLOCK
         )
-    return found
+    return servers
 
 
 def _container(document: JSONValue) -> tuple[str, JSONValue]:
@@ -78,7 +78,7 @@ def _container(document: JSONValue) -> tuple[str, JSONValue]:
         if isinstance(inner, dict | list):
             return ".".join(pointer), inner
     members = [*document.values()] if isinstance(document, dict) else document
-    is_whole = isinstance(members, list) and all(isinstance(one, dict) for one in members)
+    is_whole = isinstance(members, list) and all(isinstance(member, dict) for member in members)
     return "", document if is_whole else None
 
 
@@ -86,9 +86,9 @@ def _servers(
     path: str, container: dict[str, JSONValue] | list[JSONValue]
 ) -> Iterator[PastedServer]:
     reader = _reader(path)
-    for written, entry in entries_of(container, reader.client.entry):
-        name = normalized_name(written) if isinstance(written, str) else None
-        yield _pasted(reader, name or ServerName("server"), str(written), entry)
+    for entry_name, entry in entries_of(container, reader.client.entry):
+        name = normalized_name(entry_name) if isinstance(entry_name, str) else None
+        yield _pasted(reader, name or ServerName("server"), str(entry_name), entry)
 
 
 def _reader(path: str) -> EntryReader:

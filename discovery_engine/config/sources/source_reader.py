@@ -63,7 +63,7 @@ class SourceReader(Struct):
     def result(self) -> SourceResult:
         self._apply_lists()
         return SourceResult(
-            tuple(found.server for found in self.servers.values()),
+            tuple(entry.server for entry in self.servers.values()),
             tuple(self.rules),
             tuple(self.inputs.values()),
             tuple(self.warnings),
@@ -143,9 +143,9 @@ class SourceReader(Struct):
             "project_name": place.project.name,
             "separator": "\\" if self.places.layout == "windows" else "/",
         }
-        known = {variable: value.format(**names) for variable, value in client.known.items()}
+        values = {variable: value.format(**names) for variable, value in client.known.items()}
         dialect = VariableSyntax(
-            client.label, client.variables, known, place.path.parent, _prompts(document)
+            client.label, client.variables, values, place.path.parent, _prompts(document)
         )
         return EntryReader(client, self._origin(place.path), path, dialect)
 
@@ -185,16 +185,20 @@ class SourceReader(Struct):
 
     def _is_project_file(self, place: FileCandidate) -> bool:
         """Return whether a file is a project's, not the user's own seen from the home folder."""
-        own = (one.path for one in self.places.candidates(self.client) if one.scope != "project")
+        own = (
+            candidate.path
+            for candidate in self.places.candidates(self.client)
+            if candidate.scope != "project"
+        )
         return place.scope == "project" and place.path not in own
 
     def skip_entry(self, name: JSONValue, why: str) -> None:
         self.skipped.append((str(name)[:_LONGEST_NAME], why))
 
     def _named(self, name: str, usable: ServerName) -> ServerSettings | None:
-        if found := self.servers.get(name):
-            return found.server
-        taken = (found.server for found in self.servers.values())
+        if entry := self.servers.get(name):
+            return entry.server
+        taken = (entry.server for entry in self.servers.values())
         return next((server for server in taken if server.name == usable), None)
 
     def _apply_lists(self) -> None:
@@ -212,11 +216,11 @@ class SourceReader(Struct):
     def _switch(self, switch: Switch, names: JSONValue) -> None:
         if not isinstance(names, list):
             return
-        for name, found in self.servers.items():
-            is_meant = switch.scope in (None, found.scope)
+        for name, entry in self.servers.items():
+            is_meant = switch.scope in (None, entry.scope)
             if is_meant and (name in names) == (switch.means == "disabled"):
-                server = replace(found.server, enabled=False)
-                self.servers[name] = replace(found, server=server)
+                server = replace(entry.server, enabled=False)
+                self.servers[name] = replace(entry, server=server)
 
     def _note_approved(self, references: JSONValue, origin: Origin) -> None:
         tools = tools_by_server(references if isinstance(references, list) else ())
@@ -225,13 +229,13 @@ class SourceReader(Struct):
             self.rules += (rule,) if rule else ()
 
     def _names(self) -> dict[str, ServerName]:
-        return {name: found.server.name for name, found in self.servers.items()}
+        return {name: entry.server.name for name, entry in self.servers.items()}
 
 
 def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None:
     """Add the servers of every file, the strongest first."""
-    found = [reading.read_file(place) for place in places]
-    if not any(found):
+    results = [reading.read_file(place) for place in places]
+    if not any(results):
         places = [place for place in places if place.spec.containers]
         pointers = dict.fromkeys(chain.from_iterable(place.spec.containers for place in places))
         sought = ", ".join(".".join(pointer) for pointer in pointers if pointer)
@@ -300,7 +304,7 @@ def _prompts(document: JSONValue) -> dict[str, str]:
     """Return the prompts of a file's inputs, by their ids."""
     inputs = document.get("inputs") if isinstance(document, dict) else None
     return {
-        str(one.get("id")): str(one.get("description", ""))
-        for one in (inputs if isinstance(inputs, list) else ())
-        if isinstance(one, dict)
+        str(entry.get("id")): str(entry.get("description", ""))
+        for entry in (inputs if isinstance(inputs, list) else ())
+        if isinstance(entry, dict)
     }

@@ -30,11 +30,13 @@ class SourceResult(Struct, frozen=True):
         """The same with new names for some servers, in the rules as well."""
         patterns = {literal_pattern(old): literal_pattern(new) for old, new in names.items()}
         servers = (
-            replace(one, name=names[one.name], renamed_from=one.name) if one.name in names else one
-            for one in self.servers
+            replace(server, name=names[server.name], renamed_from=server.name)
+            if server.name in names
+            else server
+            for server in self.servers
         )
         rules = (
-            replace(rule, servers=tuple(patterns.get(one, one) for one in rule.servers))
+            replace(rule, servers=tuple(patterns.get(pattern, pattern) for pattern in rule.servers))
             for rule in self.tool_rules
         )
         return replace(self, servers=tuple(servers), tool_rules=tuple(rules))
@@ -51,14 +53,18 @@ class SourceResult(Struct, frozen=True):
     def without(self, names: frozenset[ServerName]) -> SourceResult:
         """The same without some servers, the rules for them and the warnings about them."""
         patterns = {(literal_pattern(name),) for name in names}
-        places = [(one.origin.file, f".{one.name}") for one in self.servers if one.name in names]
-        servers = tuple(one for one in self.servers if one.name not in names)
+        places = [
+            (server.origin.file, f".{server.name}")
+            for server in self.servers
+            if server.name in names
+        ]
+        servers = tuple(server for server in self.servers if server.name not in names)
         rules = tuple(rule for rule in self.tool_rules if rule.servers not in patterns)
         warnings = tuple(
-            one
-            for one in self.warnings
+            warning
+            for warning in self.warnings
             if not any(
-                one.origin.file == file and f".{one.subject}".endswith(entry)
+                warning.origin.file == file and f".{warning.subject}".endswith(entry)
                 for file, entry in places
             )
         )

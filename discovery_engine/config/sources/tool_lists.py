@@ -25,7 +25,7 @@ def literal_pattern(name: str) -> str:
     """
     if not _SPECIAL.search(name) and not name.startswith("/"):
         return name
-    body = re.sub(r"[^\w ]", lambda found: f"\\x{ord(found[0]):02x}", name, flags=re.ASCII)
+    body = re.sub(r"[^\w ]", lambda match: f"\\x{ord(match[0]):02x}", name, flags=re.ASCII)
     return rf"/\A{body}\Z/"
 
 
@@ -76,8 +76,10 @@ def switch_rules(
 
 def _off(server: str, glob: str, states: Mapping[str, bool]) -> tuple[str, ...]:
     """The patterns of a server's tools that a glob switches off; none if it means others."""
-    exceptions = (one for one, is_off in states.items() if not is_off and len(one) > len(glob))
-    excepted = (f"!{rest}" for one in exceptions for rest in _rests(server, one))
+    exceptions = (
+        pattern for pattern, is_off in states.items() if not is_off and len(pattern) > len(glob)
+    )
+    excepted = (f"!{rest}" for exception in exceptions for rest in _rests(server, exception))
     rests = _rests(server, glob)
     return (*rests, *excepted) if rests else ()
 

@@ -64,8 +64,8 @@ class VariableSyntax(Struct, dict=True):
         return self._compiled(without=frozenset())
 
     def _compiled(self, without: frozenset[str]) -> re.Pattern[str]:
-        known = "|".join(map(re.escape, self.known))
-        groups = [rf"(?P<known>\$\{{(?:{known})\}})"] if known else []
+        names = "|".join(map(re.escape, self.known))
+        groups = [rf"(?P<known>\$\{{(?:{names})\}})"] if names else []
         # Our syntax has no way to write a `$` right before a reference, so that stays literal.
         groups += [
             rf"(?P<{name}>(?<!\$){pattern})"
@@ -99,18 +99,20 @@ class VariableSyntax(Struct, dict=True):
                 return self._literal(token)
 
     def _file(self, token: str) -> str:
-        written = token.partition(":")[2][:-1].strip()
-        path = written if written.startswith("~/") else str(self.folder / written)
+        raw_path = token.partition(":")[2][:-1].strip()
+        path = raw_path if raw_path.startswith("~/") else str(self.folder / raw_path)
         return self._literal(token) if set("${}") & set(path) else f"${{file:{path}}}"
 
     def _input(self, token: str) -> str:
-        wanted = token[len("${input:") : -1]
-        variable = "INPUT_" + _NOT_IN_A_NAME.sub("_", wanted).strip("_").upper()
-        asked = ""
-        if prompt := self.prompts.get(wanted, "")[:_PROMPT_LENGTH]:
+        input_id = token[len("${input:") : -1]
+        variable = "INPUT_" + _NOT_IN_A_NAME.sub("_", input_id).strip("_").upper()
+        purpose = ""
+        if prompt := self.prompts.get(input_id, "")[:_PROMPT_LENGTH]:
             self.asked[variable] = prompt
-            asked = f" for {prompt!r}"
-        self.notes.append(f"{self.label} asks{asked} (input {wanted!r}): set ${variable} instead")
+            purpose = f" for {prompt!r}"
+        self.notes.append(
+            f"{self.label} asks{purpose} (input {input_id!r}): set ${variable} instead"
+        )
         return f"${{{variable}}}"
 
     def _literal(self, token: str) -> str:

@@ -19,7 +19,7 @@ def texts_of(given: Any) -> tuple[str, ...]:
     """The strings of a list; a lone string is a list of one."""
     if isinstance(given, str):
         return (given,)
-    return tuple(one for one in given if isinstance(one, str)) if isinstance(given, list) else ()
+    return tuple(text for text in given if isinstance(text, str)) if isinstance(given, list) else ()
 
 
 def unix_time(given: Any) -> float:

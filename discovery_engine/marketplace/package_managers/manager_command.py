@@ -101,8 +101,8 @@ class PackageProgram(Struct, frozen=True):
 
 def find_program(name: str, environ: Environ) -> str | None:
     """The absolute path of a program on the PATH of `environ`; None if there is none."""
-    found = shutil.which(name, path=environ.get("PATH", os.defpath))
-    return os.path.abspath(found) if found else None  # noqa: PTH100 - links stay: a shim reads its name
+    path = shutil.which(name, path=environ.get("PATH", os.defpath))
+    return os.path.abspath(path) if path else None  # noqa: PTH100 - links stay: a shim reads its name
 
 
 def reason_of(output: str) -> str:
@@ -124,8 +124,10 @@ def empty_folder() -> Iterator[Path]:
     """
     with ExitStack() as stack:
         with _disk_errors():
-            made = tempfile.TemporaryDirectory(prefix="discovery-", ignore_cleanup_errors=True)
-            folder = Path(stack.enter_context(made))
+            temporary_folder = tempfile.TemporaryDirectory(
+                prefix="discovery-", ignore_cleanup_errors=True
+            )
+            folder = Path(stack.enter_context(temporary_folder))
         yield folder
 
 

@@ -108,7 +108,7 @@ class Npm:
         if output.exit_code:
             raise _search_failure(answer, output)
         listed = answer if isinstance(answer, list) else []
-        return tuple(_hit(one) for one in listed[:limit] if _is_named(one))
+        return tuple(_hit(package) for package in listed[:limit] if _is_named(package))
 
     async def view(self, name: str, version: str = "") -> NpmPackage:
         """One version of a package; the latest if none is given.
@@ -227,15 +227,15 @@ def _package(document: Mapping[str, Any]) -> NpmPackage:
         integrity=text_of(dist.get("integrity")),
         has_install_scripts=any(name in scripts for name in _INSTALL_SCRIPTS),
         versions=versions,
-        published={one: at for one in versions if (at := unix_time(times.get(one)))},
+        published={version: at for version in versions if (at := unix_time(times.get(version)))},
     )
 
 
 def _programs(document: Mapping[str, Any]) -> dict[str, str]:
-    given = document.get("bin")
-    if isinstance(given, str):  # one program, which has the name of the package
-        return {document["name"].rpartition("/")[2]: given}
-    return {name: file for name, file in object_of(given).items() if isinstance(file, str)}
+    programs = document.get("bin")
+    if isinstance(programs, str):  # one program, which has the name of the package
+        return {document["name"].rpartition("/")[2]: programs}
+    return {name: file for name, file in object_of(programs).items() if isinstance(file, str)}
 
 
 def _repository(given: Any) -> str:

@@ -61,12 +61,12 @@ class Prerequisites:
 
     async def probe(self, programs: Iterable[str]) -> tuple[Prerequisite, ...]:
         """Each program, in this order; those not known yet are started at once, side by side."""
-        wanted = tuple(dict.fromkeys(programs))
+        names = tuple(dict.fromkeys(programs))
         async with open_task_group() as tasks:
-            for program in wanted:
+            for program in names:
                 if program not in self._found:
                     tasks.start_soon(self._remember, program)
-        return tuple(self._found[program] for program in wanted)
+        return tuple(self._found[program] for program in names)
 
     async def _remember(self, program: str) -> None:
         self._found[program] = await self._probed(program)
@@ -76,21 +76,21 @@ class Prerequisites:
         path = find_program(program, self._environ)
         if path is None:
             return Prerequisite(program, problem="it is not on the PATH", hint=hint)
-        asked = find_program(_ASKED_OF.get(program, program), self._environ)
-        if asked is None:
+        executable = find_program(_ASKED_OF.get(program, program), self._environ)
+        if executable is None:
             return Prerequisite(program, path, problem="it needs dotnet", hint=hint)
-        if (known := _VERSIONS.get(key := _file_key(asked))) is not None:
-            return Prerequisite(program, path, version=known)
-        command = PackageProgram(program, (asked,), self._environ)
+        if (version := _VERSIONS.get(key := _file_key(executable))) is not None:
+            return Prerequisite(program, path, version=version)
+        command = PackageProgram(program, (executable,), self._environ)
         try:
             output = await command.run("--version", timeout=self._timeout)
         except PackageManagerError as error:
             return Prerequisite(program, path, problem=error.message, hint=hint)
-        written = output.stdout.decode("utf-8", "replace")
+        text = output.stdout.decode("utf-8", "replace")
         if output.exit_code:
-            reason = reason_of(output.stderr or written)
+            reason = reason_of(output.stderr or text)
             return Prerequisite(program, path, problem=f"it does not run: {reason}", hint=hint)
-        _VERSIONS[key] = _version(written)
+        _VERSIONS[key] = _version(text)
         return Prerequisite(program, path, version=_VERSIONS[key])
 
 
@@ -103,5 +103,5 @@ def _file_key(path: str) -> tuple[str, int]:
 
 
 def _version(written: str) -> str:
-    found = re.search(r"\d+(?:\.\d+)+\S*", one_line(written))
-    return found[0].rstrip(",") if found else ""
+    match = re.search(r"\d+(?:\.\d+)+\S*", one_line(written))
+    return match[0].rstrip(",") if match else ""

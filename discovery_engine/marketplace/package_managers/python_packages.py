@@ -171,12 +171,12 @@ class PythonPackages:
         output = await pip.run(
             *("index", "versions", *_PIP_OPTIONS, _ANY_PYTHON, "--", name), timeout=self._timeout
         )
-        found = re.search(
+        match = re.search(
             r"^Available versions: (.*)$", output.stdout.decode("utf-8", "replace"), re.MULTILINE
         )
-        if output.exit_code or not found:
+        if output.exit_code or not match:
             raise _pip_failure(name, "", output)
-        return tuple(one.strip() for one in found[1].split(","))
+        return tuple(version.strip() for version in match[1].split(","))
 
     async def _reported(
         self, pip: PackageProgram, name: str, version: str, versions: tuple[str, ...]
@@ -209,9 +209,9 @@ class PythonPackages:
         except (ValueError, RecursionError):
             raise PackageManagerError("uv returned what is not TOML") from None
         listed = packages if isinstance(packages, list) else []
-        for one in map(object_of, listed):
-            if normalized_name(text_of(one.get("name"))) == normalized_name(name):
-                return one
+        for package in map(object_of, listed):
+            if normalized_name(text_of(package.get("name"))) == normalized_name(name):
+                return package
         raise PackageManagerError(f"uv returned nothing about {name!r}")
 
 
@@ -311,16 +311,16 @@ def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) ->
 
 def _links(metadata: Mapping[str, Any]) -> dict[str, str]:
     """`project_url`: `Source Code, https://…`, by the label as PyPI compares it."""
-    pairs = (one.partition(",") for one in texts_of(metadata.get("project_url")))
+    pairs = (link.partition(",") for link in texts_of(metadata.get("project_url")))
     return {re.sub(r"[\W_]", "", label).lower(): url.strip() for label, _, url in pairs}
 
 
 def _publisher(metadata: Mapping[str, Any]) -> str:
     for key in ("author", "maintainer"):
-        if given := text_of(metadata.get(key)):
-            return given
-        if given := parseaddr(text_of(metadata.get(f"{key}_email")))[0]:
-            return given
+        if publisher := text_of(metadata.get(key)):
+            return publisher
+        if publisher := parseaddr(text_of(metadata.get(f"{key}_email")))[0]:
+            return publisher
     return ""
 
 
@@ -353,7 +353,7 @@ def uploaded_at(locked: Mapping[str, Any]) -> float:
 
 def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     wheels = locked.get("wheels")
-    return [object_of(one) for one in wheels] if isinstance(wheels, list) else []
+    return [object_of(wheel) for wheel in wheels] if isinstance(wheels, list) else []
 
 
 # What a wheel has, read from its archive; nothing of it is unpacked to disk or run.

@@ -48,7 +48,7 @@ async def database_changes(
     `on_relayed` is called with the name of each gateway for which a request or an answer was left.
     """
     listener: TimedConnection | None = None
-    known: object = None
+    mark: object = None
     pauses = reconnection_pauses(look_every)
     try:
         while True:
@@ -61,8 +61,8 @@ async def database_changes(
             # What is left for one gateway is no change for all.
             if not (was_open and relayed and len(relayed) == len(notes)):
                 now = await anyio.to_thread.run_sync(_newest, database, newest)
-                if now != known:
-                    known = now
+                if now != mark:
+                    mark = now
                     yield
                     continue
             if listener is None:

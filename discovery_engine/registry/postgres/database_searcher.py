@@ -115,19 +115,21 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
         return self.profiles([doc_id])[0]
 
     def profiles(self, doc_ids: Iterable[DocId]) -> list[int]:
-        wanted = [*doc_ids]
-        documents = self.fetch(wanted)
-        return [documents[one].profile if one in documents else 0 for one in wanted]
+        ids = [*doc_ids]
+        documents = self.fetch(ids)
+        return [documents[doc_id].profile if doc_id in documents else 0 for doc_id in ids]
 
     def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
         key, documents = self.stored().key, self.fetch([doc_id])
-        found = {term: documents[doc_id].impacts.get(key(term)) for term in terms if documents}
-        return {term: impact for term, impact in found.items() if impact}
+        impacts = {term: documents[doc_id].impacts.get(key(term)) for term in terms if documents}
+        return {term: impact for term, impact in impacts.items() if impact}
 
     def postings(self, level: int, docs: Sequence[int], terms: Iterable[str]) -> Postings:
         documents = self.fetch([DocId(level, doc) for doc in docs])
         impacts = [
-            (doc, documents[one].impacts) for doc in docs if (one := DocId(level, doc)) in documents
+            (doc, documents[doc_id].impacts)
+            for doc in docs
+            if (doc_id := DocId(level, doc)) in documents
         ]
         lists = {}
         for term in terms:
@@ -169,9 +171,9 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
         """The documents of these tools."""
         memory, number = self.memory, self.stored().number
         with memory.lock:
-            known = {one: memory.documents.get((number, one)) for one in doc_ids}
-        documents = {doc_id: document for doc_id, document in known.items() if document}
-        places = {self.place(one): one for one in doc_ids if one not in documents}
+            entries = {doc_id: memory.documents.get((number, doc_id)) for doc_id in doc_ids}
+        documents = {doc_id: document for doc_id, document in entries.items() if document}
+        places = {self.place(doc_id): doc_id for doc_id in doc_ids if doc_id not in documents}
         for place, document in self.documents.documents(places).items():
             documents[places[place]] = document
             with memory.lock:
@@ -193,17 +195,17 @@ class _Retrieval(Retrieval):
     ) -> Candidates:
         """Find candidates among tools that the database names: more, as its sums are rough."""
         index = self._stored
-        wanted = least + _MORE + index.size // _TOOLS_FOR_MORE
+        count = least + _MORE + index.size // _TOOLS_FOR_MORE
         if within is not None and within.size <= _TINY * least:
             chosen = [*filter(allowed, within)]
         else:
             servers = few_servers(index, within)
-            near = self._near(2 * wanted, _POSTINGS, servers)
-            chosen = [*islice(filter(allowed, near), wanted)]
-            if len(chosen) < wanted:
+            near = self._near(2 * count, _POSTINGS, servers)
+            chosen = [*islice(filter(allowed, near), count)]
+            if len(chosen) < count:
                 servers = frozenset(within.servers(index)) if within is not None else None
                 near = self._near(_MOST, _MOST_POSTINGS, servers)
-                chosen = [*islice(filter(allowed, near), wanted)]
+                chosen = [*islice(filter(allowed, near), count)]
         by_level = defaultdict[int, list[int]](list)
         for number, doc in sorted(chosen):
             by_level[number].append(doc)

@@ -65,31 +65,33 @@ class DatabaseState(Struct, frozen=True):
     @property
     def advice(self) -> tuple[str, ...]:
         """The possible improvements, each with the next step."""
-        found = []
+        improvements = []
         if self.is_read_only:
-            found.append(
+            improvements.append(
                 "the database is read-only, so decisions are refused: name all hosts in its "
                 "address, with `target_session_attrs=read-write`"
             )
         if not (self.is_encrypted or self.is_local):
-            found.append(
+            improvements.append(
                 "the connection is not encrypted: add `sslmode=verify-full&sslrootcert=system` to "
                 "the address"
             )
         if not self.has_secret:
-            found.append(
+            improvements.append(
                 f"{SHARES_NOTHING}: set the same `{STATE_KEY}` for all (`openssl rand -hex 32` "
                 "makes one)"
             )
         if self.has_short_password:
-            found.append(
+            improvements.append(
                 f"the password of the role has fewer than {_SHORTEST_PASSWORD} characters: it can "
                 "be guessed, and occurs in other text by chance; give the role a random one "
                 "(`openssl rand -hex 32` makes one)"
             )
         if self.is_superuser:
-            found.append("the role is a superuser: one that owns the schema `discovery` is enough")
-        return tuple(found)
+            improvements.append(
+                "the role is a superuser: one that owns the schema `discovery` is enough"
+            )
+        return tuple(improvements)
 
 
 def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> DatabaseState:

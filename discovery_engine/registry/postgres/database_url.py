@@ -38,7 +38,7 @@ class DatabaseAddress(Struct, frozen=True):
         from psycopg.errors import ProgrammingError  # noqa: PLC0415
 
         try:
-            found = conninfo.conninfo_to_dict(url)
+            parameters = conninfo.conninfo_to_dict(url)
         except ProgrammingError:
             # libpq quotes what it cannot parse, and that may be the password.
             raise RegistryError(
@@ -46,16 +46,16 @@ class DatabaseAddress(Struct, frozen=True):
                 hint="write `postgresql://USER@HOST:PORT/DATABASE?sslmode=verify-full`; characters "
                 "such as @ : / in a password are written as %40 %3A %2F",
             ) from None
-        return cls({key: str(value) for key, value in found.items() if value is not None})
+        return cls({key: str(value) for key, value in parameters.items() if value is not None})
 
     @property
     def name(self) -> str:
         """Where the database is, without any secret."""
-        known = self.parameters
-        hosts = known.get("host") or known.get("hostaddr") or "localhost"
-        ports = known.get("port", "5432")
-        user = f"{known['user']}@" if "user" in known else ""
-        return f"postgresql://{user}{hosts}:{ports}/{known.get('dbname', '')}"
+        parameters = self.parameters
+        hosts = parameters.get("host") or parameters.get("hostaddr") or "localhost"
+        ports = parameters.get("port", "5432")
+        user = f"{parameters['user']}@" if "user" in parameters else ""
+        return f"postgresql://{user}{hosts}:{ports}/{parameters.get('dbname', '')}"
 
     @property
     def is_local(self) -> bool:
@@ -72,6 +72,8 @@ class DatabaseAddress(Struct, frozen=True):
         text = Redactor(secrets).redact(text)
         for secret in secrets:
             if len(secret) < SHORTEST:
-                found = "|".join(map(re.escape, sorted(forms(secret), key=len, reverse=True)))
-                text = re.sub(rf"(?<!\w)(?:{found})(?!\w)", REDACTED, text)
+                alternatives = "|".join(
+                    map(re.escape, sorted(forms(secret), key=len, reverse=True))
+                )
+                text = re.sub(rf"(?<!\w)(?:{alternatives})(?!\w)", REDACTED, text)
         return text

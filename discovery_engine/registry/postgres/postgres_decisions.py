@@ -111,10 +111,10 @@ class PostgresDecisions:
         return self.database.read(lambda db: registered_queries.servers(db, scope))
 
     def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        kept = tuple(servers)
+        registrations = tuple(servers)
 
         def save(db: Connection, number: int) -> tuple[None, int]:
-            return None, registered_queries.save(db, scope, kept, number)
+            return None, registered_queries.save(db, scope, registrations, number)
 
         self._decide(save)
 
@@ -141,8 +141,8 @@ class PostgresDecisions:
 
     def newer_decisions(self, since: int) -> NewerDecisions:
         last = self.database.read(partial(trust_queries.last_accepted, at_most=since))
-        found = self.database.read(partial(trust_queries.export, after=since))
-        return NewerDecisions(since, last, found)
+        decisions = self.database.read(partial(trust_queries.export, after=since))
+        return NewerDecisions(since, last, decisions)
 
     def import_decisions(self, decisions: DecisionExport) -> None:
         write, effective = self.database.write, decisions.effective

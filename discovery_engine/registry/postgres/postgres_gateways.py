@@ -66,10 +66,12 @@ class PostgresGateways:
     ) -> None:
         def write(db: TimedConnection) -> None:
             gateway_queries.lock_tokens(db)
-            known = gateway_queries.tokens(db, scope)
-            wanted = change(known)
-            gateway_queries.delete_tokens(db, scope, set(known).difference(wanted))
-            gateway_queries.add_tokens(db, scope, [one for one in wanted if one not in known])
+            tokens = gateway_queries.tokens(db, scope)
+            new_tokens = change(tokens)
+            gateway_queries.delete_tokens(db, scope, set(tokens).difference(new_tokens))
+            gateway_queries.add_tokens(
+                db, scope, [token for token in new_tokens if token not in tokens]
+            )
             notify(db)
 
         self._database.write(write)
@@ -88,14 +90,14 @@ class PostgresGateways:
 
     def take_turn(self, turn: RelayTurn) -> RelayNews:
         def write(db: TimedConnection) -> RelayNews:
-            known = {*turn.waiting, *turn.over, *turn.serving, *turn.answers}
-            there = relay_queries.lock(db, self.instance, known)
+            request_ids = {*turn.waiting, *turn.over, *turn.serving, *turn.answers}
+            there = relay_queries.lock(db, self.instance, request_ids)
             concerned = relay_queries.add(db, turn.asked)
             concerned |= relay_queries.delete(db, turn.over)
             concerned |= relay_queries.answer(db, turn.answers)
             relay_queries.renew(db, turn.waiting, turn.serving)
             relay_queries.delete_leftovers(db)
-            taken = relay_queries.take(db, self.instance, turn.room, there - known)
+            taken = relay_queries.take(db, self.instance, turn.room, there - request_ids)
             untaken, lost = relay_queries.untaken_and_lost(db, turn.waiting)
             relay_queries.delete(db, untaken)  # never taken, should the clock be set back
             for instance in concerned:

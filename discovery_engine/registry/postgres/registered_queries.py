@@ -37,8 +37,8 @@ def mark(connection: Connection, scope: str) -> str:
 
 def save(connection: Connection, scope: str, kept: Sequence[RegisteredServer], number: int) -> int:
     """Add servers, or put them in the place of those of their names; returns how many."""
-    for place, one in enumerate(kept, 1):
-        connection.execute(_SAVE, _server_row(scope, one, number + place))
+    for place, server in enumerate(kept, 1):
+        connection.execute(_SAVE, _server_row(scope, server, number + place))
     set_mark(connection, scope, is_changed=bool(kept))
     return len(kept)
 
@@ -53,11 +53,11 @@ def delete(connection: Connection, scope: str, names: Iterable[str]) -> int:
 
 def switch(connection: Connection, scope: str, wanted: Mapping[str, bool | None], at: float) -> int:
     """Set switches, or drop them with None; returns how many were changed."""
-    known = switches(connection, scope)
+    old_switches = switches(connection, scope)
     changed = {
         server: is_wanted
         for server, is_wanted in wanted.items()
-        if is_wanted is not (known[server].is_wanted if server in known else None)
+        if is_wanted is not (old_switches[server].is_wanted if server in old_switches else None)
     }
     for server, is_wanted in changed.items():
         if is_wanted is None:
@@ -95,12 +95,16 @@ def replace(connection: Connection, decisions: DecisionExport) -> None:
         cursor.executemany(
             _SAVE,
             [
-                _server_row(one.scope, one.server, number)
-                for number, one in enumerate(servers, 1 - len(servers))
+                _server_row(record.scope, record.server, number)
+                for number, record in enumerate(servers, 1 - len(servers))
             ],
         )
         cursor.executemany(
-            _SWITCH, [_switch_row(one.scope, one.server, one.is_wanted, one.at) for one in switches]
+            _SWITCH,
+            [
+                _switch_row(record.scope, record.server, record.is_wanted, record.at)
+                for record in switches
+            ],
         )
         cursor.executemany(
             _MARK,

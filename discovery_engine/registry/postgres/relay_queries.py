@@ -26,10 +26,10 @@ def add(connection: Connection, requests: Collection[RelayedRequest]) -> set[str
             (id, sender, receiver, take_until, wanted_until, request)
         VALUES (%s, %s, %s, {_NOW} + %s, {_NOW} + %s, %s)
         """  # noqa: S608 - a constant
-    for one in requests:
-        values = one.id, one.sender, one.receiver, TAKING, LEASE, one.content
+    for request in requests:
+        values = request.id, request.sender, request.receiver, TAKING, LEASE, request.content
         connection.execute(query, values)
-    return {one.receiver for one in requests}
+    return {request.receiver for request in requests}
 
 
 def lock(connection: Connection, receiver: str, ids: Collection[bytes]) -> frozenset[bytes]:
@@ -75,8 +75,8 @@ def renew(connection: Connection, waiting: Collection[bytes], serving: Collectio
 def answer(connection: Connection, answers: Mapping[bytes, bytes]) -> set[str]:
     """Answer requests; returns who waits for these answers."""
     query = "UPDATE discovery.relayed_requests SET answer = %s WHERE id = %s RETURNING sender"
-    found = [connection.execute(query, (text, id_)).fetchone() for id_, text in answers.items()]
-    return {row[0] for row in found if row}
+    rows = [connection.execute(query, (text, id_)).fetchone() for id_, text in answers.items()]
+    return {row[0] for row in rows if row}
 
 
 def take(

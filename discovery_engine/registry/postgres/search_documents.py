@@ -182,7 +182,7 @@ class SearchDocuments:
 
     def _read(self, recipe: bytes) -> None:
         """Read the documents that are there, and the counts that changed."""
-        scope, known, since = self._scope, self._number, self._revision
+        scope, number, since = self._scope, self._number, self._revision
 
         def find(db: Connection) -> bool:
             query = """
@@ -192,7 +192,7 @@ class SearchDocuments:
             if (row := db.execute(query, (scope, recipe)).fetchone()) is None:
                 return False
             self._number, self._revision = row
-            if self._number != known:
+            if self._number != number:
                 self._counts = {}
             query = """
                 SELECT name, id, made_of, content FROM discovery.search_servers
@@ -204,7 +204,7 @@ class SearchDocuments:
                 SELECT key, count FROM discovery.search_terms
                 WHERE search_index = %s AND revision > %s
                 """
-            rows = db.execute(query, (self._number, since if self._number == known else 0))
+            rows = db.execute(query, (self._number, since if self._number == number else 0))
             self._counts.update(rows.fetchall())
             return True
 
@@ -227,7 +227,9 @@ class SearchDocuments:
             for name, server, made_of in batch:
                 # By the requests for its own tools: those for others may have changed.
                 examples = server.examples.items()
-                requests = sorted((tool, one.texts, str(one.source)) for tool, one in examples)
+                requests = sorted(
+                    (tool, entry.texts, str(entry.source)) for tool, entry in examples
+                )
                 content = os.urandom(32) if self._is_rewriting else _digest(server, requests)
                 is_stored = content in self._stored.get(name, ())
                 documents = None if is_stored else _documents(name, server, lexicon, self._number)
@@ -304,7 +306,11 @@ def _save(
         WHERE search_index = %s AND search_servers.key = new.key AND ended_at IS NULL
         AND search_servers.content = new.content RETURNING new.key
         """
-    columns = [[*by_key], [one.made_of for one in servers], [one.content for one in servers]]
+    columns = [
+        [*by_key],
+        [server.made_of for server in servers],
+        [server.content for server in servers],
+    ]
     for (key,) in db.execute(query, (*columns, index)):  # perhaps by another gateway, just now
         del by_key[key]
     query = """

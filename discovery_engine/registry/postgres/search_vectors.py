@@ -143,9 +143,9 @@ class VectorSpace(Struct, frozen=True):
         def work(db: Connection) -> list[tuple[Place, list[float]]]:
             db.execute(settings.encode())
             return [
-                found
+                hit
                 for probe in map(self._literal, probes)
-                for found in self._products(
+                for hit in self._products(
                     db,
                     probes,
                     f"FROM discovery.search_vectors WHERE space = {self.number} {only} "
@@ -234,7 +234,7 @@ class StoredVectors(Struct, frozen=True):
 
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
         """Compare like `ToolVectors.compare`; return None also if the database does not answer."""
-        if not query or not self.count or any(len(one) != self.dimensions for one in query):
+        if not query or not self.count or any(len(vector) != self.dimensions for vector in query):
             return None
         try:
             return StoredSimilarities(self, query)
@@ -258,7 +258,7 @@ class StoredSimilarities(Similarities):
         opposite = [-number for number in query[0]]
         ends = self._compared(vectors.space.nearest([opposite, *query], _FURTHEST, None), start=1)
         cosines = [self._cosines[tool.key][1] for tool in ends]
-        mean = [sum(x * y for x, y in zip(one, vectors.mean, strict=True)) for one in query]
+        mean = [sum(x * y for x, y in zip(vector, vectors.mean, strict=True)) for vector in query]
         super().__init__(
             best=max(cosines, default=0.0),
             mean=_whole(mean),
@@ -270,8 +270,8 @@ class StoredSimilarities(Similarities):
     def cosine(self, tool: Tool) -> float | None:
         if tool.key not in self._cosines:
             self.prefetch([tool])
-        known, cosine = self._cosines.get(tool.key, (None, None))
-        return cosine if known == tool else None
+        candidate, cosine = self._cosines.get(tool.key, (None, None))
+        return cosine if candidate == tool else None
 
     def nearest(
         self,

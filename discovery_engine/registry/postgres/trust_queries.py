@@ -64,21 +64,21 @@ def decisions(connection: TimedConnection, scope: str) -> Decisions:
 
 
 def approvals(connection: Connection, scope: str) -> dict[str, frozenset[str]]:
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_server: defaultdict[str, set[str]] = defaultdict(set)
     query = "SELECT server, identity FROM discovery.approvals WHERE scope_key = %s"
     for server, identity in connection.execute(query, (key_of(scope),)):
-        found[from_column(server)].add(from_column(identity))
-    return {server: frozenset(identities) for server, identities in found.items()}
+        by_server[from_column(server)].add(from_column(identity))
+    return {server: frozenset(identities) for server, identities in by_server.items()}
 
 
 def accepted(connection: Connection, scope: str, server: str) -> AcceptedTools:
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_tool: defaultdict[str, set[str]] = defaultdict(set)
     query = """
         SELECT tool, meaning, fingerprint FROM discovery.acceptances WHERE server_key = %s
         """
     for tool, *digests in connection.execute(query, (key_of(scope, server),)):
-        found[from_column(tool)].update(map(from_column, digests))
-    return {tool: frozenset(digests) for tool, digests in found.items()}
+        by_tool[from_column(tool)].update(map(from_column, digests))
+    return {tool: frozenset(digests) for tool, digests in by_tool.items()}
 
 
 def history(connection: Connection, scope: str, server: str) -> tuple[Acceptance, ...]:
@@ -95,8 +95,8 @@ def approve(
 ) -> int:
     """Returns how many were not kept already."""
     return sum(
-        connection.execute(_APPROVE, approval_row(scope, one, at, number + place)).rowcount
-        for place, one in enumerate(dict.fromkeys(new), 1)
+        connection.execute(_APPROVE, approval_row(scope, approval, at, number + place)).rowcount
+        for place, approval in enumerate(dict.fromkeys(new), 1)
     )
 
 
@@ -125,12 +125,17 @@ def accept(
     """
     if if_new and lost_at(connection, scope) is not None:
         return 0
-    known = _known_tools(connection, scope, found) if if_new else frozenset()
-    kept = [one for one in found if (one.server, one.tool) not in known]
+    tools = _known_tools(connection, scope, found) if if_new else frozenset()
+    acceptances = [
+        acceptance for acceptance in found if (acceptance.server, acceptance.tool) not in tools
+    ]
     with connection.cursor() as cursor:
-        rows = [acceptance_row(scope, one, at, number + n) for n, one in enumerate(kept, 1)]
+        rows = [
+            acceptance_row(scope, acceptance, at, number + n)
+            for n, acceptance in enumerate(acceptances, 1)
+        ]
         cursor.executemany(_ACCEPT, rows)
-    return len(kept)
+    return len(acceptances)
 
 
 def lost_at(connection: Connection, scope: str) -> float | None:
@@ -173,8 +178,8 @@ def export(connection: TimedConnection, *, after: int) -> DecisionExport:
     effective = EffectiveDecisions()
     query = "SELECT scope, server, identity, at FROM discovery.approvals ORDER BY number"
     for scope, server, identity, at in connection.execute(query):
-        one = Approval(from_column(server), from_column(identity))
-        effective.add(ApprovalRecord(from_column(scope), one, at))
+        approval = Approval(from_column(server), from_column(identity))
+        effective.add(ApprovalRecord(from_column(scope), approval, at))
     query = f"{_ACCEPTED} WHERE number > %s ORDER BY number"
     for row in connection.rows(query, (after,), at_once=_AT_ONCE):
         effective.add(_accepted(row))
@@ -208,7 +213,10 @@ def drop_trust(connection: Connection) -> None:
 
 def add_approvals(connection: Connection, approved: Iterable[tuple[int, ApprovalRecord]]) -> None:
     """Add approvals, each with its number."""
-    rows = [approval_row(one.scope, one.approval, one.at, number) for number, one in approved]
+    rows = [
+        approval_row(record.scope, record.approval, record.at, number)
+        for number, record in approved
+    ]
     with connection.cursor() as cursor:
         cursor.executemany(_APPROVE, rows)
 
@@ -217,7 +225,10 @@ def add_acceptances(
     connection: Connection, accepted: Iterable[tuple[int, AcceptanceRecord]]
 ) -> None:
     """Add acceptances, each with its number."""
-    rows = [acceptance_row(one.scope, one.acceptance, one.at, number) for number, one in accepted]
+    rows = [
+        acceptance_row(record.scope, record.acceptance, record.at, number)
+        for number, record in accepted
+    ]
     with connection.cursor() as cursor:
         cursor.executemany(_ACCEPT, rows)
 
@@ -253,7 +264,7 @@ def _accepted(row: tuple[Any, ...]) -> AcceptanceRecord:
 def _known_tools(
     connection: Connection, scope: str, found: Iterable[Acceptance]
 ) -> frozenset[tuple[str, str]]:
-    servers = {key_of(scope, one.server) for one in found}
+    servers = {key_of(scope, acceptance.server) for acceptance in found}
     query = "SELECT DISTINCT server, tool FROM discovery.acceptances WHERE server_key = ANY(%s)"
     rows = connection.execute(query, (list(servers),))
     return frozenset((from_column(server), from_column(tool)) for server, tool in rows)

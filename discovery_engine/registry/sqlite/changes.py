@@ -29,7 +29,7 @@ async def decision_changes(
     """
     # Not `PRAGMA data_version`: that changes with every listing that another process saves, and
     # then all decisions would be read again. The newest one is a row and 80 bytes of a file.
-    known: object = None
+    mark: object = None
     watch = FolderWatch()
     try:
         while True:
@@ -37,8 +37,8 @@ async def decision_changes(
             folder = await anyio.to_thread.run_sync(nearest_folder, path.parent)
             watch.watch({str(folder[0]): folder[1]} if folder else {})
             now = await anyio.to_thread.run_sync(_newest, newest)
-            if now != known:
-                known = now
+            if now != mark:
+                mark = now
                 yield
             else:
                 await watch.wait(look_every)

@@ -105,9 +105,9 @@ class DecisionMark:
         is kept in every case.
         """
         mark = _read(self._path)
-        known = mark.scopes if mark and mark.scopes else frozenset()
+        old_scopes = mark.scopes if mark and mark.scopes else frozenset()
         try:
-            self.write(number, known.union(scopes))
+            self.write(number, old_scopes.union(scopes))
         except OSError as error:
             logger.warning(
                 "A decision is kept, but %s cannot be written, so its loss would not show: %s",

@@ -71,26 +71,26 @@ def count_rows(connection: sqlite3.Connection) -> RowCounts | None:
             + (SELECT count(*) FROM switches NOT INDEXED)
         """
     [others] = connection.execute(query).fetchone()
-    kept = connection.execute("SELECT rows FROM decision_log").fetchone()
-    return counts if kept == (others + sum(counts.values()),) else None
+    total = connection.execute("SELECT rows FROM decision_log").fetchone()
+    return counts if total == (others + sum(counts.values()),) else None
 
 
 def approvals(connection: sqlite3.Connection, scope: str) -> dict[str, frozenset[str]] | None:
     """Return the approvals of a scope, by server; None if a row was changed."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_server: defaultdict[str, set[str]] = defaultdict(set)
     query = "SELECT scope, server, identity, at, checksum FROM approvals WHERE scope = ?"
     for *row, checksum in connection.execute(query, (as_text(scope),)):
         if not is_intact(row, checksum):
             return None
-        found[from_column(row[1])].add(row[2])
-    return {server: frozenset(identities) for server, identities in found.items()}
+        by_server[from_column(row[1])].add(row[2])
+    return {server: frozenset(identities) for server, identities in by_server.items()}
 
 
 def accepted(
     connection: sqlite3.Connection, scope: str, server: str, counts: RowCounts
 ) -> AcceptedTools | None:
     """Return what was accepted of one server; None if a row was changed or is missing."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    by_tool: defaultdict[str, set[str]] = defaultdict(set)
     query = """
         SELECT scope, server, tool, meaning, fingerprint, definition, at, checksum
         FROM acceptances WHERE scope = ? AND server = ?
@@ -99,19 +99,21 @@ def accepted(
     for *row, checksum in connection.execute(query, (as_text(scope), as_text(server))):
         if not is_intact(row, checksum):
             return None
-        found[from_column(row[2])].update(row[3:5])
+        by_tool[from_column(row[2])].update(row[3:5])
         count += 1
     if count < counts.get((scope, server), 0):
         return None
-    return {tool: frozenset(digests) for tool, digests in found.items()}
+    return {tool: frozenset(digests) for tool, digests in by_tool.items()}
 
 
 def approve(
     connection: sqlite3.Connection, scope: str, approvals: Iterable[Approval], at: float
 ) -> list[ApprovalRecord]:
     """Returns those that were not kept already."""
-    records = [ApprovalRecord(scope, one, at) for one in approvals]
-    return [one for one in records if connection.execute(_APPROVE, _approved_row(one)).rowcount]
+    records = [ApprovalRecord(scope, approval, at) for approval in approvals]
+    return [
+        record for record in records if connection.execute(_APPROVE, _approved_row(record)).rowcount
+    ]
 
 
 def revoke(
@@ -143,12 +145,14 @@ def accept(
     """
     if if_new and lost_at(connection, scope) is not None:
         return []
-    known = _known_tools(connection, scope, found) if if_new else frozenset()
-    kept = [
-        AcceptanceRecord(scope, one, at) for one in found if (one.server, one.tool) not in known
+    tools = _known_tools(connection, scope, found) if if_new else frozenset()
+    records = [
+        AcceptanceRecord(scope, acceptance, at)
+        for acceptance in found
+        if (acceptance.server, acceptance.tool) not in tools
     ]
-    connection.executemany(_ACCEPT, map(_accepted_row, kept))
-    return kept
+    connection.executemany(_ACCEPT, map(_accepted_row, records))
+    return records
 
 
 def history(connection: sqlite3.Connection, scope: str, server: str) -> tuple[Acceptance, ...]:
@@ -216,8 +220,8 @@ def stored(connection: sqlite3.Connection) -> StoredDecisions:
                 records.append(record_of(*row))
             else:
                 damaged += 1
-    kept = connection.execute("SELECT rows FROM decision_log").fetchone()
-    is_sound = not damaged and kept == (len(records),)
+    total = connection.execute("SELECT rows FROM decision_log").fetchone()
+    is_sound = not damaged and total == (len(records),)
     return StoredDecisions(EffectiveDecisions.of(records), newest(connection), is_sound)
 
 
@@ -227,18 +231,18 @@ def records_of(connection: sqlite3.Connection, newer: NewerDecisions) -> list[Re
     last = next((_accepted(*row) for *row, _ in connection.execute(query)), None)
     if newest(connection) != newer.since or last != newer.last:
         return None
-    known = EffectiveDecisions.of(
+    decisions = EffectiveDecisions.of(
         record_of(*row)
         for query, record_of in _HELD_BESIDE
         for *row, _ in connection.execute(query)
     )
     now = newer.export.effective
-    records = [*records_between(known, now)]
+    records = [*records_between(decisions, now)]
     for record in records:
-        known.add(record)
+        decisions.add(record)
     # Some void each other. The number rises by one for each, so the last one stands for these.
     void = newer.export.number - newer.since - len(records)
-    if known != now or not records or not 0 <= void <= _MOST_VOID:
+    if decisions != now or not records or not 0 <= void <= _MOST_VOID:
         return None
     update(connection, now)
     return records + records[-1:] * void
@@ -274,15 +278,21 @@ _LOSE = """
 
 
 def _approved_row(record: ApprovalRecord) -> tuple[object, ...]:
-    one = record.approval
-    row = as_text(record.scope), as_text(one.server), one.identity, float(record.at)
+    approval = record.approval
+    row = as_text(record.scope), as_text(approval.server), approval.identity, float(record.at)
     return (*row, checksum_of(*row))
 
 
 def _accepted_row(record: AcceptanceRecord) -> tuple[object, ...]:
-    one = record.acceptance
-    names = as_text(record.scope), as_text(one.server), as_text(one.tool)
-    row = (*names, one.meaning, one.fingerprint, one.definition, float(record.at))
+    acceptance = record.acceptance
+    names = as_text(record.scope), as_text(acceptance.server), as_text(acceptance.tool)
+    row = (
+        *names,
+        acceptance.meaning,
+        acceptance.fingerprint,
+        acceptance.definition,
+        float(record.at),
+    )
     return (*row, checksum_of(*row))
 
 
@@ -332,6 +342,6 @@ def _known_tools(
     query = "SELECT DISTINCT tool FROM acceptances WHERE scope = ? AND server = ?"
     return frozenset(
         (server, from_column(tool))
-        for server in {one.server for one in found}
+        for server in {acceptance.server for acceptance in found}
         for (tool,) in connection.execute(query, (as_text(scope), as_text(server)))
     )

@@ -35,12 +35,12 @@ def servers(connection: sqlite3.Connection, scope: str) -> tuple[RegisteredServe
     query = """
         SELECT scope, name, content, checksum FROM registered_servers WHERE scope = ? ORDER BY id
         """
-    found = []
+    entries = []
     for *row, checksum in connection.execute(query, (as_text(scope),)):
         if not is_intact(row, checksum):
             return None
-        found.append(RegisteredServer.from_text(row[2]))
-    return tuple(found)
+        entries.append(RegisteredServer.from_text(row[2]))
+    return tuple(entries)
 
 
 def switches(connection: sqlite3.Connection, scope: str) -> dict[str, ServerSwitch] | None:
@@ -48,12 +48,12 @@ def switches(connection: sqlite3.Connection, scope: str) -> dict[str, ServerSwit
     from discovery_engine.registry.server_records import ServerSwitch  # noqa: PLC0415
 
     query = "SELECT scope, server, is_wanted, at, checksum FROM switches WHERE scope = ?"
-    found = {}
+    by_server = {}
     for *row, checksum in connection.execute(query, (as_text(scope),)):
         if not is_intact(row, checksum):
             return None
-        found[from_column(row[1])] = ServerSwitch(bool(row[2]), row[3])
-    return found
+        by_server[from_column(row[1])] = ServerSwitch(bool(row[2]), row[3])
+    return by_server
 
 
 def mark(connection: sqlite3.Connection, scope: str) -> str:
@@ -79,7 +79,7 @@ def save(
     connection: sqlite3.Connection, scope: str, kept: Iterable[RegisteredServer]
 ) -> list[RegistrationRecord]:
     """Add servers, or put them in the place of those of their names."""
-    records = [RegistrationRecord(scope, one) for one in kept]
+    records = [RegistrationRecord(scope, server) for server in kept]
     connection.executemany(_SAVE, map(server_row, records))
     _set_mark(connection, scope, is_changed=bool(records))
     return records
@@ -103,18 +103,18 @@ def switch(
     connection: sqlite3.Connection, scope: str, wanted: Mapping[str, bool | None], at: float
 ) -> list[SwitchRecord]:
     """Set switches, or drop them with None; returns those that were changed."""
-    known = switches(connection, scope) or {}
+    old_switches = switches(connection, scope) or {}
     records = [
         SwitchRecord(scope, server, is_wanted, at)
         for server, is_wanted in wanted.items()
-        if is_wanted is not (known[server].is_wanted if server in known else None)
+        if is_wanted is not (old_switches[server].is_wanted if server in old_switches else None)
     ]
-    for one in records:
-        if one.is_wanted is None:
+    for record in records:
+        if record.is_wanted is None:
             query = "DELETE FROM switches WHERE scope = ? AND server = ?"
-            connection.execute(query, (as_text(scope), as_text(one.server)))
+            connection.execute(query, (as_text(scope), as_text(record.server)))
         else:
-            connection.execute(_SWITCH, switch_row(one))
+            connection.execute(_SWITCH, switch_row(record))
     _set_mark(connection, scope, is_changed=bool(records))
     return records
 

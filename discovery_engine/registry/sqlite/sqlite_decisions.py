@@ -49,8 +49,10 @@ class SqliteDecisions:
         return self._database.read_decisions(lambda db: decision_tables.decisions(db, scope))
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
-        kept = tuple(approvals)
-        self._database.decide(lambda db: (None, decision_tables.approve(db, scope, kept, at)))
+        new_approvals = tuple(approvals)
+        self._database.decide(
+            lambda db: (None, decision_tables.approve(db, scope, new_approvals, at))
+        )
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
         names = tuple(servers)
@@ -59,20 +61,22 @@ class SqliteDecisions:
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> int:
-        if kept := tuple(found):
-            accept = partial(decision_tables.accept, scope=scope, found=kept, at=at, if_new=if_new)
+        if acceptances := tuple(found):
+            accept = partial(
+                decision_tables.accept, scope=scope, found=acceptances, at=at, if_new=if_new
+            )
             return self._database.decide(lambda db: (len(new := accept(db)), new))
         return 0
 
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
     ) -> int | None:
-        kept = tuple(found)
+        acceptances = tuple(found)
 
         def accept(db: FileConnection) -> tuple[int | None, list[AcceptanceRecord]]:
             if not refresh_table.is_held(db, claim):
                 return None, []
-            new = decision_tables.accept(db, scope, kept, at, if_new=True)
+            new = decision_tables.accept(db, scope, acceptances, at, if_new=True)
             return len(new), new
 
         return self._database.decide(accept)
@@ -89,8 +93,8 @@ class SqliteDecisions:
         )
 
     def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        kept = tuple(servers)
-        self._database.decide(lambda db: (None, server_tables.save(db, scope, kept)))
+        registrations = tuple(servers)
+        self._database.decide(lambda db: (None, server_tables.save(db, scope, registrations)))
 
     def delete_servers(self, scope: str, names: Iterable[str]) -> int:
         gone = tuple(names)

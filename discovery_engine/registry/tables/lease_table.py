@@ -21,7 +21,7 @@ def acquire(
     connection: Connection, name: str, holder: str, instead_of: Lease | None
 ) -> Lease | None:
     # One statement, so that of two that try at once one waits, and then finds it taken.
-    known = instead_of or Lease(name, "", -1)
+    predecessor = instead_of or Lease(name, "", -1)
     row = connection.execute(
         """
         INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, ?, 1, 0)
@@ -33,7 +33,7 @@ def acquire(
         """,
         (
             key_of(name), to_column(name), to_column(holder),
-            to_column(known.holder), known.fence, known.renewals,
+            to_column(predecessor.holder), predecessor.fence, predecessor.renewals,
         ),
     ).fetchone()  # fmt: skip
     return Lease(name, holder, row[0]) if row else None

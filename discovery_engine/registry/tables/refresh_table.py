@@ -85,10 +85,10 @@ def plan(connection: Connection, scope: str, targets: Collection[RefreshTarget])
     # All who plan take turns: two that insert the same rows at once could deadlock. It is no
     # advisory lock, as every role of a database may hold one of those; other writes go on.
     connection.lock_table("refresh_jobs")
-    known = {job.server: job for job in _locked(connection, scope, [t.server for t in targets])}
+    jobs = {job.server: job for job in _locked(connection, scope, [t.server for t in targets])}
     now = connection.now()
-    planned = [schedule.planned(known.get(one.server), scope, one, now) for one in targets]
-    _add(connection, [job for job in planned if job is not known.get(job.server)], now)
+    planned = [schedule.planned(jobs.get(target.server), scope, target, now) for target in targets]
+    _add(connection, [job for job in planned if job is not jobs.get(job.server)], now)
 
 
 def name_marks(connection: Connection, scope: str) -> list[NameMark]:
@@ -167,21 +167,21 @@ def end_unchanged(
                 AND part IS NOT NULL AND told_failing_at IS NULL
             """  # noqa: S608 - question marks
         saved.update((key, save) for key, save in connection.execute(statement, some))
-    same = [one for one, mark in listed if tuple(mark) in saved]
+    same = [entry for entry, mark in listed if tuple(mark) in saved]
     scopes: dict[str, dict[str, ClaimedPart]] = {}
-    for one in same:
-        scopes.setdefault(one.claim.scope, {})[one.claim.server] = one
+    for entry in same:
+        scopes.setdefault(entry.claim.scope, {})[entry.claim.server] = entry
     ended: list[RefreshJob] = []
     claims = set[RefreshClaim]()
     now = connection.now()
     for scope, parts in scopes.items():
         rows = _rows(connection, scope, parts, _COLUMNS, lock=connection.skip_locked)
         for job in (_job(scope, row) for row in rows):
-            one = parts[job.server]
+            entry = parts[job.server]
             is_wanted = job.claimed_at is None or job.due_at > job.claimed_at
-            if job.is_held_by(one.claim) and not is_wanted:
-                ended.append(schedule.succeeded(job, len(one.part.entries), one.due_in, now))
-                claims.add(one.claim)
+            if job.is_held_by(entry.claim) and not is_wanted:
+                ended.append(schedule.succeeded(job, len(entry.part.entries), entry.due_in, now))
+                claims.add(entry.claim)
     _change(connection, ended)
     return frozenset(claims)
 

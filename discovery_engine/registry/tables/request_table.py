@@ -29,8 +29,10 @@ def load(connection: Connection) -> tuple[WrittenRequests, ...]:
 
 
 def save(connection: Connection, written: Iterable[WrittenRequests]) -> None:
-    newest = {(one.server, one.tool, one.fingerprint): one for one in written}
-    keys = sorted((key_of(*names), one) for names, one in newest.items())
+    newest = {
+        (requests.server, requests.tool, requests.fingerprint): requests for requests in written
+    }
+    keys = sorted((key_of(*names), requests) for names, requests in newest.items())
     # Deleted and not updated, as each needs a new id.
     connection.executemany(
         "DELETE FROM typical_requests WHERE key = ?", [(key,) for key, _ in keys]
@@ -43,7 +45,7 @@ def save(connection: Connection, written: Iterable[WrittenRequests]) -> None:
         ON CONFLICT (key) DO UPDATE SET requests = excluded.requests, model = excluded.model,
             instructions = excluded.instructions, at = excluded.at
         """,
-        [(key, *_row(one)) for key, one in keys],
+        [(key, *_row(requests)) for key, requests in keys],
     )
     # By their number, not by their ids: what is written anew gets a new id.
     statement = """
@@ -82,7 +84,9 @@ def _written(rows: Rows) -> Iterator[WrittenRequests]:
             examples = json.loads(requests)
         except (TypeError, ValueError):
             continue
-        is_whole = isinstance(examples, list) and all(isinstance(one, str) for one in examples)
+        is_whole = isinstance(examples, list) and all(
+            isinstance(example, str) for example in examples
+        )
         if is_whole and isinstance(instructions, int) and isinstance(at, float):
             yield WrittenRequests(
                 server, tool, fingerprint, tuple(examples), model, instructions, at

@@ -124,9 +124,9 @@ def servers(connection: Connection, scope: str) -> dict[ServerName, int]:
 
 def drop(connection: Connection, scope: str, names: Iterable[ServerName]) -> list[ServerName]:
     """Drop servers with what they listed; returns those that were saved."""
-    known = servers(connection, scope)
-    gone = [name for name in names if name in known]
-    connection.executemany("DELETE FROM servers WHERE id = ?", [(known[name],) for name in gone])
+    ids = servers(connection, scope)
+    gone = [name for name in names if name in ids]
+    connection.executemany("DELETE FROM servers WHERE id = ?", [(ids[name],) for name in gone])
     return gone
 
 
@@ -134,8 +134,8 @@ def add_servers(
     connection: Connection, scope: str, names: Iterable[ServerName]
 ) -> list[ServerName]:
     """Returns those that are new."""
-    known = servers(connection, scope)
-    new = [name for name in dict.fromkeys(names) if name not in known]
+    ids = servers(connection, scope)
+    new = [name for name in dict.fromkeys(names) if name not in ids]
     connection.executemany(
         """
         INSERT INTO servers (scope, key, name) SELECT id, ?, ? FROM scopes WHERE key = ?
@@ -163,8 +163,8 @@ def save_parts(
     row = connection.execute(statement, (key_of(scope),)).fetchone()
     if row is None:
         return {}
-    known = servers(connection, scope)
-    rows = [(known[name], row) for name, row in parts.items() if name in known]
+    ids = servers(connection, scope)
+    rows = [(ids[name], row) for name, row in parts.items() if name in ids]
     connection.executemany(
         "UPDATE servers SET part = ? WHERE id = ?", [(row.part, server) for server, row in rows]
     )
@@ -176,7 +176,7 @@ def save_parts(
         """  # noqa: S608 - a constant
     values = newest, decided_text(decided), key_of(scope)
     [saved] = connection.execute(statement, values).fetchone()
-    named = {name: known[name] for name in news if name in known}
+    named = {name: ids[name] for name in news if name in ids}
     connection.executemany(
         "UPDATE servers SET saved = ? WHERE id = ?", [(saved, key) for key in named.values()]
     )
@@ -224,8 +224,8 @@ def newest_listing(connection: Connection) -> int:
 
 def forget(connection: Connection, scope: str, names: Collection[ServerName] | None) -> int:
     """Drop what servers listed, of all with None; returns how many tools that were."""
-    known = servers(connection, scope)
-    keys = [(key,) for name, key in known.items() if names is None or name in names]
+    ids = servers(connection, scope)
+    keys = [(key,) for name, key in ids.items() if names is None or name in names]
     statement = "SELECT upstream_names FROM listings WHERE server = ?"
     listed = (connection.execute(statement, key).fetchone() for key in keys)
     tools = sum(len(json.loads(row[0])) for row in listed if row)

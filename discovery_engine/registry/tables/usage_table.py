@@ -35,8 +35,8 @@ def count(connection: Connection, scope: str, key: ToolKey, at: float) -> None:
     if (server := _server(connection, scope, key)) is None:
         return
     statement = "SELECT count, at FROM uses WHERE server = ? AND key = ?"
-    known = connection.execute(statement, (server, key_of(key.tool))).fetchone()
-    _save(connection, server, key, UseCount(*(known or (0.0, at))).incremented(at))
+    row = connection.execute(statement, (server, key_of(key.tool))).fetchone()
+    _save(connection, server, key, UseCount(*(row or (0.0, at))).incremented(at))
 
 
 def save_all(connection: Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:

@@ -19,13 +19,13 @@ _MOST_PARAMETERS = 900  # in one statement; builds of SQLite before 3.32 take 99
 
 
 def vectors(connection: Connection, model: str, digests: Collection[bytes]) -> dict[bytes, bytes]:
-    found = dict[bytes, bytes]()
+    by_digest = dict[bytes, bytes]()
     for some in batches(keys(model, digests), lambda _: 1, most=_MOST_PARAMETERS):
         marks = ", ".join("?" * len(some))
-        found.update(
+        by_digest.update(
             connection.execute(f"SELECT digest, data FROM vectors WHERE key IN ({marks})", some)  # noqa: S608 - question marks
         )
-    return found
+    return by_digest
 
 
 def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, bytes]) -> None:

@@ -65,7 +65,10 @@ def replace_all(
                 WHEN webhooks.address = excluded.address THEN webhooks.disabled_at
             END
         """,
-        [(*_names(scope, one.name), definition_of(one), address_of(one)) for one in changes.new],
+        [
+            (*_names(scope, webhook.name), definition_of(webhook), address_of(webhook))
+            for webhook in changes.new
+        ],
     )
     _begin_anew(connection, scope, before)
 
@@ -217,8 +220,8 @@ def replace(connection: Connection, scope: str, export: WebhookExport) -> None:
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """,  # noqa: S608 - constants
         [
-            (*_names(scope, one.name)[:3], *astuple(one)[:-1], to_column(one.failure))
-            for one in export.webhooks
+            (*_names(scope, webhook.name)[:3], *astuple(webhook)[:-1], to_column(webhook.failure))
+            for webhook in export.webhooks
         ],
     )
     connection.executemany(
@@ -250,7 +253,7 @@ def add_all(connection: Connection, scope: str, stored: Iterable[StoredDelivery]
             (webhook, event_id, event_type, body, stored_at, tried_since, due_at, attempts)
         SELECT id, ?, ?, ?, ?, ?, ?, ? FROM webhooks WHERE key = ?
         """,
-        [(*astuple(one)[1:], key_of(scope, one.webhook)) for one in stored],
+        [(*astuple(delivery)[1:], key_of(scope, delivery.webhook)) for delivery in stored],
     )
 
 

@@ -71,10 +71,10 @@ def _same_trust(one: Settings, other: Settings) -> bool:
 
 def _is_judged_alike(before: Settings, settings: Settings, server: ServerSettings) -> bool:
     """Return whether a server's settings are equal as far as its tools' verdicts depend on them."""
-    known = before.by_name.get(server.name)
-    if known is None or (known.prefix, known.trust) != (server.prefix, server.trust):
+    old_server = before.by_name.get(server.name)
+    if old_server is None or (old_server.prefix, old_server.trust) != (server.prefix, server.trust):
         return False
-    return known_as(known, before.path) == known_as(server, settings.path)
+    return known_as(old_server, before.path) == known_as(server, settings.path)
 
 
 def _rules_of(settings: Settings) -> tuple[tuple[Rule, ...], ...]:

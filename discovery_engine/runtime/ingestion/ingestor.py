@@ -48,8 +48,8 @@ class Ingestor(Struct, frozen=True):
         """`part` with these tools and offerings: their names and verdicts are the present ones."""
         verdict, instructions = self.server_verdict(server), part.present_instructions
         named = [_named(tool, server.prefix) for tool in tools]
-        entries = [_marked(one, part) for one in self.make_entries(named, verdict)]
-        others = [_marked(one, part) for one in self._judged(offerings, verdict)]
+        entries = [_marked(entry, part) for entry in self.make_entries(named, verdict)]
+        others = [_marked(entry, part) for entry in self._judged(offerings, verdict)]
         held, is_held = self._reasons_to_withhold(server, part, [*entries, *others])
         return replace(
             part,
@@ -69,7 +69,9 @@ class Ingestor(Struct, frozen=True):
             return False
         entries: list[Entry | OfferingEntry] = [*part.entries, *part.offerings]
         held, is_held = self._reasons_to_withhold(server, part, entries)
-        same = (_withheld(one, reason) is one for one, reason in zip(entries, held, strict=True))
+        same = (
+            _withheld(entry, reason) is entry for entry, reason in zip(entries, held, strict=True)
+        )
         return is_held == (part.new_instructions is not None) and all(same)
 
     def _reasons_to_withhold(
@@ -82,19 +84,19 @@ class Ingestor(Struct, frozen=True):
         return held, self.trust.holds_back(server, instructions, suspected) is not None
 
     def make_entries(self, tools: Sequence[Tool], server: Verdict) -> tuple[Entry, ...]:
-        known = self.rulebook.overrides.applied(tools)
-        ordered = sorted(known, key=lambda tool: tool.name)
+        overridden_tools = self.rulebook.overrides.applied(tools)
+        ordered = sorted(overridden_tools, key=lambda tool: tool.name)
         verdicts = self.rulebook.tool_rules.verdicts(ordered, server)
         return tuple(map(_entry, ordered, verdicts))
 
     def _judged(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[OfferingEntry]:
         """In the order of kinds and identifiers."""
-        ordered = sorted(offerings, key=lambda one: one.identifier)
+        ordered = sorted(offerings, key=lambda offering: offering.identifier)
         for rules, kinds in (
             (self.rulebook.resource_rules, (OfferingKind.RESOURCE, OfferingKind.TEMPLATE)),
             (self.rulebook.prompt_rules, (OfferingKind.PROMPT,)),
         ):
-            judged = [one for kind in kinds for one in ordered if one.kind is kind]
+            judged = [offering for kind in kinds for offering in ordered if offering.kind is kind]
             if judged:
                 yield from map(OfferingEntry, judged, rules.verdicts(judged, server))
 

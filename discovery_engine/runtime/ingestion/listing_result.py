@@ -63,7 +63,9 @@ def parse_listing(result: ListingResult, known: ServerPart) -> ListingResult:
         return result
     if same := same_listing(result, known):
         return same
-    tools = tuple(Tool.from_mcp(result.server.name, one) for one in result.outcome.tools)
+    tools = tuple(
+        Tool.from_mcp(result.server.name, definition) for definition in result.outcome.tools
+    )
     offerings = tuple(_offerings(result.server.name, result.outcome, known))
     findings = suspicions((*tools, *offerings), result.outcome.instructions, known)
     return replace(result, tools=tools, offerings=offerings, findings=findings)

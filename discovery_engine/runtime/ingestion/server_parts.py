@@ -47,8 +47,8 @@ def _listed(
         listed_at=result.at,
         ttl=ttl_of(listing),
         failure=None,
-        dropped=tuple(chain(listing.dropped, *(one.dropped for _, one in others))),
-        unlisted={kind.value: one.failure for kind, one in others if one.failure},
+        dropped=tuple(chain(listing.dropped, *(offerings.dropped for _, offerings in others))),
+        unlisted={kind.value: offerings.failure for kind, offerings in others if offerings.failure},
         connection=listing.connection,
         findings=result.findings,
     )
@@ -58,7 +58,7 @@ def _listed(
 def removed_tools(known: ServerPart, new: ServerPart, *, now: float) -> tuple[RemovedTool, ...]:
     """The tools that are gone since `known`, or were gone then and not for too long."""
     gone: dict[str, float] = {entry.tool.name: now for entry in known.entries}
-    gone |= {one.name: one.at for one in known.removed if now - one.at < REMOVED_FOR}
+    gone |= {tool.name: tool.at for tool in known.removed if now - tool.at < REMOVED_FOR}
     names = sorted(gone.keys() - new.by_name.keys())
     return tuple(RemovedTool(name, gone[name]) for name in names)
 
@@ -100,7 +100,7 @@ def failure_of(error: UpstreamError, now: float, *, began: float | None = None) 
     if not isinstance(real, UnavailableError):
         return Failure(real.code, real.message, real.hint, now, began, detail=real.detail)
     missing = real.missing if isinstance(real, NeedsConfigError) else ()
-    references = tuple(one.reference for one in missing)
+    references = tuple(value.reference for value in missing)
     return Failure(
         real.code, real.message, real.hint, now, began, real.stderr, real.detail, references
     )

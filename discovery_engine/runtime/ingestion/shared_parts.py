@@ -47,21 +47,21 @@ def shared_parts(
     servers = ingestor.rulebook.settings.by_name
     shared = SharedParts([], [])
     for part in found:
-        server, known = servers.get(part.server), catalog.part(part.server)
+        server, own_part = servers.get(part.server), catalog.part(part.server)
         if server is None or part.connection != connection_fingerprint(server):
             continue
-        made = known
+        new_part = own_part
         if part.listed_at is not None:
             tools = [entry.tool for entry in part.entries]
             others = [entry.offering for entry in part.offerings]
-            made = ingestor.make_part(server, part, tools, others)
-        adopts = fail_alike and not _is_newer(known.failure, part)
+            new_part = ingestor.make_part(server, part, tools, others)
+        adopts = fail_alike and not _is_newer(own_part.failure, part)
         failure = None if part.server in mended else part.failure
-        made = replace(made, failure=failure if adopts else known.failure)
-        if _held_back(known) & _shown(made):
+        new_part = replace(new_part, failure=failure if adopts else own_part.failure)
+        if _held_back(own_part) & _shown(new_part):
             shared.doubtful.append(part.server)
-        elif made != known:
-            shared.adopted.append(made)
+        elif new_part != own_part:
+            shared.adopted.append(new_part)
     return shared
 
 
@@ -78,8 +78,8 @@ def _held_back(part: ServerPart) -> set[str | None]:
 
 
 def _shown(part: ServerPart) -> set[str | None]:
-    shown = {key for key, verdict in _verdicts(part) if verdict.reason not in FOR_REVIEW}
-    return shown | {None} if part.new_instructions is None else shown
+    keys = {key for key, verdict in _verdicts(part) if verdict.reason not in FOR_REVIEW}
+    return keys | {None} if part.new_instructions is None else keys
 
 
 def _verdicts(part: ServerPart) -> Iterator[tuple[str | None, Verdict]]:

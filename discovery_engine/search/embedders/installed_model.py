@@ -43,14 +43,14 @@ def model_folder(data: Path, model: InstalledModel) -> Path:
 def installed_model(data: Path) -> InstalledModel | None:
     """None if there is none, or its files are not complete."""
     try:
-        found = msgspec.convert(json.loads(record_file(data).read_bytes()), InstalledModel)
+        model = msgspec.convert(json.loads(record_file(data).read_bytes()), InstalledModel)
     except (OSError, ValueError):  # a record that is damaged is none
         return None
-    folder = model_folder(data, found)
+    folder = model_folder(data, model)
     if folder.parent != models_folder(data):
         return None
     try:
         size = sum((folder / file).stat().st_size for file in MODEL_FILES)
     except OSError:
         return None
-    return found if size == found.size else None
+    return model if size == model.size else None

@@ -70,14 +70,14 @@ class _Model:
         self._session = onnxruntime.InferenceSession(
             str(model), options, providers=["CPUExecutionProvider"]
         )
-        self._inputs = {one.name for one in self._session.get_inputs()}
+        self._inputs = {graph_input.name for graph_input in self._session.get_inputs()}
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         if self._tokenizer.truncation is None:
             self._tokenizer.enable_truncation(_LONGEST)
 
     def vectors(self, texts: list[str]) -> list[Vector]:
-        encoded = [found.ids for found in self._tokenizer.encode_batch(texts)]
+        encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
         vectors: list[Vector] = [()] * len(texts)
         for places in _alike([len(ids) for ids in encoded]):
             batch = self._vectors([encoded[place] for place in places])
@@ -87,12 +87,12 @@ class _Model:
 
     def _vectors(self, rows: Sequence[Sequence[int]]) -> Any:
         ids, mask = self._padded(rows)
-        given = {
+        inputs = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": self._np.zeros_like(ids),
         }
-        output = self._session.run(None, {k: v for k, v in given.items() if k in self._inputs})[0]
+        output = self._session.run(None, {k: v for k, v in inputs.items() if k in self._inputs})[0]
         return self._pooled(output, mask)
 
     def _padded(self, rows: Sequence[Sequence[int]]) -> tuple[Any, Any]:

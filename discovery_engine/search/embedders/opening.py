@@ -99,13 +99,13 @@ def _named(path: str, base_dir: Path) -> Path:
 
 
 def _installed(data: Path) -> Path:
-    found = installed_model(data)
-    if found is None:
+    model = installed_model(data)
+    if model is None:
         raise EmbeddingError(
             "the model of `provider: discovery` is not installed",
             hint="`discovery model install`",
         )
-    return model_folder(data, found)
+    return model_folder(data, model)
 
 
 def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> str:

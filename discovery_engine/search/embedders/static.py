@@ -67,8 +67,8 @@ class WordVectors:
 
     def vector(self, text: str) -> Vector:
         """The sum of the words of a text; of a text without a known word, that of all words."""
-        found = [*pieces(text, self._vocabulary)] or slice(None)
-        total = self._scales[found] @ self._rows[found]
+        rows = [*pieces(text, self._vocabulary)] or slice(None)
+        total = self._scales[rows] @ self._rows[rows]
         vector: Vector = total.tolist()
         return vector
 
@@ -82,16 +82,16 @@ def pieces(text: str, vocabulary: Mapping[str, int]) -> Iterator[int]:
 
 
 def _pieces_of(word: str, vocabulary: Mapping[str, int]) -> Sequence[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     start = 0
     while start < len(word) <= _LONGEST_WORD:
         before = _INSIDE if start else ""
         for end in range(len(word), start, -1):
             number = vocabulary.get(before + word[start:end])
             if number is not None:
-                found.append(number)
+                numbers.append(number)
                 start = end
                 break
         else:
             return ()
-    return found
+    return numbers

@@ -82,40 +82,46 @@ class ExampleBook(Struct, frozen=True):
             return False
         from discovery_engine.search.examples import pack  # noqa: PLC0415 - as in `_shipped`
 
-        known = pack.shipped_pack()
-        return known is None or known.is_damaged
+        shipped_pack = pack.shipped_pack()
+        return shipped_pack is None or shipped_pack.is_damaged
 
     def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
         """Return the examples of one server's tools, by the names that the server gave them."""
-        found = self._shipped(tools) if self.is_shipped else {}
-        known = self.written.by_tool if self.written else {}
+        examples = self._shipped(tools) if self.is_shipped else {}
+        requests_by_tool = self.written.by_tool if self.written else {}
         for tool in tools:
-            by_definition = known.get((tool.server, tool.upstream_name))
-            if by_definition and (one := by_definition.get(tool.fingerprint)):
-                note = f"{one.model}, {time.strftime('%Y-%m-%d', time.gmtime(one.at))}"
-                found[tool.upstream_name] = Examples(one.requests, ExampleSource.ENRICHED, note)
+            by_definition = requests_by_tool.get((tool.server, tool.upstream_name))
+            if by_definition and (enrichment := by_definition.get(tool.fingerprint)):
+                note = (
+                    f"{enrichment.model}, {time.strftime('%Y-%m-%d', time.gmtime(enrichment.at))}"
+                )
+                examples[tool.upstream_name] = Examples(
+                    enrichment.requests, ExampleSource.ENRICHED, note
+                )
             if tool.overridden.examples:
-                found[tool.upstream_name] = Examples(tool.overridden.examples, ExampleSource.OWNER)
-        return found
+                examples[tool.upstream_name] = Examples(
+                    tool.overridden.examples, ExampleSource.OWNER
+                )
+        return examples
 
     def _shipped(self, tools: Sequence[Tool]) -> dict[str, Examples]:
         # A search over a stored index needs none of it.
         from discovery_engine.search.examples import pack  # noqa: PLC0415
         from discovery_engine.search.examples.recognition import recognize  # noqa: PLC0415
 
-        if (known := pack.shipped_pack()) is None:
+        if (shipped_pack := pack.shipped_pack()) is None:
             return {}
         try:
-            recognized = recognize(tools, known)
+            recognized = recognize(tools, shipped_pack)
         except pack.UNREADABLE as error:
-            known.is_damaged = True
+            shipped_pack.is_damaged = True
             logger.warning("The typical requests of a server cannot be read: %s", error)
             return {}
         return {
             name: Examples(
-                one.requests, ExampleSource.SHIPPED, f"pack {PACK_VERSION}, {one.server}"
+                match.requests, ExampleSource.SHIPPED, f"pack {PACK_VERSION}, {match.server}"
             )
-            for name, one in recognized.items()
+            for name, match in recognized.items()
         }
 
 

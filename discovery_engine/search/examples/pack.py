@@ -69,11 +69,11 @@ class Pack:
 
     def candidates(self, tools: Collection[str]) -> Mapping[str, Collection[str]]:
         """By name of a server of the pack, which of these plain names of tools it has, too."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        tools_by_server: defaultdict[str, list[str]] = defaultdict(list)
         for tool in tools:
             for server in self._by_tool.get(tool, ()):
-                found[server].append(tool)
-        return found
+                tools_by_server[server].append(tool)
+        return tools_by_server
 
     def server(self, name: str) -> PackedServer:
         return self._servers[name]

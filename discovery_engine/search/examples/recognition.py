@@ -55,13 +55,15 @@ class _Match(NamedTuple):
 def recognize(tools: Sequence[Tool], pack: Pack) -> dict[str, Recognized]:
     """The tools of one server that are in the pack, by the names that their server gave them."""
     named = {plain_name(tool.upstream_name): tool for tool in tools}
-    found: dict[str, Recognized] = {}
+    recognitions: dict[str, Recognized] = {}
     for server, match in _recognized_servers(named, pack):
         requests = pack.requests(server)
         for name, likeness in match.likeness.items():
             if likeness.description >= _SAID and likeness.mean >= _ALIKE and name in requests:
-                found.setdefault(named[name].upstream_name, Recognized(server, requests[name]))
-    return found
+                recognitions.setdefault(
+                    named[name].upstream_name, Recognized(server, requests[name])
+                )
+    return recognitions
 
 
 def _recognized_servers(named: Mapping[str, Tool], pack: Pack) -> list[tuple[str, _Match]]:
@@ -78,19 +80,25 @@ def _recognized_servers(named: Mapping[str, Tool], pack: Pack) -> list[tuple[str
         likeness = {name: signatures[name].likeness(packed.signatures[name]) for name in shared}
         if match := _proof(likeness, named, packed):
             matches.append((server, match))
-    return sorted(matches, key=lambda one: (-one[1].alike, one[0]))
+    return sorted(matches, key=lambda pair: (-pair[1].alike, pair[0]))
 
 
 def _proof(
     likeness: Mapping[str, Likeness], named: Mapping[str, Tool], packed: PackedServer
 ) -> _Match | None:
     """The match, if it proves that the listed server is the one of the pack."""
-    alike = [one for one in likeness.values() if min(one.description, one.mean) >= _ALIKE]
+    alike = [
+        comparison
+        for comparison in likeness.values()
+        if min(comparison.description, comparison.mean) >= _ALIKE
+    ]
     if len(alike) < _least(named, packed):
         return None
     is_small = len(packed) <= _FEW and len(named) <= 2 * _FEW
-    is_same = is_small and all(min(one.parameters, one.description) >= _SAME for one in alike)
-    if is_same or sum(one.shared for one in alike) >= _ENOUGH_WORDS:
+    is_same = is_small and all(
+        min(comparison.parameters, comparison.description) >= _SAME for comparison in alike
+    )
+    if is_same or sum(comparison.shared for comparison in alike) >= _ENOUGH_WORDS:
         return _Match(likeness, len(alike))
     return None
 

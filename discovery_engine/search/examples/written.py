@@ -67,10 +67,10 @@ class WrittenBook:
     @cached_property
     def by_tool(self) -> Mapping[tuple[str, str], Mapping[str, WrittenRequests]]:
         """By server and tool, then by fingerprint."""
-        found: dict[tuple[str, str], dict[str, WrittenRequests]] = {}
-        for one in self._rows():
-            found.setdefault((one.server, one.tool), {})[one.fingerprint] = one
-        return found
+        requests: dict[tuple[str, str], dict[str, WrittenRequests]] = {}
+        for row in self._rows():
+            requests.setdefault((row.server, row.tool), {})[row.fingerprint] = row
+        return requests
 
     def _rows(self) -> Iterable[WrittenRequests]:
         try:

@@ -125,8 +125,8 @@ def term_origins(
                 TermOrigin(field_text.field.label, words.get(term, ""), frequency)
             )
     return {
-        term: _with_shares(found, frequencies[term], name.analyzed, term)
-        for term, found in by_field.items()
+        term: _with_shares(origins, frequencies[term], name.analyzed, term)
+        for term, origins in by_field.items()
     }
 
 

@@ -98,14 +98,14 @@ class Index(Struct, frozen=True, dict=True):
     @property
     def is_storable(self) -> bool:
         """True if the requests in the index are those that the digests of its books say."""
-        return not any(one.book.has_failed for one in self.servers.values())
+        return not any(server.book.has_failed for server in self.servers.values())
 
     def document_frequency(self, term: str) -> int:
         """How many tools hold `term`."""
-        found = 0  # a query calls this hundreds of times, and sum() takes twice as long
+        count = 0  # a query calls this hundreds of times, and sum() takes twice as long
         for level in self.levels:
-            found += level.document_frequency(term)
-        return found
+            count += level.document_frequency(term)
+        return count
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
         """Return the terms that some tool holds, or a deleted one did."""
@@ -155,8 +155,8 @@ class Index(Struct, frozen=True, dict=True):
     def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
         """The impact of each of `terms` that a tool holds, from 1 to `documents.MAX_IMPACT`."""
         postings = self.levels[doc_id.level].postings
-        found = {term: postings.impact(term, doc_id.doc) for term in terms}
-        return {term: impact for term, impact in found.items() if impact}
+        impacts = {term: postings.impact(term, doc_id.doc) for term in terms}
+        return {term: impact for term, impact in impacts.items() if impact}
 
     def update(
         self,
@@ -174,13 +174,13 @@ class Index(Struct, frozen=True, dict=True):
         servers = indexed_servers(catalog, descriptions, book, self.servers)
         stale = [
             name
-            for name, one in self.servers.items()
-            if not one.has_documents_of(servers.get(name))
+            for name, server in self.servers.items()
+            if not server.has_documents_of(servers.get(name))
         ]
         fresh = [
             name
-            for name, one in servers.items()
-            if not one.has_documents_of(self.servers.get(name))
+            for name, server in servers.items()
+            if not server.has_documents_of(self.servers.get(name))
         ]
         levels = list(self.levels)
         unknown = set()  # levels whose counts are no longer known

@@ -81,11 +81,11 @@ class LazyBuckets(Mapping[str, V]):
         self._decoded: dict[str, V] = {}
 
     def get(self, key: str, default: Any = None) -> Any:
-        found = self._decoded.get(key)
-        if found is None and self._encoded:
+        value = self._decoded.get(key)
+        if value is None and self._encoded:
             self._decode_for(key)
-            found = self._decoded.get(key)
-        return default if found is None else found
+            value = self._decoded.get(key)
+        return default if value is None else value
 
     def among(self, keys: Iterable[str]) -> set[str]:
         """Return the keys that are there; to look up each would take four times as long."""

@@ -38,8 +38,8 @@ class Level(Struct, frozen=True):
         """How many tools hold `term`."""
         # Counted once at deletion: to look for deleted tools in each list would cost every query
         # the length of its lists.
-        found = self.postings.lists.get(term)
-        return len(found[1]) - self.deleted_counts.get(term, 0) if found else 0
+        posting_list = self.postings.lists.get(term)
+        return len(posting_list[1]) - self.deleted_counts.get(term, 0) if posting_list else 0
 
     def is_deleted(self, span: ServerSpan) -> bool:
         return span.start in self.deleted
@@ -59,15 +59,15 @@ def compacted(levels: Iterable[Level]) -> tuple[Level, ...]:
 
     Deleted tools still cost a query time, since their postings are read and thrown away.
     """
-    kept = [
+    live_levels = [
         merged([level]) if len(level.deleted) * _DELETED_PART > level.postings.size else level
         for level in levels
         if level.size
     ]
-    kept.sort(key=lambda level: -level.size)
-    while len(kept) > 1 and kept[-2].size <= 2 * kept[-1].size:
-        kept[-2:] = [merged(kept[-2:])]
-    return tuple(kept)
+    live_levels.sort(key=lambda level: -level.size)
+    while len(live_levels) > 1 and live_levels[-2].size <= 2 * live_levels[-1].size:
+        live_levels[-2:] = [merged(live_levels[-2:])]
+    return tuple(live_levels)
 
 
 def merged(levels: Sequence[Level]) -> Level:

@@ -54,16 +54,16 @@ def names_with_part(names: NameList, length: int, wanted: str, edits: int) -> se
     `edits + 1` parts as it is, and moved by no more characters than that.
     """
     text, _ = names
-    found = set()
+    candidates = set()
     for start, part in _parts(wanted, edits + 1):
         at = text.find(part)
         while at >= 0:
             number, offset = divmod(at, length)
             if abs(offset - start) <= edits:
                 first = number * length
-                found.add(text[first : first + length])
+                candidates.add(text[first : first + length])
             at = text.find(part, at + 1)
-    return found
+    return candidates
 
 
 def _parts(text: str, count: int) -> Iterator[tuple[int, str]]:

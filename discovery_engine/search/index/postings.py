@@ -109,14 +109,14 @@ def impacts_of(lists: PostingList, places: Mapping[int, int]) -> list[tuple[int,
     if len(held) < _BISECT_PART * len(places):
         pairs = zip(held, impacts, strict=True)
         return [(places[doc], impact) for doc, impact in pairs if doc in places]
-    found, low, end = [], 0, len(held)
+    placed_impacts, low, end = [], 0, len(held)
     for doc, place in places.items():
         low = bisect_left(held, doc, low)
         if low == end:
             break
         if held[low] == doc:
-            found.append((place, impacts[low]))
-    return found
+            placed_impacts.append((place, impacts[low]))
+    return placed_impacts
 
 
 class PostingsWriter:
@@ -172,8 +172,8 @@ class PostingsWriter:
         """Add what `postings` hold, but for the servers that were deleted from them."""
         numbers = self._renumber(postings, is_deleted)
         profiles = array(IDS, postings.profiles)
-        kept = zip(profiles, numbers, strict=True)
-        self._profiles.extend(profile for profile, number in kept if number >= 0)
+        numbered_profiles = zip(profiles, numbers, strict=True)
+        self._profiles.extend(profile for profile, number in numbered_profiles if number >= 0)
         for spelling, doc in _all_names(postings):
             if numbers[doc] >= 0:
                 self._add_name(spelling, numbers[doc])

@@ -91,8 +91,8 @@ def _digest(
         operation_words_digest(),
     )
     made_of = [
-        (server, one.description, one.part.digest, one.book.digest)
-        for server, one in servers.items()
+        (server, indexed_server.description, indexed_server.part.digest, indexed_server.book.digest)
+        for server, indexed_server in servers.items()
     ]
     blake = digests.blake2b(repr((recipe, made_of)).encode(), digest_size=digests.SIZE)
     blake.update(payload)

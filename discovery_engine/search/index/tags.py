@@ -36,7 +36,7 @@ class TagTable:
 
     def servers(self, tags: Iterable[Tags]) -> list[ServerName]:
         """The servers that have tools with any of these tags."""
-        return sorted({server for one in tags for server in self._servers[one]})
+        return sorted({server for combination in tags for server in self._servers[combination]})
 
     def _share(self, tags: Tags, stems: frozenset[str]) -> float:
         return len(self.matching(tags, stems)) / len(tags)

@@ -109,17 +109,17 @@ def _unpacked(archive: Path, name: str) -> bytes:
 
 
 def _checked(wanted: BaseFiles, source: str, read: _Read, *, hint: str) -> Base:
-    found = {}
+    contents = {}
     for name, digest in wanted.files.items():
         try:
-            found[name] = read(name)
+            contents[name] = read(name)
         except _UNREADABLE as error:
             raise ModelError(f"{source} holds no readable {name}", hint=hint) from error
-        if hashlib.sha256(found[name]).hexdigest() != digest:
+        if hashlib.sha256(contents[name]).hexdigest() != digest:
             raise ModelError(
                 f"{name} of {source} is not the file that the model was made for", hint=hint
             )
-    return Base(source, found)
+    return Base(source, contents)
 
 
 def _label(wanted: BaseFiles) -> str:

@@ -62,8 +62,8 @@ def install_model(
     """
     require_libraries()
     recipe = recipe or shipped()
-    if base is None and (found := _present(data, recipe.manifest)):
-        return found
+    if base is None and (model := _present(data, recipe.manifest)):
+        return model
     folder = models_folder(data)
     try:
         with folder_lock(folder):
@@ -95,7 +95,7 @@ def remove_model(data: Path) -> InstalledModel | None:
         if not _exists(folder):
             return None
         with folder_lock(folder):
-            found = installed_model(data)
+            model = installed_model(data)
             record_file(data).unlink(missing_ok=True)
             for path in _others(folder, kept=None):
                 _delete(path)
@@ -103,7 +103,7 @@ def remove_model(data: Path) -> InstalledModel | None:
         raise _unwritable(folder, error) from error
     with contextlib.suppress(OSError):
         folder.rmdir()
-    return found
+    return model
 
 
 def _exists(folder: Path) -> bool:
@@ -117,11 +117,11 @@ def _exists(folder: Path) -> bool:
 
 def _present(data: Path, manifest: Manifest) -> InstalledModel | None:
     """The installed model, if it is the one of the manifest and undamaged."""
-    found = installed_model(data)
-    if found is None or (found.name, found.version) != (manifest.name, manifest.version):
+    model = installed_model(data)
+    if model is None or (model.name, model.version) != (manifest.name, manifest.version):
         return None
-    is_made_of_these = found.digest == manifest.result
-    return found if is_made_of_these and _is_intact(model_folder(data, found)) else None
+    is_made_of_these = model.digest == manifest.result
+    return model if is_made_of_these and _is_intact(model_folder(data, model)) else None
 
 
 def _built(data: Path, recipe: Recipe, base: Base) -> InstalledModel:
@@ -130,18 +130,18 @@ def _built(data: Path, recipe: Recipe, base: Base) -> InstalledModel:
     with tempfile.TemporaryDirectory(
         dir=folder, prefix=_BUILDING, ignore_cleanup_errors=True
     ) as place:
-        made = Path(place) / "model"
-        made.mkdir()
-        _write(made / "model.onnx", network)
-        _write(made / "tokenizer.json", base.files["tokenizer.json"])
-        name = f"{manifest.name}-{manifest.version}-{_content_digest(made)}"
-        size = sum(file.stat().st_size for file in made.iterdir())
+        new_folder = Path(place) / "model"
+        new_folder.mkdir()
+        _write(new_folder / "model.onnx", network)
+        _write(new_folder / "tokenizer.json", base.files["tokenizer.json"])
+        name = f"{manifest.name}-{manifest.version}-{_content_digest(new_folder)}"
+        size = sum(file.stat().st_size for file in new_folder.iterdir())
         model = InstalledModel(manifest.name, manifest.version, name, digest, size, base.source)
         target = model_folder(data, model)
         if not _is_intact(target):  # one that is stays: at no moment it is missing
             if target.exists():
                 target.rename(Path(place) / "damaged")
-            made.rename(target)
+            new_folder.rename(target)
     replace_file(record_file(data), json.dumps(msgspec.to_builtins(model), indent=2) + "\n")
     _delete_others(folder, kept=model)
     return model
@@ -257,12 +257,12 @@ def read_safetensors(content: bytes) -> dict[str, NDArray[np.float32]]:
     if start > len(content):
         raise ValueError("no safetensors file")
     arrays = {}
-    for name, one in json.loads(content[8:start]).items():
-        if (kind := _TYPES.get(one.get("dtype", ""))) is None:
+    for name, tensor in json.loads(content[8:start]).items():
+        if (kind := _TYPES.get(tensor.get("dtype", ""))) is None:
             continue
-        first = one["data_offsets"][0]
-        values = np.frombuffer(content, kind, math.prod(one["shape"]), start + first)
-        arrays[name] = values.reshape(one["shape"]).astype(np.float32, copy=False)
+        first = tensor["data_offsets"][0]
+        values = np.frombuffer(content, kind, math.prod(tensor["shape"]), start + first)
+        arrays[name] = values.reshape(tensor["shape"]).astype(np.float32, copy=False)
     return arrays
 
 

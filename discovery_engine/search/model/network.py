@@ -129,9 +129,9 @@ class _Graph:
         if not self._quantised:
             return self._add("Gather", self._hold(self._weights[name]), ids)
         rows, scales = self._integers(self._weights[name], axis=1)
-        found = self._add("Gather", self._hold(rows), ids)
-        found = self._add("Cast", found, to=self._onnx.TensorProto.FLOAT)
-        return self._add("Mul", found, self._add("Gather", self._hold(scales), ids))
+        values = self._add("Gather", self._hold(rows), ids)
+        values = self._add("Cast", values, to=self._onnx.TensorProto.FLOAT)
+        return self._add("Mul", values, self._add("Gather", self._hold(scales), ids))
 
     def _integers(self, matrix: Any, *, axis: int) -> tuple[Any, Any]:
         """Quantise to int8, with scales of the other axis: a number is integer times scale."""

@@ -119,21 +119,21 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
     operations, is_explicit, many = 0, False, False
     for sentence in reversed(sentences):
         clauses = asking_clauses(sentence, _ENGLISH)
-        asked = _stripped(clauses)
-        shown = _NEED.match(asked)
-        said = words(asked[shown.end() :] if shown else asked)
+        request = _stripped(clauses)
+        need = _NEED.match(request)
+        said = words(request[need.end() :] if need else request)
         if not said:
             continue
-        if shown:
-            found, is_clear = _wished(said, stem)
-        elif _is_question(said, stem, has_mark=asked == clauses and asked.endswith("?")):
-            found, is_clear = ASKED, True
+        if need:
+            meaning, is_clear = _wished(said, stem)
+        elif _is_question(said, stem, has_mark=request == clauses and request.endswith("?")):
+            meaning, is_clear = ASKED, True
         else:
-            found, is_clear = _ordered(said, stem, unknown, is_alone=is_alone)
+            meaning, is_clear = _ordered(said, stem, unknown, is_alone=is_alone)
         if not operations or (is_clear and not is_explicit):
-            operations, is_explicit = found, is_clear
+            operations, is_explicit = meaning, is_clear
             many = any(w in _MANY or (is_plural(w) and not is_stop_word(w)) for w in said)
-        if is_clear or shown:
+        if is_clear or need:
             break
     if many and operations == _READ:
         operations |= _LISTED
@@ -145,8 +145,8 @@ def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     verbs = operation_words().verbs
     done = [w for w in said[1:] if w.endswith(_PARTICIPLE)]
     for word in done:
-        if found := verbs.get(stem(word), 0):
-            return found | SHOWN, False
+        if operations := verbs.get(stem(word), 0):
+            return operations | SHOWN, False
     return (SHOWN | _CREATED if said[0] in _NEW else SHOWN), False
 
 
@@ -170,17 +170,17 @@ def _head(
     """Read a request that begins with a verb or with a noun."""
     verbs, nouns, phrases = operation_words()
     first, *others = said
-    if len(said) > 1 and (found := phrases.get((stem(first), stem(said[1])), 0)):
-        return found, True
+    if len(said) > 1 and (operations := phrases.get((stem(first), stem(said[1])), 0)):
+        return operations, True
     is_base = not first.endswith(_PARTICIPLE)
     is_mistyped = first in unknown and bool(others) and others[0] not in _PREPOSITIONS
     guessed = _mistyped(first, stem) if is_mistyped else 0
-    if is_base and (found := verbs.get(stem(first), guessed)):
-        return found, True
+    if is_base and (operations := verbs.get(stem(first), guessed)):
+        return operations, True
     if is_base and others and others[0] in _DETERMINERS:
         return nouns.get(stem(first), _CHANGED), False
-    if others and others[0] not in _PREPOSITIONS and (found := nouns.get(stem(first), 0)):
-        return found | SHOWN, False
+    if others and others[0] not in _PREPOSITIONS and (operations := nouns.get(stem(first), 0)):
+        return operations | SHOWN, False
     inner = 0
     for before, word in pairwise(said):
         if before in _BEFORE_VERB or (len(said) <= _TERSE and not word.endswith(_INFLECTED)):
@@ -213,13 +213,13 @@ def _done(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     thing = [*takewhile(lambda word: word not in _PREPOSITIONS, said)]
     # A verb may follow a plural, which makes it a question: do the tests pass.
     is_certain = said[0] in _NEW or not any(map(is_plural, thing[:-1]))
-    if found := verbs.get(stem(said[0]), 0):
-        return found, is_certain
+    if operations := verbs.get(stem(said[0]), 0):
+        return operations, is_certain
     for word in reversed(thing):
-        if found := verbs.get(stem(word), 0):
-            return found, is_certain
-        if found := nouns.get(stem(word), 0):
-            return found | _MADE, is_certain
+        if operations := verbs.get(stem(word), 0):
+            return operations, is_certain
+        if operations := nouns.get(stem(word), 0):
+            return operations | _MADE, is_certain
     return _CHANGED, False
 
 
@@ -228,8 +228,8 @@ def _had(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
     verbs, nouns, _ = operation_words()
     after_subject = 2 if said[0] in _DETERMINERS - _OBJECTS else 1
     for word, behind in pairwise((*said[after_subject:], "")):
-        if found := verbs.get(stem(word), 0):
-            return (found | SHOWN, False) if word.endswith(_PARTICIPLE) else (found, True)
+        if operations := verbs.get(stem(word), 0):
+            return (operations | SHOWN, False) if word.endswith(_PARTICIPLE) else (operations, True)
         if behind in _DETERMINERS:
             return nouns.get(stem(word), _CHANGED), False
     return ASKED, False

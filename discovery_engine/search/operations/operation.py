@@ -103,21 +103,21 @@ def relation(asked: int, done: int) -> Relation:
 
 def _are_opposite(asked: Operation, done: Operation) -> bool:
     return any(
-        (one & asked and other & done) or (other & asked and one & done)
-        for one, other in _OPPOSITES
+        (operation & asked and other & done) or (other & asked and operation & done)
+        for operation, other in _OPPOSITES
     )
 
 
 _MOST = 6
 """Operations; of a tool that does more, it says little that one of them is asked for."""
 _RELATIONS: dict[Relation, Callable[[Operation, Operation], object]] = {
-    Relation.UNKNOWN: lambda asked, done: not (asked and done),
-    Relation.SAME: lambda asked, done: asked & done and done.bit_count() <= _MOST,
-    Relation.OPPOSITE: lambda asked, done: not asked & done and _are_opposite(asked, done),
-    Relation.KINDRED: lambda asked, done: (
-        asked & done or any(g & asked and g & done for g in _KINDRED)
+    Relation.UNKNOWN: lambda wish, done: not (wish and done),
+    Relation.SAME: lambda wish, done: wish & done and done.bit_count() <= _MOST,
+    Relation.OPPOSITE: lambda wish, done: not wish & done and _are_opposite(wish, done),
+    Relation.KINDRED: lambda wish, done: (
+        wish & done or any(g & wish and g & done for g in _KINDRED)
     ),
-    Relation.CHANGES: lambda asked, done: not asked & CHANGING and not done & READING,
-    Relation.READS: lambda asked, done: not asked & READING and not done & CHANGING,
+    Relation.CHANGES: lambda wish, done: not wish & CHANGING and not done & READING,
+    Relation.READS: lambda wish, done: not wish & READING and not done & CHANGING,
     Relation.OTHER: lambda *_: True,
 }  # the first that holds

@@ -28,7 +28,7 @@ class OperationWords(NamedTuple):
 @cache
 def operation_words() -> OperationWords:
     stem = Stemmer.Stemmer("english").stemWord
-    found = OperationWords({}, {}, {})
+    vocabulary = OperationWords({}, {}, {})
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             name, mark, *listed = line.replace(":", " :").split()
@@ -37,13 +37,13 @@ def operation_words() -> OperationWords:
                 first, _, second = word.partition("_")
                 if second:
                     pair = stem(first), stem(second)
-                    found.phrases[pair] = found.phrases.get(pair, 0) | meaning
+                    vocabulary.phrases[pair] = vocabulary.phrases.get(pair, 0) | meaning
                 else:
-                    table = found.verbs if mark == ":" else found.nouns
+                    table = vocabulary.verbs if mark == ":" else vocabulary.nouns
                     table[stem(first)] = table.get(stem(first), 0) | meaning
-    for word in found.verbs.keys() & found.nouns.keys():
-        found.verbs[word] |= found.nouns.pop(word)
-    return found
+    for word in vocabulary.verbs.keys() & vocabulary.nouns.keys():
+        vocabulary.verbs[word] |= vocabulary.nouns.pop(word)
+    return vocabulary
 
 
 @cache

@@ -75,21 +75,21 @@ def read_request(
     text: str, lexicon: Lexicon, language: Language | None, unknown: Container[str] = ()
 ) -> RequestReading:
     """Read a request in `language`; its `unknown` words are those that no tool has."""
-    found = find_arguments(text)
-    intent = without(text, found)
+    arguments = find_arguments(text)
+    intent = without(text, arguments)
     if not (language and language.code == _CAPITALIZES_NOUNS):
-        found = (*found, *find_names(intent))
-    given = 0
-    for argument in found:
-        given |= int(argument.kind)
+        arguments = (*arguments, *find_names(intent))
+    kinds = 0
+    for argument in arguments:
+        kinds |= int(argument.kind)
     if language or (not intent.isascii() and any(map(is_unspaced, runs(intent)))):
         wish = _read_foreign(intent, lexicon, language)
     else:
         wish = read_english(intent, lexicon, unknown)
-    is_of_one = bool(given & _IDENTIFYING) and not wish.is_of_many
+    is_of_one = bool(kinds & _IDENTIFYING) and not wish.is_of_many
     is_single = is_one_sentence(intent)
     is_short = is_single and len(intent) <= _SHORT
-    return RequestReading(*wish, is_of_one, is_single, is_short, given, found, text)
+    return RequestReading(*wish, is_of_one, is_single, is_short, kinds, arguments, text)
 
 
 def wanted_part(text: str, language: Language | None) -> str:
@@ -108,8 +108,8 @@ def wanted_part(text: str, language: Language | None) -> str:
     for start, end in excluded(masked, code):
         parts.append(text[at:start])
         at = end
-    wanted = " ".join((*parts, text[at:])).strip(_EDGES)
-    return wanted if words(wanted) else text
+    remainder = " ".join((*parts, text[at:])).strip(_EDGES)
+    return remainder if words(remainder) else text
 
 
 def _code(text: str, language: Language | None) -> str:
@@ -142,11 +142,13 @@ def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> W
     if not verbs:
         return Wish(ASKED, is_explicit=False, is_of_many=None)
     is_last = code in _VERB_LAST or (code in _VERB_AT_EDGE and not verbs[0].is_first)
-    found = verbs[-1 if is_last else 0].operations
+    operations = verbs[-1 if is_last else 0].operations
     if intent.rstrip().endswith(_QUESTION_MARKS):
-        return Wish(found | ASKED, is_explicit=False, is_of_many=None)
+        return Wish(operations | ASKED, is_explicit=False, is_of_many=None)
     # To show or to get may be to list.
-    return Wish(found | SHOWN if found == _READ else found, is_explicit=True, is_of_many=None)
+    return Wish(
+        operations | SHOWN if operations == _READ else operations, is_explicit=True, is_of_many=None
+    )
 
 
 class _Verb(NamedTuple):
@@ -158,11 +160,11 @@ class _Verb(NamedTuple):
 def _verbs(intent: str, lexicon: Lexicon, language: Language | None) -> Iterator[_Verb]:
     verbs = operation_words().verbs
     for at, token in enumerate(lexicon.tokens(intent, language)):
-        found = 0
+        operations = 0
         for word in token.english if token.is_translated else ():
-            found |= verbs.get(lexicon.stem(word), 0)
-        if found:
-            yield _Verb(found, at == 0)
+            operations |= verbs.get(lexicon.stem(word), 0)
+        if operations:
+            yield _Verb(operations, at == 0)
 
 
 def intent_of(text: str, arguments: Sequence[Argument]) -> str:

@@ -128,17 +128,17 @@ def _operations(
     """Return a tool's operations, and the words of its name that do not say them."""
     said = words(tool.name)
     stems = ["" if is_plural(word) else stem(word) for word in said]
-    at, found = _verb(stems)
-    if not found:
+    at, operations = _verb(stems)
+    if not operations:
         first = [stem(word) for word in words(tool.description[:_FIRST_CHARACTERS])]
-        _, found = _verb(first[:_FIRST_WORDS])
-        if not found:
-            at, found = _noun(stems)
-            found = found or _noun(first[:_FIRST_WORDS])[1]
+        _, operations = _verb(first[:_FIRST_WORDS])
+        if not operations:
+            at, operations = _noun(stems)
+            operations = operations or _noun(first[:_FIRST_WORDS])[1]
     for choice in _actions(parameters):
         stems = [stem(word) for word in words(choice)]
-        found |= _verb(stems)[1] or _noun(stems)[1]
-    return _corrected(found, tool), [w for i, w in enumerate(said) if i != at]
+        operations |= _verb(stems)[1] or _noun(stems)[1]
+    return _corrected(operations, tool), [w for i, w in enumerate(said) if i != at]
 
 
 def _actions(parameters: Sequence[Parameter]) -> Iterator[str]:
@@ -200,7 +200,7 @@ def _kinds(name: str, type_: str, form: JSONValue) -> int:
 
 @lru_cache(_NAMES)
 def _kinds_of_name(name: str) -> int:
-    found = 0
+    kinds = 0
     for word in words(name):
-        found |= _KIND_OF_WORD.get(word, 0)
-    return found
+        kinds |= _KIND_OF_WORD.get(word, 0)
+    return kinds

@@ -178,31 +178,33 @@ class QueryAnalyzer:
         query = _with_sites(text)
         tokens = self._tokens(query, language)
         english = [word for token in tokens for word in token.english]
-        found = [source for token in tokens for source in self._sources_of(token)]
+        sources = [source for token in tokens for source in self._sources_of(token)]
         for joined in self._compounds(english):
-            found += self._sources(self._lexicon.stem(joined), joined, Derivation.LITERAL)
+            sources += self._sources(self._lexicon.stem(joined), joined, Derivation.LITERAL)
         wholes = self._wholes(query)
         for compound in wholes:
             stem = self._lexicon.stem(compound.whole)
-            found += self._sources(stem, compound.whole, Derivation.LITERAL)
+            sources += self._sources(stem, compound.whole, Derivation.LITERAL)
         for word in self._unknown(tokens, (), wholes):
             for guess in self._guesses([word]):
-                found += self._sources(guess, word, Derivation.TYPO)
+                sources += self._sources(guess, word, Derivation.TYPO)
         for phrase in self._lexicon.find_phrases(query):
-            found.append(TermSource(phrase.concept, " ".join(phrase.stems), Derivation.SYNONYM))
+            sources.append(TermSource(phrase.concept, " ".join(phrase.stems), Derivation.SYNONYM))
         nearest: dict[str, TermSource] = {}
-        for source in sorted(found, key=attrgetter("derivation")):
+        for source in sorted(sources, key=attrgetter("derivation")):
             nearest.setdefault(source.term, source)
         return nearest
 
     def _tokens(self, query: str, language: Language | None) -> list[Token]:
         """The words of a query without stop words; a question also asks to get something."""
-        found = words(query)
+        query_words = words(query)
         tokens = self._lexicon.tokens(query, language)
-        if tokens and not _QUESTION_WORDS.isdisjoint((found[0], " ".join(found[:2]))):
-            verb = [Token(found[0], (_QUESTION_VERB,))] if self._is_known(_QUESTION_VERB) else []
+        if tokens and not _QUESTION_WORDS.isdisjoint((query_words[0], " ".join(query_words[:2]))):
+            verb = (
+                [Token(query_words[0], (_QUESTION_VERB,))] if self._is_known(_QUESTION_VERB) else []
+            )
             return verb + tokens
-        return tokens or [Token(word, (word,)) for word in found]
+        return tokens or [Token(word, (word,)) for word in query_words]
 
     def _sources_of(self, token: Token) -> Iterator[TermSource]:
         if token.is_translated:
@@ -249,12 +251,12 @@ class QueryAnalyzer:
         pieces = split_at_boundaries(query)
         if len(pieces) == 1:
             return ()
-        found = [
+        clauses = [
             weights.keys() & self._terms_of(clause, tokens)
             for clause in pieces
             if len(tokens := self._lexicon.tokens(clause, language)) >= _SHORTEST_CLAUSE
         ]
-        return tuple(map(frozenset, found[:MOST_CLAUSES])) if len(found) > 1 else ()
+        return tuple(map(frozenset, clauses[:MOST_CLAUSES])) if len(clauses) > 1 else ()
 
     def _terms_of(self, clause: str, tokens: Sequence[Token]) -> set[str]:
         terms = {t for token in tokens for word in token.english for t in self._lexicon.terms(word)}
@@ -292,9 +294,9 @@ class QueryAnalyzer:
         """Let words that stand in arguments alone count for less."""
         tokens = self._tokens(intent, language)
         english = [word for token in tokens for word in token.english]
-        asked = {t for w in (*english, *self._compounds(english)) for t in self._lexicon.terms(w)}
-        asked.update(self._foreign_stems(tokens))
-        for term in weights.keys() - asked:
+        terms = {t for w in (*english, *self._compounds(english)) for t in self._lexicon.terms(w)}
+        terms.update(self._foreign_stems(tokens))
+        for term in weights.keys() - terms:
             weights[term] *= _ARGUMENT_WEIGHT
 
     def _weigh_colloquial(
@@ -355,8 +357,8 @@ class QueryAnalyzer:
         """For each unknown word the commonest stem that is one edit away."""
         mistyped = [w for w in unknown if w.isalpha() and len(w) >= _SHORTEST_GUESS]
         for word in mistyped:
-            known = self._vocabulary.known_terms(single_edits(self._lexicon.stem(word)))
-            guess = max(known, key=lambda stem: (self._df(stem), stem), default="")
+            stems = self._vocabulary.known_terms(single_edits(self._lexicon.stem(word)))
+            guess = max(stems, key=lambda stem: (self._df(stem), stem), default="")
             if guess and self._df(guess):
                 yield guess
 

@@ -23,10 +23,10 @@ _BOUNDARY = re.compile(
 
 def split_clauses(query: str) -> tuple[str, ...]:
     """The clauses of a request that has several of more than one word; otherwise none."""
-    found = [
+    clauses = [
         clause for clause in map(str.strip, split_at_boundaries(query)) if len(words(clause)) > 1
     ]
-    return tuple(found[:MOST_CLAUSES]) if len(found) > 1 else ()
+    return tuple(clauses[:MOST_CLAUSES]) if len(clauses) > 1 else ()
 
 
 def split_at_boundaries(query: str) -> list[str]:

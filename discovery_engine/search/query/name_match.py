@@ -42,9 +42,9 @@ class NameMatch(NamedTuple):
 
 def match_names(index: Index, text: str, terms: QueryTerms) -> dict[DocId, NameMatch]:
     """Every tool that a query names, and how; `terms` are those of the query."""
-    found = dict(_match_spellings(index, text))
-    if found or not _may_be_typo(text, terms):
-        return found
+    matches = dict(_match_spellings(index, text))
+    if matches or not _may_be_typo(text, terms):
+        return matches
     return _match_typos(index, text)
 
 

@@ -25,17 +25,17 @@ def split_passages(request: str) -> tuple[str, ...]:
     """The passages of a request of more than `LONG` words; otherwise the request alone."""
     if len(request) <= LONG or len(words(request)) <= LONG:
         return (request,)
-    found: list[str] = []
+    passages: list[str] = []
     passage: list[str] = []
     length = 0
     for sentence in _sentences(request):
         size = len(words(sentence))
         if passage and length + size > _PASSAGE:
-            found.append(" ".join(passage))
+            passages.append(" ".join(passage))
             passage, length = [], 0
         passage.append(sentence)
         length += size
-    return (*found, " ".join(passage))
+    return (*passages, " ".join(passage))
 
 
 def _sentences(request: str) -> Iterator[str]:

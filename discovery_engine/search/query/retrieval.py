@@ -108,8 +108,10 @@ class Retrieval:
         """The best of a subset, by the heaviest terms."""
         sums: list[dict[int, float]] = [{} for _ in within.levels]
         levels = [
-            (found, level.postings.lists, flags.__getitem__)
-            for found, level, flags in zip(sums, self._index.levels, within.levels, strict=True)
+            (level_sums, level.postings.lists, flags.__getitem__)
+            for level_sums, level, flags in zip(
+                sums, self._index.levels, within.levels, strict=True
+            )
         ]
         cost, are_all = 0.0, True
         for term, weight in self._query.weights.items():
@@ -117,17 +119,17 @@ class Retrieval:
             if cost > _MOST_POSTINGS and sum(map(len, sums)) >= _ENOUGH * least:
                 are_all = False
                 break
-            for found, lists, is_held in levels:
+            for level_sums, lists, is_held in levels:
                 if postings := lists.get(term):
                     docs = array(IDS, postings[0])
                     pairs = compress(zip(docs, postings[1], strict=True), map(is_held, docs))
-                    _add(found, weight, pairs)
+                    _add(level_sums, weight, pairs)
         return Candidates(_best_allowed(sums, least, allowed), are_all)
 
     def _nearest(self, least: int) -> _Nearest:
-        known = self._known
-        if known and known.least >= least:
-            return known
+        memo = self._known
+        if memo and memo.least >= least:
+            return memo
         terms = heaviest_terms(self._index, self._query)
         sums = [_sums(level, terms) for level in self._index.levels]
         most = max(least, _KEPT)
@@ -156,7 +158,7 @@ class _Nearest(Struct, frozen=True):
     def best(self, least: int) -> list[Place]:
         """The `least` best and all that equal the last of them."""
         bar = self.scored[least - 1][0] if self.size > least else 0.0
-        return [one for one in self.scored if one[0] >= bar]
+        return [place for place in self.scored if place[0] >= bar]
 
     def are_all(self, least: int) -> bool:
         """Return whether no tool but the `least` best holds a term of the query."""
@@ -178,18 +180,18 @@ def heaviest_terms(index: Index, query: QueryTerms) -> dict[str, float]:
 
 def _sums(level: Level, terms: Mapping[str, float]) -> Sums:
     lists = level.postings.lists
-    found = [(weight, held) for term, weight in terms.items() if (held := lists.get(term))]
+    weighted_lists = [(weight, held) for term, weight in terms.items() if (held := lists.get(term))]
     sums: Sums
-    if level.postings.size <= _DENSE * sum(len(impacts) for _, (_, impacts) in found):
+    if level.postings.size <= _DENSE * sum(len(impacts) for _, (_, impacts) in weighted_lists):
         sums = [0.0] * level.postings.size
-        for weight, (docs, impacts) in found:
+        for weight, (docs, impacts) in weighted_lists:
             for doc, impact in zip(array(IDS, docs), impacts, strict=True):
                 sums[doc] += weight * impact
         for doc in level.deleted:
             sums[doc] = 0.0
         return sums
     sums = {}
-    for weight, (docs, impacts) in found:
+    for weight, (docs, impacts) in weighted_lists:
         _add(sums, weight, zip(array(IDS, docs), impacts, strict=True))
     for doc in level.deleted:
         sums.pop(doc, None)
@@ -238,7 +240,7 @@ def _best(found: Sequence[Sums], least: int) -> list[Place]:
     """The `least` best and all that equal the last of them, the best first."""
     bar = sys.float_info.min  # what holds no term is none of them
     if is_cut := sum(map(_size, found)) > least:
-        values = (one if isinstance(one, list) else one.values() for one in found)
+        values = (sums if isinstance(sums, list) else sums.values() for sums in found)
         some = [*islice(chain.from_iterable(values), _SAMPLED * least)]
         bar = max(bar, sorted(some)[-least])
     near = [
@@ -250,5 +252,5 @@ def _best(found: Sequence[Sums], least: int) -> list[Place]:
     near.sort(reverse=True)
     if is_cut:
         last = near[least - 1][0]
-        return [one for one in near if one[0] >= last]
+        return [place for place in near if place[0] >= last]
     return near

@@ -165,13 +165,13 @@ class Agreement:
 
     def shares(self, score: float, profile: int) -> list[TraitShare]:
         """Return what each trait adds to the score of a tool, the traits of most weight first."""
-        found = []
+        shares = []
         log_odds = 0.0
-        for trait, weight in sorted(self._weighed(profile), key=lambda one: -abs(one[1])):
+        for trait, weight in sorted(self._weighed(profile), key=lambda pair: -abs(pair[1])):
             before = _moved(score, math.exp(log_odds))
             log_odds += weight
-            found.append(TraitShare(trait, _moved(score, math.exp(log_odds)) - before))
-        return found
+            shares.append(TraitShare(trait, _moved(score, math.exp(log_odds)) - before))
+        return shares
 
     def _weighed(self, profile: int) -> Iterator[tuple[Trait, float]]:
         for trait in traits(self._reading, ToolProfile.unpacked(profile)):

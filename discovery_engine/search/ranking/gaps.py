@@ -65,10 +65,10 @@ def words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str
 
 def undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[str, ...]:
     """Return the operations that a request clearly asks for, as verbs, if no tool does them."""
-    asked = [one for one in Operation if one & reading.operations]
-    if not reading.is_explicit or len(asked) > _MOST_OPERATIONS:
+    operations = [operation for operation in Operation if operation & reading.operations]
+    if not reading.is_explicit or len(operations) > _MOST_OPERATIONS:
         return ()
-    found = {relation(reading.operations, profile.operations) for profile in profiles}
-    if not found or not found <= _DIFFERENT or not _VERBS.keys() >= set(asked):
+    relations = {relation(reading.operations, profile.operations) for profile in profiles}
+    if not relations or not relations <= _DIFFERENT or not _VERBS.keys() >= set(operations):
         return ()
-    return tuple(_VERBS[one] for one in asked)
+    return tuple(_VERBS[operation] for operation in operations)

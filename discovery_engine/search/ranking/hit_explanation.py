@@ -173,12 +173,12 @@ class Explainer(Struct, frozen=True):
         return HitExplanation(hit.relevance, tuple(ordered), uncovered, request)
 
     def _request(self, tool: Tool, shares: Iterable[Share]) -> str:
-        words = {one.tool_word for one in shares if one.field.endswith("example")}
+        words = {share.tool_word for share in shares if share.field.endswith("example")}
         if not words:
             return ""
         stems = set(map(self.lexicon.stem, words))
-        known = self.index.servers[tool.server].examples.get(tool.upstream_name)
-        texts = known.texts if known else ()
+        examples = self.index.servers[tool.server].examples.get(tool.upstream_name)
+        texts = examples.texts if examples else ()
         return max(texts, key=lambda text: len(stems & {*self.lexicon.stems(text)}), default="")
 
     def _matched_terms(self, tool: Tool) -> list[_MatchedTerm]:
@@ -201,7 +201,7 @@ class Explainer(Struct, frozen=True):
     ) -> Iterator[Share]:
         by_words = hit.parts.partial - hit.parts.meaning - hit.parts.agreement
         is_name = name_match.kind >= NameMatchKind.SPELLING
-        if name_match.similarity >= sum(one.score for one in terms):
+        if name_match.similarity >= sum(term.score for term in terms):
             reason = Reason.NAMED if is_name else Reason.NAMED_WITH_TYPO
             yield Share(reason, hit.parts.exact + by_words)
         else:
@@ -216,10 +216,10 @@ class Explainer(Struct, frozen=True):
                 yield Share(Reason.AGREEMENT, adds * self.partial_weight, trait)
 
     def _uncovered(self, terms: Iterable[_MatchedTerm], tags: Iterable[str]) -> tuple[str, ...]:
-        covered = {one.source.word for one in terms}
+        covered = {term.source.word for term in terms}
         named = {stem for tag in tags for stem in self.lexicon.stems(tag)}
-        known = dict.fromkeys(source.word for source in self.sources.values())
-        left = (word for word in known if word not in covered)
+        query_words = dict.fromkeys(source.word for source in self.sources.values())
+        left = (word for word in query_words if word not in covered)
         return tuple(word for word in left if self.lexicon.stem(word) not in named)
 
 
@@ -227,14 +227,14 @@ def _of_words(terms: Iterable[_MatchedTerm], total: float) -> Iterator[Share]:
     """Yield what words add, `total` together: a share for each pair of words in each field."""
     met: defaultdict[tuple[str, str, str], list[tuple[_MatchedTerm, float]]] = defaultdict(list)
     whole = 0.0
-    for one in terms:
-        whole += one.score
-        for field, word, share in one.origins:
-            met[one.source.word, word, field].append((one, share))
-    for (word, tool_word, field), found in met.items():
-        closest = min(one.source.derivation for one, _ in found)
-        adds = total * sum(one.score * share for one, share in found) / whole
-        weight = sum(one.weight for one, _ in found)
+    for term in terms:
+        whole += term.score
+        for field, word, share in term.origins:
+            met[term.source.word, word, field].append((term, share))
+    for (word, tool_word, field), matches in met.items():
+        closest = min(term.source.derivation for term, _ in matches)
+        adds = total * sum(term.score * share for term, share in matches) / whole
+        weight = sum(term.weight for term, _ in matches)
         yield Share(_REASONS[closest], adds, word, tool_word, field, weight)
 
 

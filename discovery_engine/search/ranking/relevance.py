@@ -40,6 +40,6 @@ def name_likeness(query: str) -> Callable[[str], int]:
 
     def likeness(name: str) -> int:
         held = [places[word] for word in words(name) if word in places]
-        return len(held) + sum(one < other for one, other in pairwise(held))
+        return len(held) + sum(place < other for place, other in pairwise(held))
 
     return likeness

@@ -30,11 +30,11 @@ def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> l
     whole = [0.0] * len(docs)
     parts = [[0.0] * len(docs) for _ in query.clauses]
     for term, weight in query.weights.items():
-        found = postings.lists.get(term)
-        if found is None:
+        posting_list = postings.lists.get(term)
+        if posting_list is None:
             continue
         within = [p for c, p in zip(query.clauses, parts, strict=True) if term in c]
-        for i, impact in impacts_of(found, places):
+        for i, impact in impacts_of(posting_list, places):
             gain = weight * impact
             whole[i] += gain
             for part in within:
@@ -52,18 +52,18 @@ def shares_of(sums: Sequence[float], query: QueryTerms) -> list[float]:
 
     Where there are no clauses, these are the scores.
     """
-    known = sum(query.weights.values())
-    reachable = (known + query.unknown_weight) * (MAX_IMPACT + 1)
-    return [one / reachable for one in sums] if known else list(sums)
+    known_weight = sum(query.weights.values())
+    reachable = (known_weight + query.unknown_weight) * (MAX_IMPACT + 1)
+    return [total / reachable for total in sums] if known_weight else list(sums)
 
 
 def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, float]:
     """Return what each term adds to the score of a tool that holds terms with these impacts."""
     gains = {term: query.weights[term] * impact for term, impact in impacts.items()}
-    known = sum(query.weights.values())
-    clause, lift = _best_fitting(gains, query, known)
+    known_weight = sum(query.weights.values())
+    clause, lift = _best_fitting(gains, query, known_weight)
     rest = 1 - _CLAUSE_SHARE if query.clauses else 1.0
-    reachable = (known + query.unknown_weight) * (MAX_IMPACT + 1)
+    reachable = (known_weight + query.unknown_weight) * (MAX_IMPACT + 1)
     return {
         term: gain * (rest + (_CLAUSE_SHARE * lift if term in clause else 0.0)) / reachable
         for term, gain in gains.items()

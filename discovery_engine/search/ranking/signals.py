@@ -76,8 +76,8 @@ class Signals(Struct, frozen=True):
 
 def operation_agreement(reading: RequestReading, profile: ToolProfile) -> float:
     """From 0 to 1; what is but guessed of a request is worth half."""
-    found = _AGREEMENTS[relation(reading.operations, profile.operations)]
-    return found if reading.is_explicit else (found + 0.5) / 2
+    agreement = _AGREEMENTS[relation(reading.operations, profile.operations)]
+    return agreement if reading.is_explicit else (agreement + 0.5) / 2
 
 
 def operation_differs(reading: RequestReading, profile: ToolProfile) -> bool:
@@ -122,11 +122,11 @@ def measure_signals(
     # A number that no tool mentions is an argument, and asks for nothing.
     unindexed = math.fsum(w for stem, w in strange.items() if stem.isalpha())
     values = [[(term, _credit(term)) for term in terms] for _, terms in words]
-    shares = [[_extent(terms, one) for terms in values] for one in impacts]
+    shares = [[_extent(terms, tool_impacts) for terms in values] for tool_impacts in impacts]
     return Signals(
         fit=_fit(query, impacts[0]),
         asked=math.fsum(rarities) + unindexed,
-        pair=max(_pair(rarities, one) for one in shares),
+        pair=max(_pair(rarities, tool_shares) for tool_shares in shares),
         several=bool(query.clauses),
         explained=_explained(words, rarities, unknown, impacts[0], arguments, idf),
         name=_named(name, query, lexicon, idf),
@@ -163,15 +163,15 @@ def _explained(
     idf: Mapping[str, float],
 ) -> float:
     """The share of the words of a query, its arguments aside, that a tool has."""
-    asked = held = 0.0
+    total = held = 0.0
     for (word, terms), rarity in zip(words, rarities, strict=True):
         if word not in arguments:
-            asked += rarity
+            total += rarity
             held += rarity * max((_credit(term) for term in terms if term in impacts), default=0.0)
-    asked += math.fsum(
+    total += math.fsum(
         idf.get(stem, _UNLISTED_IDF) for stem in unknown if stem.isalpha() and stem not in arguments
     )
-    return held / asked if asked else _NOTHING_ASKED
+    return held / total if total else _NOTHING_ASKED
 
 
 def _named(

@@ -55,10 +55,10 @@ class Dictionary(NamedTuple):
 
     def expression_at(self, start: int, text: Sequence[str]) -> Expression | None:
         """The longest expression that begins at a word of a text, given as its words."""
-        for found in self.expressions.get(text[start], ()):
-            fits = tuple(text[start : start + len(found.words)]) == found.words
-            if fits and not (found.is_opening and start):
-                return found
+        for expression in self.expressions.get(text[start], ()):
+            fits = tuple(text[start : start + len(expression.words)]) == expression.words
+            if fits and not (expression.is_opening and start):
+                return expression
         return None
 
 
@@ -90,8 +90,8 @@ class WordTable:
                         expressions[several.words[0]].append(several)
                     else:
                         translations.setdefault(entry, meaning)
-        for known in expressions.values():
-            known.sort(key=lambda several: -len(several.words))
+        for alternatives in expressions.values():
+            alternatives.sort(key=lambda several: -len(several.words))
         indicators, others, ambiguous, certain = map(frozenset, marked.values())
         stop_words = indicators | others
         longest: dict[str, int] = {}
@@ -125,9 +125,9 @@ class WordTable:
 
 def _expression(entry: str, english: Translation) -> Expression | None:
     """An entry of several words (`look_for`, `k8s`), or one for the beginning (`^cat`)."""
-    found = tuple(runs(entry))
-    if len(found) > 1 or entry.startswith("^"):
-        return Expression(found, english, entry.startswith("^"))
+    parts = tuple(runs(entry))
+    if len(parts) > 1 or entry.startswith("^"):
+        return Expression(parts, english, entry.startswith("^"))
     return None
 
 

@@ -157,10 +157,10 @@ class Language(Struct, frozen=True, dict=True):
 
     @cached_property
     def _by_stem(self) -> dict[str, Translation]:
-        found: dict[str, Translation] = {}
+        translations: dict[str, Translation] = {}
         for text, translation in self.dictionary.translations.items():
-            found.setdefault(self._stem(text), translation)
-        return found
+            translations.setdefault(self._stem(text), translation)
+        return translations
 
     @cached_property
     def _stem(self) -> Callable[[str], str]:
@@ -176,13 +176,15 @@ class Language(Struct, frozen=True, dict=True):
             return None
         for cut in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
             other = self._by_stem.get(self._stem(word[cut:]))
-            if other and (one := self._translate_part(word[:cut], links)):
-                return tuple(dict.fromkeys((*one, *other)))
+            if other and (beginning := self._translate_part(word[:cut], links)):
+                return tuple(dict.fromkeys((*beginning, *other)))
         return None
 
     def _translate_part(self, part: str, links: Collection[str]) -> Translation | None:
         spellings = (part, *(part.removesuffix(link) for link in links))
-        return next(filter(None, (self._by_stem.get(self._stem(one)) for one in spellings)), None)
+        return next(
+            filter(None, (self._by_stem.get(self._stem(spelling)) for spelling in spellings)), None
+        )
 
     def _translate_verb(self, word: str) -> Translation | None:
         """The English for a verb with pronouns; None if it is none."""
@@ -207,8 +209,8 @@ class Languages:
     def _indicators(self) -> frozenset[str]:
         """Indicators of languages recognized by words, as they stand between spaces in a text."""
         folded = {word for language in self._by_words for word in language.indicators}
-        written = {word for language in self._by_words for word in language.table.words}
-        return frozenset(folded | {text for text in written if not text.isascii()})
+        table_words = {word for language in self._by_words for word in language.table.words}
+        return frozenset(folded | {text for text in table_words if not text.isascii()})
 
     def detect(self, text: str) -> Language | None:
         """The language of a text; None for English and Chinese, and when in doubt."""
@@ -239,25 +241,33 @@ class Languages:
 
     def _read(self, text: str) -> _Words:
         english = self._english
-        found = words(text)
+        text_words = words(text)
         # An acronym is the same in all languages: it speaks neither for English nor against it.
         acronyms: set[str] = set()
         if not text.isupper():
             acronyms = {word.lower() for word in _ACRONYM.findall(text)}
-        others = [w for w in found if w not in english.stop_words and w not in acronyms]
+        others = [w for w in text_words if w not in english.stop_words and w not in acronyms]
         strange = [word for word in others if not english.has(word)]
         stop_words = [
-            word for word in found if word in english.stop_words and word not in _OF_SOFTWARE
+            word for word in text_words if word in english.stop_words and word not in _OF_SOFTWARE
         ]
-        return _Words(found, stop_words, len(others) - len(strange), strange, acronyms)
+        return _Words(text_words, stop_words, len(others) - len(strange), strange, acronyms)
 
     def _by_most_words(self, text: str, read: _Words) -> Language | None:
-        possible = {one.code: one for word in read.strange for one in self._with(word)}
+        possible = {
+            candidate.code: candidate for word in read.strange for candidate in self._with(word)
+        }
         if not text.isascii():
-            possible |= {one.code: one for one in self._by_words if _has_letters(one, text)}
+            possible |= {
+                candidate.code: candidate
+                for candidate in self._by_words
+                if _has_letters(candidate, text)
+            }
         if not possible:
             return None
-        voted = [(_votes(one, text, read.found), one) for one in possible.values()]
+        voted = [
+            (_votes(candidate, text, read.found), candidate) for candidate in possible.values()
+        ]
         votes, language = max(voted, key=itemgetter(0))
         if not votes.translated and votes.indicators <= read.others:
             return None  # a name: "weather in Los Angeles"
@@ -271,15 +281,17 @@ class Languages:
         if word not in self._cached:
             if len(self._cached) >= _MEMORY:
                 self._cached.clear()
-            self._cached[word] = tuple(one for one in self._by_words if one.table.may_contain(word))
+            self._cached[word] = tuple(
+                language for language in self._by_words if language.table.may_contain(word)
+            )
         return self._cached[word]
 
     def _by_alphabet(self, text: str) -> Language | None:
-        known = None if text.isascii() else _alphabets().search(text)
-        if known is None:
+        match = None if text.isascii() else _alphabets().search(text)
+        if match is None:
             return None
         by_alphabet = {"ru": self._russian, "ja": self._japanese, "ko": self._korean}
-        return by_alphabet[known.lastgroup or ""]
+        return by_alphabet[match.lastgroup or ""]
 
 
 def _split(run: str, language: Language) -> list[Token]:

@@ -80,9 +80,9 @@ class Lexicon:
         colloquial = WordTable(COLLOQUIAL).words  # ls, ps, rm: `ls -la` is not French
         english = frozenset((*self._stop_words, *listed, *colloquial))
         stems = frozenset(stemmer.stemWords(list(english)))
-        known = English(self._stop_words, english, stems, self.stem)
-        self.languages = Languages(known)
-        self._colloquial = Language(COLLOQUIAL, known)
+        vocabulary = English(self._stop_words, english, stems, self.stem)
+        self.languages = Languages(vocabulary)
+        self._colloquial = Language(COLLOQUIAL, vocabulary)
         self._own = tuple(groups)
         for own in self._own:
             self._merge(own)
@@ -100,14 +100,14 @@ class Lexicon:
         """The terms of a tool's text in `language`, without stop words."""
         if self._phrases:  # which extend over several chunks
             return self._analyze_text(text, language)
-        found: list[str] = []
+        text_terms: list[str] = []
         length = 0
         chunks = self._chunks_in(language)
         for chunk in text.split():
-            terms, kept = chunks.get(chunk) or self._analyze_chunk(chunk, language)
-            found += terms
-            length += kept
-        return AnalyzedText(found, length)
+            terms, size = chunks.get(chunk) or self._analyze_chunk(chunk, language)
+            text_terms += terms
+            length += size
+        return AnalyzedText(text_terms, length)
 
     def analyze_name(self, name: str, language: Language | None = None) -> AnalyzedText:
         """The terms of a name, with its stop words."""
@@ -129,18 +129,18 @@ class Lexicon:
         spoken = language or self._colloquial
         custom = self._custom_stems(text)
         text_words = runs(text)
-        found: list[Token] = []
+        tokens: list[Token] = []
         start = 0
         while start < len(text_words):
             several = spoken.dictionary.expression_at(start, text_words)
             if several and custom.isdisjoint(map(self.stem, several.words)):
                 text = " ".join(several.words)
-                found.append(Token(text, several.english, spoken is self._colloquial))
+                tokens.append(Token(text, several.english, spoken is self._colloquial))
                 start += len(several.words)
             else:
-                found += self._tokens_of(text_words[start], spoken, custom)
+                tokens += self._tokens_of(text_words[start], spoken, custom)
                 start += 1
-        return [token for token in found if token.english]
+        return [token for token in tokens if token.english]
 
     def in_english(self, text: str) -> str:
         """A text of another language word by word, without stop words; any other as it is.
@@ -154,17 +154,17 @@ class Lexicon:
 
     def words_by_term(self, text: str, language: Language | None) -> dict[str, str]:
         """Each term of a text, with the first word or phrase that gives it."""
-        found: dict[str, str] = {}
+        origins: dict[str, str] = {}
         for word in words(text, characters=True):
             for term in self.terms(word):
-                found.setdefault(term, word)
+                origins.setdefault(term, word)
         for token in self._tokens(text, language):
             for word in token.english:
                 for term in self.terms(word):
-                    found.setdefault(term, token.text)
+                    origins.setdefault(term, token.text)
         for phrase in self.find_phrases(text):
-            found.setdefault(phrase.concept, " ".join(phrase.stems))
-        return found
+            origins.setdefault(phrase.concept, " ".join(phrase.stems))
+        return origins
 
     def terms(self, word: str) -> tuple[str, ...]:
         """The stem of `word`, then its concept if it has one, then its subjects."""
@@ -227,11 +227,11 @@ class Lexicon:
         return text
 
     def _analyze_text(self, text: str, language: Language | None) -> AnalyzedText:
-        found = words(text, characters=True)
-        kept = [word for word in found if word not in self._stop_words]
+        text_words = words(text, characters=True)
+        content_words = [word for word in text_words if word not in self._stop_words]
         if language:
-            kept = [word for word in kept if language.translate(word) != ()]
-        analyzed = self._analyze(text, kept, language)
+            content_words = [word for word in content_words if language.translate(word) != ()]
+        analyzed = self._analyze(text, content_words, language)
         for compound in compounds(
             text
         ):  # of a name the parts say as much, and more tools share them
@@ -253,8 +253,8 @@ class Lexicon:
         alone = [stems[0] for stems in members if len(stems) == 1]
         merged = {self._concepts[stem] for stem in alone if stem in self._concepts}
         concept = min(merged, default=CONCEPT + " ".join(members[0]) if members else "")
-        for stem, known in self._concepts.items():
-            if known in merged:
+        for stem, old_concept in self._concepts.items():
+            if old_concept in merged:
                 self._concepts[stem] = concept
         self._concepts.update(dict.fromkeys(alone, concept))
         self._custom.update(alone)
@@ -264,9 +264,9 @@ class Lexicon:
                 self._phrases.add(stems, concept)
 
     def _stems_without_stop_words(self, text: str) -> list[str]:
-        found = words(text)
-        return [self.stem(w) for w in found if w not in self._stop_words] or list(
-            map(self.stem, found)
+        text_words = words(text)
+        return [self.stem(w) for w in text_words if w not in self._stop_words] or list(
+            map(self.stem, text_words)
         )
 
 

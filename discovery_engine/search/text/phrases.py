@@ -28,9 +28,9 @@ class Phrases:
 
     def merge(self, concepts: Collection[str], concept: str) -> None:
         """Give all phrases of `concepts` one concept."""
-        for known in self._by_first.values():
-            for stems, meant in known.items():
-                known[stems] = concept if meant in concepts else meant
+        for phrases in self._by_first.values():
+            for stems, meant in phrases.items():
+                phrases[stems] = concept if meant in concepts else meant
 
     def find(self, stems: Sequence[str]) -> list[Phrase]:
         """Every phrase in a text, given as its stems; also those within others."""

@@ -54,21 +54,21 @@ def similar_names(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
     most = max_edits(len(wanted))
-    found = process.extract(wanted, names, scorer=OSA.distance, score_cutoff=most, limit=None)
-    return [(name, int(distance)) for name, distance, _ in found]
+    matches = process.extract(wanted, names, scorer=OSA.distance, score_cutoff=most, limit=None)
+    return [(name, int(distance)) for name, distance, _ in matches]
 
 
 def single_edits(word: str) -> set[str]:
     """Every word with one letter of `word` too few, too many, wrong, or out of turn."""
-    found: set[str] = set()
+    edits: set[str] = set()
     for at in range(len(word)):
         before, here, behind = word[:at], word[at], word[at + 1 :]
         started = [before + letter for letter in ascii_lowercase]
-        found.add(before + behind)
-        found.update([one + behind for one in started])
-        found.update([one + here + behind for one in started])
+        edits.add(before + behind)
+        edits.update([start + behind for start in started])
+        edits.update([start + here + behind for start in started])
         if behind:
-            found.add(before + behind[0] + here + behind[1:])
-    found.update([word + letter for letter in ascii_lowercase])
-    found.discard(word)
-    return found
+            edits.add(before + behind[0] + here + behind[1:])
+    edits.update([word + letter for letter in ascii_lowercase])
+    edits.discard(word)
+    return edits

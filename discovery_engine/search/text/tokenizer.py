@@ -61,23 +61,23 @@ def words(text: str, *, characters: bool = False) -> list[str]:
     """
     if text.isascii():
         return _ascii_words(text)
-    found: list[str] = []
+    text_words: list[str] = []
     for word in runs(text):
         if is_unspaced(word):
-            found += bigrams(word)
+            text_words += bigrams(word)
             if characters and len(word) > 1:
-                found += word
+                text_words += word
         else:
-            found.append(word)
-    return found
+            text_words.append(word)
+    return text_words
 
 
 def runs(text: str) -> list[str]:
     """The folded words of `text`, in order; what is written without spaces is left in one."""
     if text.isascii():
         return _ascii_words(text)
-    found = _word().findall(bare(_PLURAL.sub(" ", text)))
-    return [word.casefold() for word in found]
+    raw_words = _word().findall(bare(_PLURAL.sub(" ", text)))
+    return [word.casefold() for word in raw_words]
 
 
 def compounds(text: str) -> list[Compound]:
@@ -87,12 +87,12 @@ def compounds(text: str) -> list[Compound]:
     """
     if text.islower() and "-" not in text:
         return []
-    found = []
+    compound_words = []
     for run in _COMPOUND.findall(_PLURAL.sub("", text)):
         parts = tuple(_ascii_words(run))
         if len(parts) > 1 and len(run) <= _LONGEST_COMPOUND:
-            found.append(Compound("".join(parts), parts))
-    return found
+            compound_words.append(Compound("".join(parts), parts))
+    return compound_words
 
 
 def truncate_words(text: str, *, most: int) -> str:
@@ -127,10 +127,10 @@ def bare(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", whole)
     for apart, letter in _MARKED_LETTERS:
         decomposed = decomposed.replace(apart, letter)
-    kept = _MARKS.sub("", decomposed)
-    if max(kept, default="") > _BEYOND_MARKS:
-        kept = "".join(c for c in kept if c in _VOICING or not unicodedata.combining(c))
-    return unicodedata.normalize("NFC", kept)  # puts Hangul syllables and kana together again
+    letters = _MARKS.sub("", decomposed)
+    if max(letters, default="") > _BEYOND_MARKS:
+        letters = "".join(c for c in letters if c in _VOICING or not unicodedata.combining(c))
+    return unicodedata.normalize("NFC", letters)  # puts Hangul syllables and kana together again
 
 
 def _ascii_words(text: str) -> list[str]:

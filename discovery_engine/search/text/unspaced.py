@@ -100,12 +100,12 @@ def _pieces(run: str, dictionary: Dictionary, may_follow: _Rule | None) -> list[
     start = _Path(0, _Piece(0, 0, _Kind.START), None)
     paths: list[dict[_Kind, _Path]] = [{_Kind.START: start}, *({} for _ in run)]
     for position in range(len(run)):
-        known = list(_known(run, position, dictionary))
+        candidates = list(_known(run, position, dictionary))
         for path in paths[position].values():
             before = path.piece.kind
             more = _Kind.UNKNOWN if before in _UNKNOWN else _Kind.FIRST
             unknown = _Piece(position, position + 1, more), _UNKNOWN_COST
-            for piece, cost in (*known, unknown):
+            for piece, cost in (*candidates, unknown):
                 kind = piece.kind if may_follow else _Kind.START  # the kind matters to rules alone
                 there = paths[piece.end].get(kind)
                 if there and there.cost <= path.cost + cost:
@@ -113,11 +113,11 @@ def _pieces(run: str, dictionary: Dictionary, may_follow: _Rule | None) -> list[
                 if may_follow is None or may_follow(run, before, piece):
                     paths[piece.end][kind] = _Path(path.cost + cost, piece, path)
     last = min(paths[-1].values(), key=attrgetter("cost"))
-    found = []
+    pieces = []
     while last.before:
-        found.append(last.piece)
+        pieces.append(last.piece)
         last = last.before
-    return found[::-1]
+    return pieces[::-1]
 
 
 def _known(run: str, start: int, dictionary: Dictionary) -> Iterator[tuple[_Piece, int]]:

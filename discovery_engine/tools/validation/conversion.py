@@ -45,8 +45,8 @@ class Conversion:
             OutOfStepsError: If it takes too many steps.
             UnreadableSchemaError: If the schema has what is not known here.
         """
-        made: JSONObject = self._converted(schema, value)
-        return made if self._evaluation.holds(schema, made) else None
+        reading: JSONObject = self._converted(schema, value)
+        return reading if self._evaluation.holds(schema, reading) else None
 
     def _converted(self, schema: Schema, value: JSONValue) -> JSONValue:
         """`value` with everything converted that has one reading; perhaps it still does not fit."""
@@ -70,24 +70,26 @@ class Conversion:
         read = self._keep(exact_reading(text))
         if read is UNREAD or self._evaluation.kinds(schema).isdisjoint(kinds_of(read)):
             return text
-        made = self._converted(schema, read)
-        return made if self._evaluation.holds(schema, made) else text
+        reading = self._converted(schema, read)
+        return reading if self._evaluation.holds(schema, reading) else text
 
     def _members(self, nodes: Sequence[SchemaNode], value: JSONObject) -> JSONObject:
         required = {name for node in nodes for name in node.assertions.get("required", ())}
-        made: JSONObject = {}
+        members: JSONObject = {}
         if not any(node.patterns or node.others not in (True, False) for node in nodes):
             declared = {name for node in nodes for name in node.properties}
             self._evaluation.step(_OF_MEMBER * len(declared))
             value = self._keep(by_declared_names(value, declared))
         for name, member in value.items():
             self._evaluation.step(_OF_MEMBER)
-            schemas = [one for node in nodes for one in self._evaluation.of_property(node, name)]
+            schemas = [
+                schema for node in nodes for schema in self._evaluation.of_property(node, name)
+            ]
             fits = all(self._evaluation.holds(schema, member) for schema in schemas)
             if not fits and member is None and name not in required and False not in schemas:
                 continue
-            made[name] = member if fits else self._for_all(schemas, member)
-        return self._keep(made)
+            members[name] = member if fits else self._for_all(schemas, member)
+        return self._keep(members)
 
     def _elements(self, nodes: Sequence[SchemaNode], value: list[JSONValue]) -> list[JSONValue]:
         return self._keep(
@@ -111,9 +113,9 @@ class Conversion:
         ]
         readings: dict[str, JSONValue] = {}
         for branch in selected or branches:
-            made = self._converted(branch, value)
-            if self._evaluation.holds(branch, made):
-                readings[json.dumps(made, sort_keys=True)] = made
+            reading = self._converted(branch, value)
+            if self._evaluation.holds(branch, reading):
+                readings[json.dumps(reading, sort_keys=True)] = reading
         return readings.popitem()[1] if len(readings) == 1 else value
 
     def _keep(self, value: T) -> T:
@@ -130,9 +132,9 @@ def by_declared_names(value: JSONObject, declared: Collection[str]) -> JSONObjec
     for name in dict.fromkeys((*declared, *value)):
         spellings.setdefault(folded(name), []).append(name)
     names = {
-        written[0]: meant
-        for meant, *written in spellings.values()
-        if len(written) == 1 and meant not in value and written[0] not in declared
+        variants[0]: meant
+        for meant, *variants in spellings.values()
+        if len(variants) == 1 and meant not in value and variants[0] not in declared
     }
     return {names.get(name, name): member for name, member in value.items()}
 
@@ -168,10 +170,10 @@ def _number(text: str) -> JSONValue:
 
 
 def _object(members: list[tuple[str, JSONValue]]) -> JSONObject:
-    made = dict(members)
-    if len(made) != len(members):
+    mapping = dict(members)
+    if len(mapping) != len(members):
         raise ValueError("it has a member twice")
-    return made
+    return mapping
 
 
 _EXACT = json.JSONDecoder(

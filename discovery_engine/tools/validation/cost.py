@@ -115,56 +115,56 @@ class _Weigher:
         return self._of(schema).weight
 
     def _of(self, schema: JSONObject) -> _Weighed:
-        known = self._weighed.get(id(schema))
-        if known is None:
-            known = self._weigh(schema)
-        return known
+        entry = self._weighed.get(id(schema))
+        if entry is None:
+            entry = self._weigh(schema)
+        return entry
 
     def _weigh(self, schema: JSONObject) -> _Weighed:
         alongside = self._alongside(schema)
         groups = [group for group in _members(alongside) if group]
         self._look_at(sum(map(len, groups)))
         own = sum(map(_of_itself, alongside))
-        one = self._weighed[id(schema)] = _Weighed(own, groups, len(self._weighed))
-        self._open.append(one)
+        entry = self._weighed[id(schema)] = _Weighed(own, groups, len(self._weighed))
+        self._open.append(entry)
         for group in groups:
             for inner in map(self._of, group):
                 if inner.circle is None:
-                    one.lowest = min(one.lowest, inner.lowest)
-        if one.lowest == one.number:
-            self._close(one)
-        return one
+                    entry.lowest = min(entry.lowest, inner.lowest)
+        if entry.lowest == entry.number:
+            self._close(entry)
+        return entry
 
     def _close(self, first: _Weighed) -> None:
         place = self._open.index(first)
         circle = self._open[place:]
         del self._open[place:]
-        for one in circle:
-            one.circle = circle
-        inside = [list(map(self._of, group)) for one in circle for group in one.members]
-        own = max(one.own for one in circle)
+        for entry in circle:
+            entry.circle = circle
+        inside = [list(map(self._of, group)) for entry in circle for group in entry.members]
+        own = max(entry.own for entry in circle)
         if any(inner.circle is circle for group in inside for inner in group):
             weight, total = own + sum(_of_group(group, circle) for group in inside), UNBOUNDED
         else:
             weight = max([own, *(sum(inner.weight for inner in group) for group in inside)])
             total = own + sum(inner.total for group in inside for inner in group)
-        for one in circle:
-            one.weight = weight if weight <= _MOST else UNBOUNDED
-            one.total = total
+        for entry in circle:
+            entry.weight = weight if weight <= _MOST else UNBOUNDED
+            entry.total = total
 
     def _alongside(self, schema: JSONObject) -> list[SchemaNode]:
         """Every subschema that is asked about the same value, as often as it is."""
-        found: list[SchemaNode] = []
+        nodes: list[SchemaNode] = []
         left: list[Schema] = [schema]
         while left:
-            one = left.pop()
-            if isinstance(one, dict):
-                node = self._graph.node(one)
-                found.append(node)
+            part = left.pop()
+            if isinstance(part, dict):
+                node = self._graph.node(part)
+                nodes.append(node)
                 self.has_unevaluated |= node.is_unevaluated
                 left += [*node.alongside] * (_OF_UNEVALUATED if node.is_unevaluated else 1)
-                self._look_at(1 if len(found) <= _MOST else _MOST_LOOKED_AT)
-        return found
+                self._look_at(1 if len(nodes) <= _MOST else _MOST_LOOKED_AT)
+        return nodes
 
     def _look_at(self, count: int) -> None:
         self._looked_at += count

@@ -81,16 +81,16 @@ class Keywords:
 
     def of(self, schema: JSONObject, assertions: JSONObject) -> jsonschema_rs.Validator:
         """Return the validator of a subschema of the graph."""
-        made = self._by_schema.get(id(schema))
-        if made is None:
-            made = self._by_schema[id(schema)] = self.alone(assertions)
-        return made
+        validator = self._by_schema.get(id(schema))
+        if validator is None:
+            validator = self._by_schema[id(schema)] = self.alone(assertions)
+        return validator
 
     def matches(self, pattern: str, name: str) -> bool:
-        made = self._by_pattern.get(pattern)
-        if made is None:
-            made = self._by_pattern[pattern] = self.alone({"pattern": pattern})
-        return made.is_valid(name)
+        validator = self._by_pattern.get(pattern)
+        if validator is None:
+            validator = self._by_pattern[pattern] = self.alone({"pattern": pattern})
+        return validator.is_valid(name)
 
     def alone(self, assertions: JSONObject) -> jsonschema_rs.Validator:
         dialect = self.graph.root.get("$schema")
@@ -171,16 +171,18 @@ class Evaluation:
 
     def kinds(self, schema: Schema) -> frozenset[str]:
         """The types that a schema names, in any of its branches; empty if it names none."""
-        found: set[str] = set()
+        kinds: set[str] = set()
         left, seen = [schema], set[int]()
         while left:
             for node in self.conjuncts(left.pop()):
                 named = node.assertions.get("type", ())
-                found.update([named] if isinstance(named, str) else named)
-                found.update(*map(kinds_of, _choices(node)))
-                left += [one for one in (*node.any_of, *node.one_of) if id(one) not in seen]
+                kinds.update([named] if isinstance(named, str) else named)
+                kinds.update(*map(kinds_of, _choices(node)))
+                left += [
+                    branch for branch in (*node.any_of, *node.one_of) if id(branch) not in seen
+                ]
                 seen.update(map(id, (*node.any_of, *node.one_of)))
-        return frozenset(found)
+        return frozenset(kinds)
 
     def step(self, count: float = 1) -> None:
         """Count what is done; raises `OutOfStepsError` beyond what is allowed."""
@@ -228,12 +230,12 @@ class Evaluation:
 
     def _applicable(self, node: SchemaNode, value: JSONValue) -> list[Schema]:
         """The subschemas that count because of what the value is."""
-        found: list[Schema] = []
+        schemas: list[Schema] = []
         if node.condition is not None:
-            found.append(node.then if self.holds(node.condition, value) else node.otherwise)
+            schemas.append(node.then if self.holds(node.condition, value) else node.otherwise)
         if node.dependents and isinstance(value, dict):
-            found += [inner for name, inner in node.dependents.items() if name in value]
-        return found
+            schemas += [inner for name, inner in node.dependents.items() if name in value]
+        return schemas
 
     def _properties_fit(self, node: SchemaNode, value: JSONObject) -> bool:
         if node.patterns or node.others is not True or node.names is not True:
@@ -251,12 +253,12 @@ class Evaluation:
 
     def of_property(self, node: SchemaNode, name: str) -> list[Schema]:
         """The schemas of the property `name`."""
-        found = [node.properties[name]] if name in node.properties else []
+        schemas = [node.properties[name]] if name in node.properties else []
         for pattern, inner in node.patterns.items():
             self.step(1 + len(name) / _TEXT)
             if self._keywords.matches(pattern, name):
-                found.append(inner)
-        return found or [node.others]
+                schemas.append(inner)
+        return schemas or [node.others]
 
     def _elements_fit(self, node: SchemaNode, value: Sequence[JSONValue]) -> bool:
         for inner, element in zip(node.prefix, value, strict=False):
@@ -288,8 +290,8 @@ class Evaluation:
             else:
                 yield from self._mistakes_of_all(node.one_of, "oneOf", value, path)
         if node.negated is not False and self.holds(node.negated, value):
-            shown = f"{_json(node.negated)} is not allowed for {self._shown(value)}"
-            yield Mistake(path, shown)
+            message = f"{_json(node.negated)} is not allowed for {self._shown(value)}"
+            yield Mistake(path, message)
 
     def _mistakes_of_all(
         self, branches: Sequence[Schema], keyword: str, value: JSONValue, path: Path
@@ -297,20 +299,24 @@ class Evaluation:
         """Yield what is wrong by the branch that is meant, or what all possible branches lack."""
         kinds = kinds_of(value)
         meant = [b for b in branches if not (own := self.kinds(b)) or own & kinds]
-        known = [0] * len(meant)
+        counts = [0] * len(meant)
         if isinstance(value, dict):
             selected = [b for b in meant if self.is_selected(b, value)]
             if meant and not selected and (mistakes := list(self._unselected(meant, value, path))):
                 yield from mistakes
                 return
             meant = selected or meant
-            known = [len(value.keys() & self._named_in(branch)) for branch in meant]
-        found = [list(islice(self.mistakes(branch, value, path), _NAMED)) for branch in meant]
-        best = max(known, default=0)
-        if found and all(found) and known.count(best) == 1:
-            yield from found[known.index(best)]
-        elif found and all(found) and all(m.missing and m.path == path for f in found for m in f):
-            names = alternatives_text([[named(m.missing) for m in f] for f in found])
+            counts = [len(value.keys() & self._named_in(branch)) for branch in meant]
+        by_branch = [list(islice(self.mistakes(branch, value, path), _NAMED)) for branch in meant]
+        best = max(counts, default=0)
+        if by_branch and all(by_branch) and counts.count(best) == 1:
+            yield from by_branch[counts.index(best)]
+        elif (
+            by_branch
+            and all(by_branch)
+            and all(m.missing and m.path == path for f in by_branch for m in f)
+        ):
+            names = alternatives_text([[named(m.missing) for m in f] for f in by_branch])
             yield Mistake(path, f"{names} is missing")
         else:
             message = (
@@ -339,8 +345,8 @@ class Evaluation:
                         listed.setdefault(name, []).extend(_choices(self._graph.node(inner)))
         for name, choices in listed.items():
             if choices and value[name] not in choices:
-                shown = ", ".join(dict.fromkeys(map(_json, choices[:_NAMED])))
-                yield Mistake((*path, name), f"{self._shown(value[name])} is none of {shown}")
+                values = ", ".join(dict.fromkeys(map(_json, choices[:_NAMED])))
+                yield Mistake((*path, name), f"{self._shown(value[name])} is none of {values}")
 
     def _named_in(self, branch: Schema) -> set[str]:
         return {name for node in self.conjuncts(branch) for name in node.properties}

@@ -113,10 +113,10 @@ class SchemaGraph:
         Raises:
             UnreadableSchemaError: If it refers to what is not found in it.
         """
-        known = self._nodes.get(id(schema))
-        if known is None:
-            known = self._nodes[id(schema)] = self._read(schema)
-        return known
+        node = self._nodes.get(id(schema))
+        if node is None:
+            node = self._nodes[id(schema)] = self._read(schema)
+        return node
 
     @cached_property
     def draft(self) -> int:

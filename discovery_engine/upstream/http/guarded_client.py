@@ -250,7 +250,7 @@ class GuardedClient(httpx2.AsyncClient):
             is_answer = data is None or sniffed_id(*edges(data)) is not None
             return encode(_invalid_answer(call["id"], error)).rstrip() if is_answer else b""
         if isinstance(value, list):
-            value = next((one for one in value if answered_id(one) is not None), None)
+            value = next((entry for entry in value if answered_id(entry) is not None), None)
         message = as_message(value)
         if isinstance(message, Request | Notification):
             return _as_read(value, message, data or b"")
@@ -349,8 +349,8 @@ class GuardedClient(httpx2.AsyncClient):
         """The response that stands for a failed exchange."""
         error = RpcError(CONNECTION_CLOSED, failure.reason, self._remember(failure))
         answer = error_answer(_request_id(request), error)
-        kept = {_FAILURE: failure}
-        return httpx2.Response(status, request=request, json=answer, extensions=kept)
+        extensions = {_FAILURE: failure}
+        return httpx2.Response(status, request=request, json=answer, extensions=extensions)
 
     def _remember(self, failure: HttpFailure) -> str:
         """The key under which a failure is found."""
@@ -408,11 +408,11 @@ def _without_encoding(response: httpx2.Response) -> list[tuple[str, str]]:
 def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> HttpFailure:
     unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
     never_left = (*unsent, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
-    found = outage(error, request)
+    cause = outage(error, request)
     return HttpFailure(
-        found.reason,
-        detail=found.detail,
-        outage=found,
+        cause.reason,
+        detail=cause.detail,
+        outage=cause,
         os_error=next(filter(is_resource_exhausted, causes(error)), None),
         was_sent=not isinstance(error, never_left),
     )
@@ -452,7 +452,7 @@ def _own(value: JSONValue, request_id: RequestId) -> JSONValue:
         ValueError: If it is one to another request.
     """
     if isinstance(value, list):
-        answers = (one for one in value if str(answered_id(one)) == str(request_id))
+        answers = (entry for entry in value if str(answered_id(entry)) == str(request_id))
         return next(answers, value)
     if (answered := answered_id(value)) is not None and str(answered) != str(request_id):
         raise ValueError("it is one to another request")
@@ -485,7 +485,7 @@ def _plain(value: JSONValue) -> str:
     """JSON as people write it: `error: no access; doc: …`, and a lone text as it is."""
     match value:
         case dict():
-            parts = [(name, _plain(one)) for name, one in value.items() if one is not None]
+            parts = [(name, _plain(member)) for name, member in value.items() if member is not None]
             is_alone = len(parts) == 1 and isinstance(next(iter(value.values())), str)
             return parts[0][1] if is_alone else "; ".join(f"{k}: {text}" for k, text in parts)
         case list():
@@ -495,10 +495,10 @@ def _plain(value: JSONValue) -> str:
 
 def _quoted_words(words: str) -> str:
     """The beginning of what a server says, for its owner; empty if it says nothing."""
-    shown = one_line(KNOWN_SECRETS.redact_log(clean(words[:_SHOWN])))
+    excerpt = one_line(KNOWN_SECRETS.redact_log(clean(words[:_SHOWN])))
     if len(words) > _SHOWN:  # what is left of a secret at the cut is too short to be one
-        shown = f"{shown[:-SHORTEST_BEGINNING]}…"
-    return f"it answered {quoted(shown)}" if shown else ""
+        excerpt = f"{excerpt[:-SHORTEST_BEGINNING]}…"
+    return f"it answered {quoted(excerpt)}" if excerpt else ""
 
 
 def _invalid_answer(request_id: RequestId, reason: ValueError | str) -> JSONObject:

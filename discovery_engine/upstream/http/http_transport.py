@@ -188,8 +188,8 @@ def _unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
         return _needs_auth(server, failure)
     if failure.status is not None:
         pause = failure.retry_after
-        asked = f", and asks for a pause of {pause:g} s" if pause else ""
-        reason, hint = f"it answers {failure.reason}{asked}", _hint(server, failure)
+        wish = f", and asks for a pause of {pause:g} s" if pause else ""
+        reason, hint = f"it answers {failure.reason}{wish}", _hint(server, failure)
         error = UnavailableError(server, FailureKind.HTTP, reason, hint=hint)
         error.retry_after = pause
         return error

@@ -34,8 +34,8 @@ def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
         reason = _timed_out(error, request, place)
         return Outage(FailureKind.TIMEOUT, reason, "check that the host can be reached from here")
     for cause in causes(error):
-        if found := _behind(cause, request, place):
-            return found
+        if explanation := _behind(cause, request, place):
+            return explanation
     if isinstance(error, httpx2.ConnectError):
         hint = "check that the server runs, and the host and port in url"
         return Outage(FailureKind.REFUSED, _not_connected(error, place), hint)

@@ -347,6 +347,6 @@ def _is_safe(message: JSONRPCMessage) -> bool:
     match message:
         case JSONRPCNotification(method="notifications/progress", params=dict() as params):
             numbers = (params.get("progress"), params.get("total"))
-            return all(is_finite_number(one) for one in numbers if isinstance(one, int))
+            return all(is_finite_number(number) for number in numbers if isinstance(number, int))
         case _:
             return True

@@ -105,8 +105,11 @@ def environment_hint(
     """
     if missing := _first(_missing_in(stderr, env)):
         secrets = (f"{server}/{name}" for name in missing if _is_stored(name, environ))
-        given = ", ".join(f"{name}: {_reference(server, name, environ)}" for name in missing)
-        ways = [*(f"`discovery secrets set {one}`" for one in secrets), f"`env: {{{given}}}`"]
+        assignments = ", ".join(f"{name}: {_reference(server, name, environ)}" for name in missing)
+        ways = [
+            *(f"`discovery secrets set {secret}`" for secret in secrets),
+            f"`env: {{{assignments}}}`",
+        ]
         needed = ", ".join(missing)
         return f"it needs {needed}: {' and '.join(ways)} in the entry of server {server!r}"
     withheld = (
@@ -157,14 +160,14 @@ def on_this_machine(
     cwd = _working_directory(server, stdio)
     path = env.get("PATH", os.defpath)
     command, *args = words = [stdio.command, *stdio.args]
-    found = _which(command, cwd, path)
-    if found is None:
+    executable = _which(command, cwd, path)
+    if executable is None:
         command, *args = command_words(command, args)
         command = _usual_name(command)
         if [command, *args] != words:
-            found = _which(command, cwd, path)
-    if found:
-        return replace(stdio, command=found, args=tuple(args))
+            executable = _which(command, cwd, path)
+    if executable:
+        return replace(stdio, command=executable, args=tuple(args))
     if program := _unexecutable(_located(command, cwd), path):
         raise _failed(
             server,

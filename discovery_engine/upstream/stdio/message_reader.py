@@ -161,8 +161,8 @@ class MessageReader:
         return self._error_answer(sniffed_id(*edges(line)), f"it cannot be read: {error}")
 
     def _accepted(self, value: JSONValue, line: bytes) -> Message | None:
-        if isinstance(value, list) and any(isinstance(one, dict) for one in value):
-            self._array = (one for one in value if one and isinstance(one, dict))
+        if isinstance(value, list) and any(isinstance(entry, dict) for entry in value):
+            self._array = (entry for entry in value if entry and isinstance(entry, dict))
             return None
         message = as_message(value)
         if message is None:

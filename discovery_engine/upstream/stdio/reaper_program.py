@@ -251,13 +251,13 @@ def wake_at_ends() -> int:
 
 def ended() -> list[tuple[int, int]] | None:
     """Reap exited children: pids and statuses; None if there are no children left."""
-    found: list[tuple[int, int]] = []
+    endings: list[tuple[int, int]] = []
     try:
-        while (one := os.waitpid(-1, os.WNOHANG))[0]:
-            found.append(one)
+        while (ending := os.waitpid(-1, os.WNOHANG))[0]:
+            endings.append(ending)
     except ChildProcessError:
-        return found or None
-    return found
+        return endings or None
+    return endings
 
 
 def end_descendants() -> None:

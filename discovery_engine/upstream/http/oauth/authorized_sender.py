@@ -88,8 +88,8 @@ class AuthorizedSender:
         return failed(request, explained, status=response.status_code)
 
     async def _without_scope(self, failure: HttpFailure) -> HttpFailure:
-        found = _SCOPE.search(failure.challenge)
-        scope = (found[1] or found[2]) if found else ""
+        parameter = _SCOPE.search(failure.challenge)
+        scope = (parameter[1] or parameter[2]) if parameter else ""
         if scope:
             await self._tokens.want_scope(scope)
         reason = "the token of its login lacks a scope that this request needs"

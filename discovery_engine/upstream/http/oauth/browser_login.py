@@ -63,15 +63,17 @@ async def log_in(
         PortUnavailable: If the address of `redirectUri` cannot be listened at.
     """
     challenge = await _challenge(client, remote)
-    found = await metadata.discover(client, remote, challenge)
-    if not found.has_pkce:
+    authorization = await metadata.discover(client, remote, challenge)
+    if not authorization.has_pkce:
         raise TokenRefused("no_pkce", "its metadata names no code challenge S256 (PKCE)")
-    scopes = found.requested_scopes(remote.oauth.scopes, metadata.challenged_scopes(challenge))
+    scopes = authorization.requested_scopes(
+        remote.oauth.scopes, metadata.challenged_scopes(challenge)
+    )
     scopes += [s for s in (*options.scopes, *options.wanted_scope.split()) if s not in scopes]
     scope = " ".join(scopes)
     state = secrets.token_urlsafe(32)
     async with open_loopback(remote.oauth.redirect_uri, state) as loopback:
-        registered = await _registered(client, remote, found, loopback.redirect_uri, scope)
+        registered = await _registered(client, remote, authorization, loopback.redirect_uri, scope)
         verifier, challenged = metadata.make_pkce()
         KNOWN_SECRETS.add_tokens([verifier])
         parameters = {
@@ -81,15 +83,19 @@ async def log_in(
             "state": state,
             "code_challenge": challenged,
             "code_challenge_method": "S256",
-            "resource": found.resource,
+            "resource": authorization.resource,
         }
-        await finish(show(_address(str(found.server.authorization_endpoint), parameters, scope)))
+        await finish(
+            show(_address(str(authorization.server.authorization_endpoint), parameters, scope))
+        )
         with anyio.fail_after(options.timeout):
             answer = await loopback.answer()
         redirect_uri = loopback.redirect_uri
-    code = _checked(answer, found)
+    code = _checked(answer, authorization)
     KNOWN_SECRETS.add_tokens([code])
-    login = found.login(remote, client_id=registered.client_id, has_secret=False, scope=scope)
+    login = authorization.login(
+        remote, client_id=registered.client_id, has_secret=False, scope=scope
+    )
     login = replace(login, auth_method=registered.method, client_secret=registered.secret)
     form = {
         "grant_type": "authorization_code",

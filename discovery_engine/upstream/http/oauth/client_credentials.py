@@ -25,10 +25,10 @@ async def obtain(
         except TokenRefused as error:
             if error.code != "invalid_response":  # the endpoint may have moved
                 raise
-    found = await metadata.discover(client, remote)
+    authorization = await metadata.discover(client, remote)
     scope = " ".join(remote.oauth.scopes)
     client_id = remote.oauth.client_id
-    login = found.login(remote, client_id=client_id, has_secret=True, scope=scope)
+    login = authorization.login(remote, client_id=client_id, has_secret=True, scope=scope)
     return await _exchanged(client, remote, login, now)
 
 

@@ -98,14 +98,14 @@ async def open_loopback(redirect_uri: str, state: str) -> AsyncIterator[Loopback
     loopback = Loopback(f"http://{name}:{port}{parts.path}", state)
     try:
         async with open_task_group() as tasks:
-            for one in listeners:
-                tasks.start_soon(one.serve, loopback.handle)
+            for tcp_listener in listeners:
+                tasks.start_soon(tcp_listener.serve, loopback.handle)
             yield loopback
             tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            for one in listeners:
-                await one.aclose()
+            for tcp_listener in listeners:
+                await tcp_listener.aclose()
 
 
 async def _request_target(stream: SocketStream) -> str:

@@ -85,7 +85,9 @@ class AuthorizationMetadata(Struct, frozen=True):
         if not has_secret:
             return "none"
         offered = self.server.token_endpoint_auth_methods_supported or _SECRET_METHODS
-        return next((one for one in _SECRET_METHODS if one in offered), "client_secret_basic")
+        return next(
+            (method for method in _SECRET_METHODS if method in offered), "client_secret_basic"
+        )
 
     def login(
         self, remote: RemoteTransport, *, client_id: str, has_secret: bool, scope: str
@@ -129,17 +131,17 @@ async def discover(
     if resource and not check_resource_allowed(address, str(resource.resource)):
         detail = f"its metadata is that of another server: {str(resource.resource)!r}"
         raise TokenRefused("invalid_response", detail)
-    if given := remote.oauth.auth_server_metadata_url:
-        found = await _read(client, given, OAuthMetadata, address)
-        if found is None:
-            raise TokenRefused("invalid_response", f"there is no metadata at {given}")
+    if url := remote.oauth.auth_server_metadata_url:
+        server = await _read(client, url, OAuthMetadata, address)
+        if server is None:
+            raise TokenRefused("invalid_response", f"there is no metadata at {url}")
     else:
         issuer = str(resource.authorization_servers[0]) if resource else None
-        found = await _authorization_server(client, issuer, address)
-    _check_endpoints(found, address)
+        server = await _authorization_server(client, issuer, address)
+    _check_endpoints(server, address)
     scopes = tuple(resource.scopes_supported or ()) if resource else ()
     named = str(resource.resource) if resource else address
-    return AuthorizationMetadata(found, named, scopes)
+    return AuthorizationMetadata(server, named, scopes)
 
 
 async def register(
@@ -154,7 +156,7 @@ async def register(
     endpoint = found.server.registration_endpoint
     if endpoint is None:
         raise TokenRefused("unregistered", "it registers no clients by itself")
-    wanted = OAuthClientMetadata(
+    client_metadata = OAuthClientMetadata(
         client_name="discovery",
         redirect_uris=[AnyUrl(redirect_uri)],
         token_endpoint_auth_method="none",  # noqa: S106 - a method
@@ -162,27 +164,31 @@ async def register(
         software_version=__version__,
         scope=scope or None,
     )
-    body = wanted.model_dump(mode="json", by_alias=True, exclude_none=True)
+    body = client_metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
     request = client.build_request("POST", str(endpoint), json=body)
     status, answer = await fetch(client, request)
     if status not in _CREATED:
         raise TokenRefused("unregistered", f"it refuses to register a client: HTTP {status}")
-    made = parse(OAuthClientInformationFull, answer)
-    if made is None:
+    registration = parse(OAuthClientInformationFull, answer)
+    if registration is None:
         raise TokenRefused("invalid_response", "its registration cannot be read")
-    method = made.token_endpoint_auth_method or ("none" if not made.client_secret else "")
+    method = registration.token_endpoint_auth_method or (
+        "none" if not registration.client_secret else ""
+    )
     if method == "none":
-        return RegisteredClient(made.client_id)
-    if made.client_secret and method in ("", *_SECRET_METHODS):
-        known = next((one for one in _SECRET_METHODS if one == method), _SECRET_METHODS[0])
-        return RegisteredClient(made.client_id, made.client_secret, known)
+        return RegisteredClient(registration.client_id)
+    if registration.client_secret and method in ("", *_SECRET_METHODS):
+        secret_method = next(
+            (candidate for candidate in _SECRET_METHODS if candidate == method), _SECRET_METHODS[0]
+        )
+        return RegisteredClient(registration.client_id, registration.client_secret, secret_method)
     raise TokenRefused("invalid_response", "it registered a client of an unusable kind")
 
 
 def make_pkce() -> tuple[str, str]:
     """A code verifier and its challenge (RFC 7636, S256)."""
-    made = PKCEParameters.generate()
-    return made.code_verifier, made.code_challenge
+    parameters = PKCEParameters.generate()
+    return parameters.code_verifier, parameters.code_challenge
 
 
 def challenged_scopes(challenge: str) -> list[str]:
@@ -199,8 +205,8 @@ async def _protected_resource(
 ) -> ProtectedResourceMetadata | None:
     named = _field(challenge, "resource_metadata")
     for url in build_protected_resource_metadata_discovery_urls(named, address):
-        if found := await _read(client, url, ProtectedResourceMetadata, address):
-            return found
+        if resource := await _read(client, url, ProtectedResourceMetadata, address):
+            return resource
     return None
 
 
@@ -208,12 +214,12 @@ async def _authorization_server(
     client: httpx2.AsyncClient, issuer: str | None, address: str
 ) -> OAuthMetadata:
     for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, address):
-        if found := await _read(client, url, OAuthMetadata, address):
+        if server := await _read(client, url, OAuthMetadata, address):
             expected = issuer or _origin(address)
-            if not issuers_match(str(found.issuer), expected):
-                detail = f"its metadata is that of another issuer: {str(found.issuer)!r}"
+            if not issuers_match(str(server.issuer), expected):
+                detail = f"its metadata is that of another issuer: {str(server.issuer)!r}"
                 raise TokenRefused("invalid_response", detail)
-            return found
+            return server
     where = issuer or _origin(address)
     raise TokenRefused("no_metadata", f"{where} publishes no metadata of an authorization server")
 

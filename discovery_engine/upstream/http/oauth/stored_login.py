@@ -57,8 +57,8 @@ class StoredLogin(Struct, frozen=True, omit_defaults=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        found = (self.access_token, self.refresh_token, self.client_secret)
-        return tuple(filter(None, found))
+        values = (self.access_token, self.refresh_token, self.client_secret)
+        return tuple(filter(None, values))
 
     def make_known(self) -> None:
         """Redact its secrets from now on."""

@@ -163,7 +163,7 @@ async def exchange(
     if status not in _OK:
         raise _refusal(status, body, request)
     tokens = _parsed(body)
-    found = replace(
+    new_login = replace(
         login,
         access_token=tokens.access_token,
         refresh_token=tokens.refresh_token or login.refresh_token,
@@ -171,8 +171,8 @@ async def exchange(
         expires_at=_expiry(tokens.expires_in, now),
         scope=login.scope if tokens.scope is None else tokens.scope,
     )
-    found.make_known()
-    return found
+    new_login.make_known()
+    return new_login
 
 
 async def refresh(
@@ -234,15 +234,15 @@ def _parsed(body: bytes) -> _Tokens:
 
 def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
     """The error for an answer that is none of success."""
-    found = parse(_Error, body) or _Error()
-    if status >= _SERVER_ERROR or status == _TOO_MANY or found.error in _TEMPORARY:
+    refusal = parse(_Error, body) or _Error()
+    if status >= _SERVER_ERROR or status == _TOO_MANY or refusal.error in _TEMPORARY:
         place = f"{request.url.host}:{request.url.port or ''}".rstrip(":")
         reason = f"{place} answers HTTP {status}"
         return AuthorizationServerUnavailable(Outage(FailureKind.HTTP, reason, "try again later"))
-    if not found.error:
+    if not refusal.error:
         return TokenRefused("invalid_response", f"it answers HTTP {status}")
-    words = found.error_description or found.error
-    return TokenRefused(found.error[:_SHOWN], f"it answers {quoted(words[:_SHOWN])}")
+    words = refusal.error_description or refusal.error
+    return TokenRefused(refusal.error[:_SHOWN], f"it answers {quoted(words[:_SHOWN])}")
 
 
 def _expiry(expires_in: Any, now: float) -> float | None:

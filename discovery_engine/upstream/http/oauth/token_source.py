@@ -139,11 +139,11 @@ class TokenSource:
         login = await self._stored()
         missing = set(scope.split()) - set(login.wanted_scope.split()) if login else ()
         if login and missing:
-            wanted = " ".join(sorted({*login.wanted_scope.split(), *missing}))
+            scopes = " ".join(sorted({*login.wanted_scope.split(), *missing}))
             async with self._exclusively():
                 current = await self._stored(anew=True)
                 if current:
-                    await self._save(replace(current, wanted_scope=wanted))
+                    await self._save(replace(current, wanted_scope=scopes))
 
     async def _without_login(self) -> str | None:
         if not self._is_machine:

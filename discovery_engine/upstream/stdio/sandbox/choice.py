@@ -52,8 +52,8 @@ def choose(
             "the sandbox 'docker' needs a command that is `docker run` with an image",
             hint="write `sandbox: auto`, or run the server from an image",
         )
-    named = [one for one in found if kind in ("auto", one.means)]
-    usable = next((one for one in named if one.is_usable), None)
+    named = [state for state in found if kind in ("auto", state.means)]
+    usable = next((state for state in named if state.is_usable), None)
     if usable is not None:
         return Choice(usable.means, usable.program, usable.gaps)
     if kind == "auto":

@@ -167,8 +167,8 @@ def landlock_version() -> int:
     """The version of Landlock that the kernel has; 0 if none, or it is switched off."""
     if _libc is None:
         return 0
-    found: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)
-    return max(found, 0)
+    version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)
+    return max(version, 0)
 
 
 def tasks_of_all() -> int:
@@ -205,9 +205,9 @@ def enter_namespaces(more: int) -> None:
 
 def start_loopback() -> None:
     """Programs may connect to themselves."""
-    one = _socket.socket(_INET, _socket.SOCK_DGRAM)
-    fcntl.ioctl(one.fileno(), _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
-    one.close()
+    socket = _socket.socket(_INET, _socket.SOCK_DGRAM)
+    fcntl.ioctl(socket.fileno(), _SET_FLAGS, struct.pack("16sh22x", b"lo", _UP))
+    socket.close()
 
 
 def drop_capabilities() -> None:
@@ -224,14 +224,14 @@ def restrict_files(rules: Confinement, *, has_tcp: bool) -> None:
     version = landlock_version()
     if version == 0:
         raise OSError(errno.ENOSYS, "this kernel has no Landlock")
-    known = (1 << _RIGHTS.get(version, _RIGHTS[5])) - 1
-    handled = [known]
+    rights = (1 << _RIGHTS.get(version, _RIGHTS[5])) - 1
+    handled = [rights]
     if version >= _NETWORK_SINCE:
         handled.append(0 if has_tcp else _BIND_AND_CONNECT)
     if version >= _SCOPES_SINCE:
         handled.append(_SOCKETS_AND_SIGNALS)
-    grants = [(path, _READING & known) for path in rules.read]
-    grants += [(path, known & ~_DEVICES) for path in rules.write]
+    grants = [(path, _READING & rights) for path in rules.read]
+    grants += [(path, rights & ~_DEVICES) for path in rules.write]
     _restrict(handled, grants)
 
 
@@ -307,7 +307,7 @@ def seccomp_filter(
         _step(_LOAD, _FIRST_AT),
     ]
     # Each allowed family jumps over the rest of them, and the refusal.
-    steps += [_step(_IF_EQUAL, one, len(families) - i, 0) for i, one in enumerate(families)]
+    steps += [_step(_IF_EQUAL, family, len(families) - i, 0) for i, family in enumerate(families)]
     steps += [_refuse(errno.EACCES), _step(_RETURN, _ALLOW)]
     return b"".join(steps)
 
@@ -375,14 +375,14 @@ def cgroups_of(process: int) -> list[str]:
     except OSError:  # this system has none
         return []
     own = f"discovery-{process}"
-    found = []
+    folders = []
     for _, controllers, path in lines:
         names = {"pids", "memory"}.intersection(controllers.split(","))
-        found += [f"{_CGROUPS}/{name}{path.rstrip('/')}" for name in names]
+        folders += [f"{_CGROUPS}/{name}{path.rstrip('/')}" for name in names]
         if not controllers:  # version 2
-            found.append(_CGROUPS)
+            folders.append(_CGROUPS)
     # Without that file it is any folder, for instance that in which version 1 is mounted.
-    return [f"{one}/{own}" for one in found if os.path.exists(f"{one}/cgroup.procs")]  # noqa: PTH110
+    return [f"{folder}/{own}" for folder in folders if os.path.exists(f"{folder}/cgroup.procs")]  # noqa: PTH110
 
 
 def has_cgroups() -> bool:

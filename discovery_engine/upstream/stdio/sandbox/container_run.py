@@ -224,15 +224,15 @@ def _access_of_mount(value: str) -> _Access:
 def _added(
     options: Sequence[RunOption], sandbox: SandboxSettings, grants: MountGrants
 ) -> Iterator[str]:
-    given = {option.name for option in options}
-    if not sandbox.network and not given.intersection(_NETWORK):
+    names = {option.name for option in options}
+    if not sandbox.network and not names.intersection(_NETWORK):
         yield "--network=none"
-    if "memory" not in given:
+    if "memory" not in names:
         yield f"--memory={sandbox.memory_mib}m"
-    if "pids-limit" not in given:
+    if "pids-limit" not in names:
         yield f"--pids-limit={sandbox.processes}"
     yield from ("--security-opt=no-new-privileges", "--cap-drop=ALL")
-    mounted = {_access(one).path for one in options if one.name in _OF_FILES}
+    mounted = {_access(option).path for option in options if option.name in _OF_FILES}
     for paths, mode in ((grants.read, ":ro"), (grants.write, "")):
         for path in paths:
             if path not in mounted:

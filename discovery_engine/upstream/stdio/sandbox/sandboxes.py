@@ -130,12 +130,12 @@ class Sandboxes(Struct, frozen=True):
     def _certificates(self, inherited: Mapping[str, str]) -> list[str]:
         """The files and folders that the user's own variables name; not those of the entry."""
         paths = [p for name in _CERTIFICATES for p in inherited.get(name, "").split(os.pathsep)]
-        found = {one for p in paths if os.path.isabs(p) for one in (p, os.path.realpath(p))}  # noqa: PTH117
+        files = {path for p in paths if os.path.isabs(p) for path in (p, os.path.realpath(p))}  # noqa: PTH117
         hidden = (os.path.realpath(self._home), *filter(None, [self.folder and self.folder.parent]))
         return [
             p
-            for p in found
-            if os.path.exists(p) and not any(is_within(str(one), (p,)) for one in hidden)  # noqa: PTH110
+            for p in files
+            if os.path.exists(p) and not any(is_within(str(folder), (p,)) for folder in hidden)  # noqa: PTH110
         ]
 
     def _shown(self, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -185,7 +185,7 @@ class Sandboxes(Struct, frozen=True):
             SandboxError: If one does not exist.
         """
         base = os.path.dirname(server.origin.file) or os.getcwd()  # noqa: PTH109, PTH120 - strings
-        found: dict[str, None] = {}
+        grants: dict[str, None] = {}
         for path in paths:
             plain = absolute(path, base=base, home=self._home)
             if not os.path.exists(plain):  # noqa: PTH110
@@ -203,8 +203,8 @@ class Sandboxes(Struct, frozen=True):
                     hint="grant the folders in it that the server needs",
                     detail=f"it is {plain}",
                 )
-            found |= dict.fromkeys((plain, real))
-        return tuple(found)
+            grants |= dict.fromkeys((plain, real))
+        return tuple(grants)
 
     def _private_folders(self, server: ServerSettings) -> tuple[str, str]:
         """Its home folder, and a new folder for temporary files.
@@ -218,8 +218,8 @@ class Sandboxes(Struct, frozen=True):
             if self._shows_data((*SYSTEM, SETTINGS)):
                 raise PermissionError(errno.EPERM, "every sandbox shows where the data folder is")
             folder = private_folder(self.folder, server.name, server.origin.file)
-            for one in (self.folder, folder, folder / "home", folder / "tmp"):
-                one.mkdir(_PRIVATE, parents=True, exist_ok=True)
+            for path in (self.folder, folder, folder / "home", folder / "tmp"):
+                path.mkdir(_PRIVATE, parents=True, exist_ok=True)
             temporary = mkdtemp(dir=folder / "tmp")
         except OSError as error:
             raise SandboxError(
@@ -311,7 +311,7 @@ def _missing_links(files: VisibleFiles) -> dict[str, str]:
     """
     paths = (*files.read, *files.write)
     there = (*_ALWAYS_THERE, *map(os.path.realpath, paths))
-    links = (found for path in paths for found in links_on_the_way(path))
+    links = (link for path in paths for link in links_on_the_way(path))
     return {link: target for link, target in links if not is_within(link, there)}
 
 

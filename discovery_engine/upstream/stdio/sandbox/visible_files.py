@@ -58,11 +58,11 @@ class VisibleFiles(Struct, frozen=True):
 
 def program_files(program: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Itself, its interpreters and its libraries, as far as they are not the system's."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for path in _chain(program, env):
         if not is_within(path, SYSTEM):
-            found |= dict.fromkeys(_around(Path(path)))
-    return tuple(found)
+            paths |= dict.fromkeys(_around(Path(path)))
+    return tuple(paths)
 
 
 def interpreter_folders(home: str) -> Mapping[str, str]:
@@ -87,7 +87,7 @@ def linked_settings() -> tuple[str, ...]:
 
 
 def is_within(path: str, folders: Sequence[str]) -> bool:
-    return any(path == one or path.startswith(f"{one.rstrip('/')}/") for one in folders)
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def absolute(path: str, *, base: str, home: str) -> str:
@@ -119,12 +119,12 @@ def _links(path: str, seen: set[str]) -> Iterator[tuple[str, str]]:
 def _chain(program: str, env: Mapping[str, str]) -> Iterator[str]:
     """The path of a program, of the links to it, and of the interpreters that run it."""
     waiting = [os.path.abspath(program)]  # noqa: PTH100 - a string
-    found: dict[str, None] = {}
-    while waiting and len(found) < _LONGEST_CHAIN:
+    chain: dict[str, None] = {}
+    while waiting and len(chain) < _LONGEST_CHAIN:
         path = waiting.pop(0)
-        if path in found:
+        if path in chain:
             continue
-        found[path] = None
+        chain[path] = None
         yield path
         folder, name = os.path.split(path)
         real = os.path.realpath(folder)
@@ -194,8 +194,8 @@ def divided(folder: str) -> tuple[list[str], list[str]]:
     public: list[str] = []
     private: list[str] = []
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
     except OSError:
         return [], [folder]
     for entry in entries:
