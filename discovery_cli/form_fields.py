@@ -16,7 +16,7 @@ from discovery_engine.secrets.secret_names import NameKind
 _YES, _NO = ("y", "yes", "true", "1"), ("n", "no", "false", "0")
 _KINDS = {"integer": "whole number", "number": "number"}
 _LABEL = 80  # characters
-_SHOWN = 200  # characters of values in an error
+_MAX_ERROR_VALUES_LENGTH = 200  # characters of values in an error
 
 
 class InvalidInputError(ValueError):
@@ -88,7 +88,9 @@ class FormField(Struct, frozen=True):
         try:
             self._check(value)
         except InvalidInputError as error:
-            ending = "" if self.is_secret else f", not {json.dumps(value)[:_SHOWN]}"
+            ending = (
+                "" if self.is_secret else f", not {json.dumps(value)[:_MAX_ERROR_VALUES_LENGTH]}"
+            )
             raise InvalidInputError(f"{error}{ending}") from error
 
     @property
@@ -140,7 +142,7 @@ class FormField(Struct, frozen=True):
             raise InvalidInputError("must be text")
         if self.choices and value not in self.choices:
             choices = " or ".join(json.dumps(choice, ensure_ascii=False) for choice in self.choices)
-            raise InvalidInputError(f"must be {one_line(choices)[:_SHOWN]}")
+            raise InvalidInputError(f"must be {one_line(choices)[:_MAX_ERROR_VALUES_LENGTH]}")
 
     def _check_count(self, values: list[JSONValue]) -> None:
         least, most = self.schema.get("minItems"), self.schema.get("maxItems")

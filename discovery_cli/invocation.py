@@ -34,7 +34,7 @@ T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
 _MAX_WAIT = 10.0  # seconds for servers that were never listed, when all are needed
-_NAMED = 5  # servers that a sentence names before it counts the others
+_MAX_LISTED_SERVERS = 5  # servers that a sentence names before it counts the others
 
 
 class Backend(Protocol):
@@ -217,8 +217,8 @@ def every_server(view: View) -> list[ServerName]:
 def named(names: Iterable[str]) -> str:
     """Names as text: the first few, and the number of the others."""
     ordered = sorted(names)
-    rest = len(ordered) - _NAMED
-    listing = ", ".join(ordered[:_NAMED])
+    rest = len(ordered) - _MAX_LISTED_SERVERS
+    listing = ", ".join(ordered[:_MAX_LISTED_SERVERS])
     return f"{listing} and {rest} more" if rest > 0 else listing
 
 

@@ -36,7 +36,7 @@ answer_option = click.option(
     help="The fields of forms that the server asks for; else the terminal asks.",
 )
 
-_SHOWN = 10  # fields of a form in a hint
+_MAX_HINT_FIELDS = 10  # fields of a form in a hint
 _HINT = "answer it in a terminal, or give the fields of its form with `--answer`"
 _DECLINED: JSONObject = {"action": "decline"}
 _CANCELLED: JSONObject = {"action": "cancel"}
@@ -126,7 +126,7 @@ class _Prepared:
                 content[field.name] = value
         if problems:
             self.problem = f"--answer does not fit its form: {'; '.join(problems)}"
-            self.expected = "; ".join(field.label for field in fields[:_SHOWN])
+            self.expected = "; ".join(field.label for field in fields[:_MAX_HINT_FIELDS])
             raise RpcError(INVALID_PARAMS, self.problem)
         return {"action": "accept", "content": content}
 

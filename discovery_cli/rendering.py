@@ -24,7 +24,7 @@ Row = list["Cell | str"]
 
 _REPORTED = {"REGISTRY_LOST", "REGISTRY_UNAVAILABLE"}  # when the registry is opened
 _HELD_BACK = {"TOOL_WITHHELD", "TOOL_UNUSABLE"}
-_NAMED = 5  # servers that a line names before it counts the others
+_MAX_LISTED_SERVERS = 5  # servers that a line names before it counts the others
 _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
 
@@ -205,8 +205,10 @@ def say_refusals(output: Output, refusals: Iterable[UntrustedServerError]) -> No
 
 
 def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = (
+        f" and {len(names) - _MAX_LISTED_SERVERS} more" if len(names) > _MAX_LISTED_SERVERS else ""
+    )
+    return ", ".join(names[:_MAX_LISTED_SERVERS]) + more
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 
-_LONGEST = 4096  # bytes; a terminal gives at most one line of so many
+_MAX_TERMINAL_LINE_BYTES = 4096  # bytes; a terminal gives at most one line of so many
 
 
 class TerminalClosedError(Exception):
@@ -57,7 +57,7 @@ async def _read_line() -> str:
     while not read.endswith(b"\n"):
         await anyio.wait_readable(sys.stdin)
         try:
-            part = os.read(sys.stdin.fileno(), _LONGEST)
+            part = os.read(sys.stdin.fileno(), _MAX_TERMINAL_LINE_BYTES)
         except OSError:
             part = b""
         if not part:

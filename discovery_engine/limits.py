@@ -25,7 +25,7 @@ TAGS = 64
 ARGUMENTS = 1_000
 """Arguments of one call; what they contain is not counted."""
 
-_SHOWN = 40  # characters of a name that is refused
+_MAX_REFUSED_NAME_LENGTH = 40  # characters of a name that is refused
 
 
 def require_query(query: str) -> None:
@@ -59,7 +59,7 @@ def require_name(what: str, name: str | None) -> None:
     """Raises `InputTooLongError` for a name that is longer than `NAME_LENGTH`."""
     if name is not None and len(name) > NAME_LENGTH:
         raise InputTooLongError(
-            f"the {what} {shortened(name, _SHOWN)!r}",
+            f"the {what} {shortened(name, _MAX_REFUSED_NAME_LENGTH)!r}",
             f"{len(name):,} characters",
             f"{NAME_LENGTH}",
             hint="give it as it is listed; text belongs into `query` or `arguments`",
@@ -79,7 +79,7 @@ def require_prompt_name(name: str) -> None:
 def _require(what: str, text: str, most: int) -> None:
     if len(text) > most:
         raise InputTooLongError(
-            f"the {what} {shortened(text, _SHOWN)!r}",
+            f"the {what} {shortened(text, _MAX_REFUSED_NAME_LENGTH)!r}",
             f"{len(text):,} characters",
             f"{most:,}",
             hint="give it as it is listed",

@@ -31,7 +31,7 @@ FILE = "tokens.json"
 _BYTES = 32  # 256 bits of randomness
 _PREFIX = "discovery_"  # by which scanners of repositories find a token that was published
 _ID = 4  # random bytes
-_MOST = 1000  # tokens; every one is compared at each request
+_MAX_ACCESS_TOKENS = 1000  # tokens; every one is compared at each request
 _NAME = re.compile(r"[\w][\w .@:/-]{0,63}")
 
 
@@ -125,8 +125,8 @@ class AccessTokens:
             if name and any(entry.name == name for entry in entries):
                 hint = "choose another one, or revoke it first"
                 raise token_problem("--name", f"another token has the name {name!r}", hint)
-            if len(entries) >= _MOST:
-                message = f"holds {_MOST} tokens, which are the most"
+            if len(entries) >= _MAX_ACCESS_TOKENS:
+                message = f"holds {_MAX_ACCESS_TOKENS} tokens, which are the most"
                 origin = "the registry" if self.shared else self.path
                 raise token_problem(origin, message, "`discovery token revoke` ends one")
             return (*entries, token)

@@ -69,7 +69,7 @@ MAX_LINE = 64 << 20  # bytes; a longer line is refused
 _MOST_RUNNING = 256  # requests; further ones wait
 _MOST_UNANSWERED = 1024  # requests; then no more are read
 _MOST_UNANSWERED_BYTES = MAX_LINE
-_PAUSE = 0.05  # seconds in which changes of the client's roots are collected
+_ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes of the client's roots are collected
 _MOST_ASKED = 256  # requests to the client without an answer; further ones fail
 
 
@@ -360,7 +360,9 @@ class ClientConnection:
     def _on_roots_changed(self) -> None:
         if isinstance(self._era, HandshakeEra) and self._roots_timer is None:
             loop = asyncio.get_running_loop()
-            self._roots_timer = loop.call_later(_PAUSE, self._pass_on_roots, self._era)
+            self._roots_timer = loop.call_later(
+                _ROOTS_DEBOUNCE_INTERVAL, self._pass_on_roots, self._era
+            )
 
     def _pass_on_roots(self, era: HandshakeEra) -> None:
         self._roots_timer = None

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PAUSE = 0.5  # seconds in which changes are collected before the answer is written
+# Seconds in which changes are collected before the answer is written.
+_ANSWER_DEBOUNCE_INTERVAL = 0.5
 
 _INITIALIZE = ClientRequest(
     "initialize",
@@ -55,7 +56,7 @@ async def remember_first_answer(engine: Engine, gateway: Gateway, first: FirstAn
             except OSError as error:
                 logger.debug("The first answer is not remembered: %s", error)
             await anext(changes)
-            await anyio.sleep(_PAUSE)
+            await anyio.sleep(_ANSWER_DEBOUNCE_INTERVAL)
             changes.clear()
 
 

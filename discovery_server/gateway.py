@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_server.token_limits import TokenLimits
 
-_KEPT = 64  # gateways of tokens that show a part; further ones while they are in use
+_MAX_CACHED_GATEWAYS = 64  # gateways of tokens that show a part; further ones while they are in use
 _FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
 _COMING = (ServerState.PENDING, ServerState.STARTING)
 _WAITING = frozenset(
@@ -106,7 +106,9 @@ class Gateway:
         """The scheduler of work on what servers ask of clients."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
-        self._parts: KeptInUse[TokenLimits | frozenset[str], Gateway] = KeptInUse(_KEPT)
+        self._parts: KeptInUse[TokenLimits | frozenset[str], Gateway] = KeptInUse(
+            _MAX_CACHED_GATEWAYS
+        )
         """The gateways for clients whose tokens show only a part."""
         self._is_of_owner = is_of_owner
         self._subscriptions_of = subscriptions_of

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 _SIZE = 10 * 1024 * 1024  # bytes
 _FILES = 5  # kept beside the current one
-_MOST = 16 * 1024 * 1024  # characters that may wait for the disk
+_MAX_WAITING_CHARACTERS = 16 * 1024 * 1024  # characters that may wait for the disk
 _LAST_WAIT = 1.0  # seconds
 
 
@@ -31,7 +31,7 @@ def opened(path: Path) -> Iterator[LineWriter]:
     path = path.expanduser()
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _File(path) if _is_regular(path) else _Pipe(path)
-    writer = LineWriter(_WarningWriter(file, path).write, max_waiting=_MOST)
+    writer = LineWriter(_WarningWriter(file, path).write, max_waiting=_MAX_WAITING_CHARACTERS)
     try:
         yield writer
     finally:

@@ -17,7 +17,7 @@ from discovery_engine.rpc.messages import error_answer
 from discovery_engine.rpc.peer import RequestId, RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS, PARSE_ERROR
 
-_MOST = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing
+_MAX_MESSAGE_PARTS = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing
 _SMALL = 64 * 1024  # bytes; what is shorter is parsed before it is counted
 _SLICE = 64 * 1024  # bytes counted at once
 
@@ -44,7 +44,10 @@ def refusal(message: bytes) -> JSONObject | None:
     except (ValueError, RecursionError):
         text = "the body is no JSON, or is nested too deeply"
         return error_answer(None, RpcError(PARSE_ERROR, text))
-    text = f"INPUT_TOO_LONG: the message has more than {_MOST:,} arrays, objects and members"
+    text = (
+        f"INPUT_TOO_LONG: the message has more than {_MAX_MESSAGE_PARTS:,} "
+        "arrays, objects and members"
+    )
     return error_answer(request, RpcError(INVALID_PARAMS, f"{text}; split it into several calls"))
 
 
@@ -69,7 +72,10 @@ def _request_id(message: bytes) -> RequestId | None:
 
 def _has_many_parts(message: bytes) -> bool:
     # As many texts as parts: telling them apart would cost as much as parsing.
-    return any(parts > _MOST or texts > _MOST for parts, texts in counted(message))
+    return any(
+        parts > _MAX_MESSAGE_PARTS or texts > _MAX_MESSAGE_PARTS
+        for parts, texts in counted(message)
+    )
 
 
 def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:

@@ -45,7 +45,7 @@ _PAGE = 250  # definitions
 _PAGE_SIZE = 1 << 20  # characters of definitions
 _FIRST_LISTING = 3.0  # seconds that a list waits for servers that were never listed
 _START = 30.0  # seconds that a request waits for a start; hosts time out after 60
-_SHOWN = 256  # characters of an address in an error
+_MAX_ERROR_ADDRESS_LENGTH = 256  # characters of an address in an error
 
 LISTS = {kind.wire.method: kind for kind in OfferingKind}
 _OWN: dict[OfferingKind, list[JSONObject]] = {
@@ -185,7 +185,7 @@ def _own_document(view: View, uri: str, version: str) -> JSONObject:
     try:
         mime_type, text = resources.read_resource(view, uri)
     except DiscoveryError as error:
-        raise _error(error, {"uri": shortened(uri, _SHOWN)}, version) from error
+        raise _error(error, {"uri": shortened(uri, _MAX_ERROR_ADDRESS_LENGTH)}, version) from error
     return {"contents": [{"uri": uri, "mimeType": mime_type, "text": text}]}
 
 
@@ -238,7 +238,7 @@ def _position(cursor: str) -> _Position:
 
 def _as_rpc_error(error: DiscoveryError, request: CheckedRequest) -> RpcError:
     about = {"uri": request.params["uri"]} if "uri" in request.params else {}
-    data = {key: shortened(value, _SHOWN) for key, value in about.items()}
+    data = {key: shortened(value, _MAX_ERROR_ADDRESS_LENGTH) for key, value in about.items()}
     return _error(error, data, request.version)
 
 

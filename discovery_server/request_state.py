@@ -47,7 +47,7 @@ _KEY = 32  # bytes
 _NONCE = 12  # bytes
 _TAG = 16  # bytes
 _EXPIRY = struct.Struct(">d")  # Unix time
-_SHORTEST = len(_VERSION) + _NONCE + _EXPIRY.size + _TAG
+_MIN_SEALED_LENGTH = len(_VERSION) + _NONCE + _EXPIRY.size + _TAG
 _TARGET = ("name", "uri", "arguments")  # the params that say what is called
 
 
@@ -189,7 +189,7 @@ class StateSealer:
             InvalidStateError: If it was not sealed here for this identity, or is expired.
         """
         sealed = _decoded(text)
-        if len(sealed) < _SHORTEST or sealed[:1] != _VERSION:
+        if len(sealed) < _MIN_SEALED_LENGTH or sealed[:1] != _VERSION:
             raise _refused("malformed")
         plain = self._decrypted(sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :], _VERSION + identity)
         if _EXPIRY.unpack_from(plain)[0] <= self._clock():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PAUSE = 1.0  # seconds between two tries of an address that is taken
+_BIND_RETRY_INTERVAL = 1.0  # seconds between two tries of an address that is taken
 
 
 def lease_name(endpoint: Endpoint) -> str:
@@ -83,7 +83,7 @@ class SharedHttp:
                 if not is_said:
                     logger.warning("%s; it is tried again", error.message)
                 is_said = True
-            with anyio.move_on_after(_PAUSE):
+            with anyio.move_on_after(_BIND_RETRY_INTERVAL):
                 await term.lost.wait()
         return None
 

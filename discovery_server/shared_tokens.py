@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NAMED = "name:"
+_SCOPE_NAME_PREFIX = "name:"
 _LOOK_EVERY = 15.0  # seconds between two looks, should no notification of the database arrive
 
 
@@ -69,7 +69,9 @@ class SharedTokens:
         """
         scopes = self._store.token_scopes()
         return (
-            [] if self._scope in scopes else sorted(scope.removeprefix(_NAMED) for scope in scopes)
+            []
+            if self._scope in scopes
+            else sorted(scope.removeprefix(_SCOPE_NAME_PREFIX) for scope in scopes)
         )
 
     def change(self, change: TokenChange) -> None:

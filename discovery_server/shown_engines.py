@@ -11,7 +11,8 @@ from discovery_server.token_limits import NO_LIMITS, TokenLimits
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine, ScopedEngine
 
-_KEPT = 64  # engines; each holds a byte for every tool of servers that it shows in part
+# Engines; each holds a byte for every tool of servers that it shows in part.
+_MAX_CACHED_ENGINES = 64
 
 
 _Key: TypeAlias = "tuple[str | None, TokenLimits, frozenset[str] | None]"
@@ -46,7 +47,7 @@ class ShownEngines:
         key = view, limits, principals
         engine = self._kept.pop(key, None) or self._made(*key)
         self._kept[key] = engine
-        if len(self._kept) > _KEPT:
+        if len(self._kept) > _MAX_CACHED_ENGINES:
             self._kept.popitem(last=False)
         return engine
 

@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 TokenChange: TypeAlias = Callable[[tuple[AccessToken, ...]], tuple[AccessToken, ...]]
 """A function that returns the tokens to store, given the stored ones; it may raise instead."""
 
-_LARGEST = 1 << 20  # bytes
+_MAX_STORED_TOKENS_BYTES = 1 << 20  # bytes
 _WAIT = 10.0  # seconds for another process that is writing
-_PAUSE = 0.01  # seconds between two tries of a lock
+_LOCK_RETRY_INTERVAL = 0.01  # seconds between two tries of a lock
 
 
 class StoredTokens:
@@ -55,7 +55,7 @@ class StoredTokens:
             ConfigurationError: If the file cannot be read, or others may have written it.
         """
         try:
-            data, status = read_file(self.path, NO_LINKS, most=_LARGEST)
+            data, status = read_file(self.path, NO_LINKS, most=_MAX_STORED_TOKENS_BYTES)
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
@@ -131,7 +131,7 @@ class StoredTokens:
             while not _is_locked_now(descriptor):
                 if time.monotonic() > deadline:
                     raise token_problem(self.path, "is being written for too long")
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_RETRY_INTERVAL)
             yield
         finally:
             os.close(descriptor)

@@ -29,7 +29,7 @@ ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
 
 LISTS: tuple[ListKind, ...] = get_args(ListKind)
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_PAUSE = 0.05  # seconds in which changes are collected
+_CHANGES_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
 _INTERVAL = 1.0  # seconds between two notifications of one change, however often it happens
 _SUBSCRIBERS = 1024
 _SUBSCRIBERS_OF_CLIENT = 32
@@ -121,7 +121,7 @@ class Subscriber:
 
     def _flush_later(self) -> None:
         loop = asyncio.get_running_loop()
-        due = max(loop.time() + _PAUSE, self._flushed + _INTERVAL)
+        due = max(loop.time() + _CHANGES_DEBOUNCE_INTERVAL, self._flushed + _INTERVAL)
         self._timer = loop.call_at(due, self._flush)
 
     def _flush(self) -> None:

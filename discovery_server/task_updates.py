@@ -27,7 +27,7 @@ Look: TypeAlias = Callable[[str], Awaitable["JSONObject"]]
 _METHOD = "notifications/tasks"
 _TASKS = 32  # of one subscription; further ones are not acknowledged
 _FOUND_AT_ONCE = 16
-_SHORTEST = 0.5  # seconds between two requests for one task
+_MIN_TASK_POLL_INTERVAL = 0.5  # seconds between two requests for one task
 _MOST_FAILURES = 3  # in a row
 _TERMINAL = ("completed", "failed", "cancelled")
 
@@ -75,7 +75,7 @@ class TaskUpdates:
                 stream.write(as_json(Notification(_METHOD, _params(state, meta))))
             if state["status"] in _TERMINAL:
                 return
-            await anyio.sleep(max(state["pollIntervalMs"] / 1000, _SHORTEST))
+            await anyio.sleep(max(state["pollIntervalMs"] / 1000, _MIN_TASK_POLL_INTERVAL))
             try:
                 state, failures = await self._look(task), 0
             except RpcError as error:

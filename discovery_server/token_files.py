@@ -9,13 +9,15 @@ from pathlib import Path
 from discovery_engine.errors import ConfigurationError
 
 PRIVATE = 0o600
-_LARGEST = 65_536  # bytes
+_MAX_TOKEN_FILE_BYTES = 65_536  # bytes
 # Our own file is never a link, and opening must not wait for the writer of a pipe; not on Windows.
 NO_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | NO_WAITING
 
 
-def read_file(path: Path, flags: int, *, most: int = _LARGEST) -> tuple[bytes, os.stat_result]:
+def read_file(
+    path: Path, flags: int, *, most: int = _MAX_TOKEN_FILE_BYTES
+) -> tuple[bytes, os.stat_result]:
     """The content and the status of a regular file.
 
     Raises:

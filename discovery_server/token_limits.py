@@ -16,7 +16,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.view.scope import Scope
 from discovery_server.token_files import token_problem
 
-_MOST = 64  # patterns of a kind; the file of all tokens has a limit of its own
+_MAX_LIMIT_PATTERNS = 64  # patterns of a kind; the file of all tokens has a limit of its own
 _NOTHING = (Rule(enabled=False),)
 
 
@@ -55,9 +55,11 @@ def checked_limits(servers: Sequence[str], tools: Sequence[str]) -> TokenLimits:
         ConfigurationError: If one cannot be used, or there are too many.
     """
     for option, patterns in (("--server", servers), ("--tool", tools)):
-        if len(patterns) > _MOST:
+        if len(patterns) > _MAX_LIMIT_PATTERNS:
             message = f"{len(patterns)} patterns are too many"
-            raise token_problem(option, message, f"{_MOST} are the most; `*` stands for many names")
+            raise token_problem(
+                option, message, f"{_MAX_LIMIT_PATTERNS} are the most; `*` stands for many names"
+            )
         _require_usable(option, patterns)
     return TokenLimits(tuple(servers), tuple(tools))
 
@@ -68,8 +70,10 @@ def checked_principals(teams: Sequence[str], user: str | None) -> tuple[str, ...
     Raises:
         ConfigurationError: If one has no name that can be used, or there are too many.
     """
-    if len(teams) > _MOST:
-        raise token_problem("--team", f"{len(teams)} teams are too many", f"{_MOST} are the most")
+    if len(teams) > _MAX_LIMIT_PATTERNS:
+        raise token_problem(
+            "--team", f"{len(teams)} teams are too many", f"{_MAX_LIMIT_PATTERNS} are the most"
+        )
     pairs = [("--team", f"team:{team}") for team in teams]
     pairs += [("--user", f"user:{user}")] if user is not None else []
     for option, principal in pairs:

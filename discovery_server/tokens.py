@@ -34,7 +34,7 @@ from discovery_server.token_files import (
 VARIABLE = "DISCOVERY_TOKEN"
 _OWN_FILE = "http-token"
 _BYTES = 32  # 256 bits of randomness
-_SHORTEST = 16  # characters of a token that was made elsewhere
+_MIN_TOKEN_LENGTH = 16  # characters of a token that was made elsewhere
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # the `b64token` of RFC 6750
 _OWN_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")  # 32 bytes in URL-safe base64
@@ -77,9 +77,11 @@ def parse_tokens(*values: str, origin: str = "token") -> Tokens:
         if not _TOKEN.fullmatch(value):
             allowed = "use letters, digits and - . _ ~ + / only"
             raise token_problem(origin, "is no bearer token", f"{allowed}; {_HOW_TO_MAKE_ONE}")
-        if len(value) < _SHORTEST:
+        if len(value) < _MIN_TOKEN_LENGTH:
             message = f"is a token of {len(value)} characters, which can be guessed"
-            raise token_problem(origin, message, f"{_SHORTEST} are the least; {_HOW_TO_MAKE_ONE}")
+            raise token_problem(
+                origin, message, f"{_MIN_TOKEN_LENGTH} are the least; {_HOW_TO_MAKE_ONE}"
+            )
     return Tokens(tuple(dict.fromkeys(values)))
 
 

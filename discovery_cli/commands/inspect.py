@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Which = Literal["enabled", "disabled", "all"]
 
-_PATIENCE = 10.0  # seconds in which a server must be there to be shown
+_INSPECT_TIMEOUT = 10.0  # seconds in which a server must be there to be shown
 
 
 @click.command("inspect")
@@ -104,13 +104,13 @@ def _inspect_all(
     if not view.servers():
         say_notices(portrait.output, view.general_notices())
     if waiting:
-        portrait.output.say(f"no answer within {_PATIENCE:g} s yet: {named(waiting)}")
+        portrait.output.say(f"no answer within {_INSPECT_TIMEOUT:g} s yet: {named(waiting)}")
 
 
 async def _connect(engine: Engine) -> View:
     import anyio
 
-    with anyio.move_on_after(_PATIENCE):
+    with anyio.move_on_after(_INSPECT_TIMEOUT):
         await engine.refresh()
     return engine.view.snapshot()
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SHOWN = 5  # findings of one kind; many tools of one server often lack the same
+_MAX_SHOWN_FINDINGS = 5  # findings of one kind; many tools of one server often lack the same
 _IN_FULL = {"danger"}  # but of these all are shown
 
 
@@ -62,7 +62,7 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     if output.as_json:
         output.answer(_form(findings, suspicions, about))
     else:
-        most = None if thorough else _SHOWN
+        most = None if thorough else _MAX_SHOWN_FINDINGS
         for finding in findings:
             show_diagnostic(output, finding)
         for suspicion in _of_each(suspicions, lambda hit: hit.finding.severity, most, output):

@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from discovery_engine.call_log.log_entry import ExportForm
     from discovery_engine.call_log.log_reader import LogReader
 
-_LIMIT = 50
+_DEFAULT_LOG_LIMIT = 50
 _POLL_INTERVAL = 0.25  # seconds
 _DAY = 86_400.0  # seconds
-_SHOWN = 500  # characters of arguments and of a result, before they are cut to the terminal
+# Characters of arguments and of a result, before they are cut to the terminal.
+_MAX_SHOWN_ENTRY_LENGTH = 500
 _PRIVATE = 0o600
 _WIDTHS = (14, 4, 24, 4, 9)
 """Columns of each line, so that lines that come later stand below the earlier ones."""
@@ -68,7 +69,7 @@ _WIDTHS = (14, 4, 24, 4, 9)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"The most entries, the newest ones.  [default: {_LIMIT}; with --export: all]",
+    help=f"The most entries, the newest ones.  [default: {_DEFAULT_LOG_LIMIT}; with --export: all]",
 )
 @click.option("--export", "form", type=click.Choice(["ndjson", "csv"]), help="Write them whole.")
 @click.option(
@@ -111,9 +112,9 @@ def command(
     if form:
         _export(invocation, _entries(reader, chosen, limit), cast("ExportForm", form), file)
     elif follow:
-        _follow(invocation.output, reader, chosen, limit or _LIMIT)
+        _follow(invocation.output, reader, chosen, limit or _DEFAULT_LOG_LIMIT)
     else:
-        _show(invocation, reader, chosen, limit or _LIMIT)
+        _show(invocation, reader, chosen, limit or _DEFAULT_LOG_LIMIT)
 
 
 def _check_options(*, follow: bool, form: str | None, file: str | None, clear: bool) -> None:
@@ -263,7 +264,7 @@ def _shown(value: object) -> str:
     if value is None or value == {}:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN_ENTRY_LENGTH else text[:_MAX_SHOWN_ENTRY_LENGTH] + "…"
 
 
 def _entries_counted(count: int) -> str:

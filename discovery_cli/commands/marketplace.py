@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.source_copies import SourceState
     from discovery_engine.marketplace.synchronizer import SourceReport, SyncProgress
 
-_LIMIT = 20
-_MOST = 100
+_DEFAULT_ENTRY_LIMIT = 20
+_MAX_MARKETPLACE_RESULTS = 100
 _STEP = 1_000  # entries between two lines of progress
 
 source_option = click.option(
@@ -68,8 +68,8 @@ def command() -> None:
 @click.option(
     "--limit",
     metavar="N",
-    type=click.IntRange(1, _MOST),
-    default=_LIMIT,
+    type=click.IntRange(1, _MAX_MARKETPLACE_RESULTS),
+    default=_DEFAULT_ENTRY_LIMIT,
     show_default=True,
     help="The most results.",
 )

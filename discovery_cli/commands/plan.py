@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from discovery_engine.owner.planned_changes import OfferingChange, ToolChange, ViewChange
 
 _STYLES: Mapping[str, Style] = {"appears": "good", "vanishes": "bad"}
-_LENGTH = 60  # characters of a description
-_NAMED = 4  # changes of a view
+_MAX_PLAN_DESCRIPTION_LENGTH = 60  # characters of a description
+_MAX_LISTED_VIEW_CHANGES = 4  # changes of a view
 
 
 @click.command("plan")
@@ -200,8 +200,12 @@ def _in_view(change: ViewChange) -> Iterator[str]:
     for what, verb in (("appears", "shows"), ("vanishes", "hides"), ("changes", "changes")):
         names = [name for kind, name in (*tools, *others) if kind == what]
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            yield f"{verb} {', '.join(names[:_NAMED])}{more}"
+            more = (
+                f" and {len(names) - _MAX_LISTED_VIEW_CHANGES} more"
+                if len(names) > _MAX_LISTED_VIEW_CHANGES
+                else ""
+            )
+            yield f"{verb} {', '.join(names[:_MAX_LISTED_VIEW_CHANGES])}{more}"
     if change.settings:
         yield f"settings: {', '.join(change.settings)}"
     yield f"{change.visible[0]:,} -> {counted(change.visible[1], 'tool')}"
@@ -210,7 +214,11 @@ def _in_view(change: ViewChange) -> Iterator[str]:
 def _short(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     line = one_line(text)
-    return (line if len(line) <= _LENGTH else f"{line[:_LENGTH]}…") or "none"
+    return (
+        line
+        if len(line) <= _MAX_PLAN_DESCRIPTION_LENGTH
+        else f"{line[:_MAX_PLAN_DESCRIPTION_LENGTH]}…"
+    ) or "none"
 
 
 def _hits(found: tuple[str, ...]) -> str:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _INDENT = 4  # of what explains a hit
-_PATIENCE = 10.0  # seconds for new tools to get their vectors by a model on this machine
+# Seconds for new tools to get their vectors by a model on this machine.
+_LOCAL_EMBEDDING_TIMEOUT = 10.0
 
 
 class Asked(TypedDict):
@@ -185,7 +186,7 @@ def _answer(
         return view.search(query, **asked)
 
     async def search(engine: Engine) -> SearchAnswer:
-        patience = embeddings.timeout if embeddings.is_remote else _PATIENCE
+        patience = embeddings.timeout if embeddings.is_remote else _LOCAL_EMBEDDING_TIMEOUT
         await engine.wait_embedded(timeout=patience)
         scope = engine if view_name is None else engine.in_view(view_name)
         return await scope.search(query, **asked)

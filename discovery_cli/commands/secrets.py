@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
 
 _UNREADABLE = "cannot be decrypted"
-_KEPT = {
+_NEW_KEY_LOCATIONS = {
     "passphrase": "derived from the passphrase or key of the environment, and kept nowhere",
     "keyring": "kept in the system's keyring",
     "file": "kept in secrets.key of the data folder",
@@ -174,7 +174,7 @@ def rotate_key(invocation: Invocation) -> None:
     elif place is None:
         output.say("no secret is stored, so there is no key")
     else:
-        output.say(f"everything is encrypted with a new key, {_KEPT[place]}")
+        output.say(f"everything is encrypted with a new key, {_NEW_KEY_LOCATIONS[place]}")
         if os.environ.get(keys.NEXT_KEY_VARIABLE):
             output.say(f"from now on, set {keys.KEY_VARIABLE} to the new key")
         elif os.environ.get(keys.NEXT_VARIABLE):
@@ -185,7 +185,7 @@ def _store_line(count: int, place: KeyPlace) -> str:
     from discovery_engine.secret_store.keys import working_keyring
 
     name = working_keyring() if place == "keyring" else ""
-    location = f"{_KEPT[place]}, {name}" if name else _KEPT[place]
+    location = f"{_NEW_KEY_LOCATIONS[place]}, {name}" if name else _NEW_KEY_LOCATIONS[place]
     if not count:
         return f"0 secrets; the key of a first one would be {location}"
     return f"{counted(count, 'secret')}, encrypted; the key is {location}"

@@ -13,7 +13,7 @@ _MARKS = ("- ", "* ", "+ ", "> ")
 _FENCES = ("```", "~~~")
 _WIDE_ENDS = "\u3002\uff01\uff1f"  # of Chinese and Japanese, which put no blank behind them
 _ENDS = ".!?" + _WIDE_ENDS
-_SHORTEST = 12  # characters; a shorter sentence is an abbreviation, or incomplete
+_MIN_SENTENCE_LENGTH = 12  # characters; a shorter sentence is an abbreviation, or incomplete
 
 
 def first_sentence(text: str) -> str:
@@ -76,7 +76,7 @@ def _unmarked(line: str) -> str:
 def _cut(paragraph: str) -> str:
     """Up to the first end of a sentence."""
     for index, character in enumerate(paragraph):
-        if character not in _ENDS or index < _SHORTEST:
+        if character not in _ENDS or index < _MIN_SENTENCE_LENGTH:
             continue
         following = paragraph[index + 1 : index + 3]
         if character in _WIDE_ENDS or not following.strip() or _begins_anew(following):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 _OFFERED = 3
 _ALIKE = 0.6  # of 1; below this a suggestion puzzles more than it helps
-_SHORTEST = 3  # letters; what is shorter begins too many words
+_MIN_PREFIX_LENGTH = 3  # letters; what is shorter begins too many words
 _BREAKS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -53,7 +53,7 @@ def _words(name: str) -> list[str]:
 
 def _is_among(written: str, words: Sequence[str]) -> bool:
     return any(
-        min(len(written), len(word)) >= _SHORTEST
+        min(len(written), len(word)) >= _MIN_PREFIX_LENGTH
         and (word.startswith(written) or written.startswith(word))
         for word in words
     )

@@ -49,7 +49,7 @@ _EMOJI = (
     r"[\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25a0-\u27bf\u2900-\u297f"
     r"\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]"
 )
-_KEPT = (
+_EMOJI_JOINERS = (
     rf"(?<={_EMOJI})[\ufe0e\ufe0f]"
     r"|(?<=[0-9#*])\ufe0f(?=\u20e3)"
     rf"|(?:(?<={_EMOJI})|(?<={_EMOJI}\ufe0f))\u200d(?={_EMOJI})"
@@ -158,7 +158,7 @@ def _any_raw() -> re.Pattern[str]:
 @cache
 def _cleaning() -> re.Pattern[str]:
     groups = {
-        "kept": _KEPT,
+        "kept": _EMOJI_JOINERS,
         "escape": _ESCAPES,
         "line": _LINE_ENDS,
         "tab": r"\t",
@@ -177,12 +177,12 @@ def _bare() -> re.Pattern[str]:
 
 @cache
 def _raw() -> re.Pattern[str]:
-    return re.compile(rf"(?P<kept>{_KEPT}|\t)|(?P<line>\r\n)|{_RAW}")
+    return re.compile(rf"(?P<kept>{_EMOJI_JOINERS}|\t)|(?P<line>\r\n)|{_RAW}")
 
 
 @cache
 def _unseen() -> re.Pattern[str]:
-    return re.compile(rf"(?:(?!{_KEPT})[{_UNSEEN}{_MEANINGLESS}])+")
+    return re.compile(rf"(?:(?!{_EMOJI_JOINERS})[{_UNSEEN}{_MEANINGLESS}])+")
 
 
 _REPLACEMENTS = {"line": "\n", "tab": "    ", "blank": " ", "meaningless": "\ufffd"}

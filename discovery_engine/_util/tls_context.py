@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import httpx2
 
-_KEPT = 3600.0  # seconds
+_TLS_CONTEXT_TTL = 3600.0  # seconds
 
 
 def shared_tls_context() -> ssl.SSLContext:
@@ -18,7 +18,7 @@ def shared_tls_context() -> ssl.SSLContext:
     Making it takes 50 to 130 ms of the event loop: more than all else that listing a server is.
     """
     named = tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
-    return _context(named, int(time.monotonic() // _KEPT))
+    return _context(named, int(time.monotonic() // _TLS_CONTEXT_TTL))
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple, TypeAlias
 PartKind: TypeAlias = Literal["same", "removed", "added"]
 
 _WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
-_MOST = 200 * 200  # pairs of words that differ: 5 ms; more words are one change, in quadratic time
+# Pairs of words that differ: 5 ms; more words are one change, in quadratic time.
+_MAX_WORD_PAIRS = 200 * 200
 
 
 class Part(NamedTuple):
@@ -44,7 +45,7 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _differences(old: list[str], new: list[str]) -> list[Part]:
-    if len(old) * len(new) > _MOST:
+    if len(old) * len(new) > _MAX_WORD_PAIRS:
         return [Part("removed", "".join(old)), Part("added", "".join(new))]
     parts = []
     for kind, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():

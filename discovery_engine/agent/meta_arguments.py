@@ -20,7 +20,7 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 
 _NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool
-_SHOWN = 40  # characters of a value that is refused
+_MAX_REFUSED_VALUE_LENGTH = 40  # characters of a value that is refused
 _DIGITS = 18  # of a number in quotes; Python refuses thousands of them
 _ARGUMENTS = "arguments"
 
@@ -215,7 +215,7 @@ class MetaArguments:
 def _shown(value: JSONValue) -> str:
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
-    return limits.shortened(json.dumps(value), _SHOWN)
+    return limits.shortened(json.dumps(value), _MAX_REFUSED_VALUE_LENGTH)
 
 
 def _is_object(value: JSONValue) -> bool:

@@ -300,7 +300,7 @@ ASKING: Mapping[str, Action] = {
 
 # Answers, as JSON; texts are cut.
 
-_LONGEST = 300  # characters of a description
+_MAX_HIT_DESCRIPTION_LENGTH = 300  # characters of a description
 _MOST_REASONS = 3  # why nothing was found
 _MOST_TOOLS = 50  # of a server in the status
 _CONFIDENCE = {"sure": "high", "likely": "medium"}
@@ -452,7 +452,11 @@ def _match(hit: Hit) -> JSONObject:
 
 def _short(text: str) -> str:
     text = one_line(text)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return (
+        text
+        if len(text) <= _MAX_HIT_DESCRIPTION_LENGTH
+        else f"{text[: _MAX_HIT_DESCRIPTION_LENGTH - 1]}…"
+    )
 
 
 def _harmless(text: str) -> str:

@@ -31,7 +31,7 @@ _WORDS = (
 )
 _KEYS = r"(?:[spr]k|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]"
 _EQUALS = r"[\"'\\]{0,4}[ \t]{0,3}[=:][ \t]{0,3}[\"'\\]{0,4}"
-_NAMED = re.compile(
+_NAMED_SECRET = re.compile(
     rf"(?P<before>(?P<name>[\w.-]{{0,40}}(?:{_WORDS})[\w.-]{{0,20}}){_EQUALS})"
     r"(?P<value>[^\s\"'\\,;&<>{}\[\]()]{3,})",
     re.IGNORECASE,
@@ -79,7 +79,7 @@ class Contents:
         if not (self._guesses and self._may_look_like_secret(text)):
             return text
         text = _WITH_PREFIX.sub(lambda match: f"{match[match.lastgroup or 0]}{REDACTED}", text)
-        return _LIKE_KEY.sub(_without_key, _NAMED.sub(_without_value, text))
+        return _LIKE_KEY.sub(_without_key, _NAMED_SECRET.sub(_without_value, text))
 
     @cached_property
     def _may_look_like_secret(self) -> Callable[[str], bool]:

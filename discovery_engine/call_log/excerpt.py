@@ -22,7 +22,8 @@ _PLAIN = 4  # characters that a number or a word of JSON counts for
 _NAME = 100  # characters of a member's name
 _LONGEST_OTHER = 1000  # characters of what is no JSON; only programs pass such values
 _WHAT_IS_CUT = "…"
-_LARGEST = 1 << 63  # a longer whole number is written as text: few readers of JSON take it
+# A longer whole number is written as text: few readers of JSON take it.
+_JSON_INTEGER_LIMIT = 1 << 63
 _WEAK = re.compile(r"(?:.*[-_. ])?(?:key|pat|sid|sig|signature|session)s?", re.IGNORECASE)
 _STRONG_KEY = re.compile(
     r".*(?:api|access|private|account|shared|signing|encryption|master|secret)[-_. ]?keys?",
@@ -82,7 +83,7 @@ class Excerpt:
             return self._items(value, depth)
         if value is None or kind is bool or kind is float:
             return self._plain(value)
-        if kind is int and -_LARGEST <= value < _LARGEST:
+        if kind is int and -_JSON_INTEGER_LIMIT <= value < _JSON_INTEGER_LIMIT:
             return self._plain(value)
         self._is_whole = False
         return self._text(str(value)[:_LONGEST_OTHER])

@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 _LOCK = "calls.lock"
 _PRIVATE = 0o600
-_PATIENCE = 5.0  # seconds to wait for another process
+_LOG_BUSY_TIMEOUT = 5.0  # seconds to wait for another process
 _POLL_INTERVAL = 0.005  # seconds
 _FREED_AT_ONCE = 64  # pages that are given back to the disk at once: 1 MiB
 _LOSSES = 100  # that are remembered
@@ -64,7 +64,7 @@ class Retention(Struct, frozen=True):
 class LogDatabase:
     """One process's access to the file; its methods block and belong in one thread."""
 
-    def __init__(self, folder: Path, scope: str, *, patience: float = _PATIENCE) -> None:
+    def __init__(self, folder: Path, scope: str, *, patience: float = _LOG_BUSY_TIMEOUT) -> None:
         """Nothing is opened yet; `scope` names the configuration that entries belong to."""
         self.path = folder / FILE
         self._lock = folder / _LOCK

@@ -35,7 +35,7 @@ from discovery_engine.call_log.log_tables import (
 from discovery_engine.call_log.tally import ServerMetrics, metrics_of
 from discovery_engine.call_log.timeline import Timeline, spans_until, timeline
 
-_PATIENCE = 5.0  # seconds to wait for another process
+_LOG_BUSY_TIMEOUT = 5.0  # seconds to wait for another process
 _EXPORTED = 1_000  # entries that are read at once
 _SELECT = f"SELECT entries.id, {', '.join(COLUMNS)} FROM entries WHERE "  # noqa: S608 - constants
 _OF_SCOPE = "(? IS NULL OR scope = (SELECT id FROM scopes WHERE name = ?))"
@@ -183,7 +183,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection | None]:
     try:
         address = f"{path.absolute().as_uri()}?mode=ro"
         with closing(
-            sqlite3.connect(address, uri=True, timeout=_PATIENCE, isolation_level=None)
+            sqlite3.connect(address, uri=True, timeout=_LOG_BUSY_TIMEOUT, isolation_level=None)
         ) as connection:
             version = pragma(connection, "user_version")
             if version == 0:  # it is just being made

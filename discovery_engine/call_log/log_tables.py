@@ -72,8 +72,8 @@ COLUMNS = (
 )
 _ROW = f"({', '.join('?' * (len(COLUMNS) + 1))})"
 _INSERT = f"INSERT INTO entries (scope, {', '.join(COLUMNS)}) VALUES "  # noqa: S608 - constants
-_AT_ONCE = 32  # rows of one statement
-_MANY = _INSERT + ", ".join([_ROW] * _AT_ONCE)
+_ROWS_PER_INSERT = 32  # rows of one statement
+_MANY = _INSERT + ", ".join([_ROW] * _ROWS_PER_INSERT)
 _ONE = _INSERT + _ROW
 
 Row = tuple[Any, ...]
@@ -133,9 +133,9 @@ def insert(db: sqlite3.Connection, scope: int, rows: Sequence[Row]) -> None:
     Python's lock is released for each statement. With one for each row, a thread that writes beside
     a busy event loop waits for the lock as often, which doubled the cost of an entry.
     """
-    whole = len(rows) - len(rows) % _AT_ONCE
-    for start in range(0, whole, _AT_ONCE):
-        chunk = rows[start : start + _AT_ONCE]
+    whole = len(rows) - len(rows) % _ROWS_PER_INSERT
+    for start in range(0, whole, _ROWS_PER_INSERT):
+        chunk = rows[start : start + _ROWS_PER_INSERT]
         db.execute(_MANY, [value for row in chunk for value in (scope, *row)])
     for row in rows[whole:]:
         db.execute(_ONE, (scope, *row))

@@ -27,10 +27,11 @@ logger = logging.getLogger(__name__)
 _LIMITS: Mapping[str, int] = {"redacted": 2048, "full": 64 * 1024}
 """Characters of the arguments, and of the result, that are kept; none in the other modes."""
 _INTERVAL = 0.5  # seconds that entries wait for others, to be written together
-_MOST = 10_000  # entries that wait
+_MAX_WAITING_ENTRIES = 10_000  # entries that wait
 _MOST_CHARACTERS = 32 * 1024 * 1024  # of arguments and answers that wait
-_AT_ONCE = 64  # entries after which the thread lets others run: a millisecond of work
-_PAUSE = 0.0003  # seconds
+# Entries after which the thread lets others run: a millisecond of work.
+_ENTRIES_PER_GIL_RELEASE = 64
+_GIL_RELEASE_TIME = 0.0003  # seconds
 _PRUNING = 60.0  # seconds between two looks for entries that are too old
 _STEP = 500  # entries that are deleted at once: about 5 ms
 _STEP_PAUSE = 0.02  # seconds between two steps of pruning, in which other processes may write
@@ -133,7 +134,7 @@ class LogWriter:
 
     def add(self, one: PendingEntry) -> None:
         """Queue an entry, or drop it if too much waits already."""
-        if len(self._queue) >= _MOST or self._added - self._taken > _MOST_CHARACTERS:
+        if len(self._queue) >= _MAX_WAITING_ENTRIES or self._added - self._taken > _MOST_CHARACTERS:
             self.dropped += 1
             return
         self._added += one.weight
@@ -210,8 +211,8 @@ class LogWriter:
             except Exception:  # a defect of ours, which must cost no other entry
                 self.dropped += 1
                 logger.exception("An entry of the call log was not written")
-            if number % _AT_ONCE == 0:
-                time.sleep(_PAUSE)
+            if number % _ENTRIES_PER_GIL_RELEASE == 0:
+                time.sleep(_GIL_RELEASE_TIME)
         self._add(counted)
         if rows:
             self._store(rows, counted)

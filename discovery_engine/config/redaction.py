@@ -57,12 +57,12 @@ def redact_transport(
 
 def redact_url(url: str) -> str:
     """An address without its user, its query's values, its fragment, and keys in its path."""
-    return _SHOWN.url(url)
+    return _DISPLAY_MASKING.url(url)
 
 
 def redact_args(args: Sequence[str]) -> tuple[str, ...]:
     """Arguments without what could be a secret: after `--token`, in `KEY=…`, in an address."""
-    return _SHOWN.args(args)
+    return _DISPLAY_MASKING.args(args)
 
 
 def hide_secrets_in_url(url: str) -> str:
@@ -221,7 +221,7 @@ def _looks_secret(name: str, value: str) -> bool:
     return is_secret(rest, name)
 
 
-_SHOWN = _Masking(lambda name, _: _is_secret_name(name), lambda _, __: True)
+_DISPLAY_MASKING = _Masking(lambda name, _: _is_secret_name(name), lambda _, __: True)
 _COPIED = _Masking(_looks_secret, _looks_secret)
 
 

@@ -31,7 +31,7 @@ from discovery_engine.view.view import View
 SEARCHES = 500
 """Tools that are searched for; in a catalog of ten thousand a search takes a few milliseconds."""
 
-_NAMED = 3  # of many, so many are named
+_MAX_LISTED_IN_FINDING = 3  # of many, so many are named
 _LARGEST_SCHEMA = 8000  # characters of JSON; about 2,000 tokens whenever the tool is looked at
 _GLOB_SYNTAX = re.compile(r"^[!/]|[*?\[\]{}\\]")
 _NOT_IN_NAMES = re.compile(r"[^\w./-]+")
@@ -117,7 +117,7 @@ def _about_offerings(view: View) -> Iterator[CatalogFinding]:
 
 def _undescribed_offerings(offerings: Sequence[Offering]) -> CatalogFinding:
     first = offerings[0]
-    names = [named(offering.name) for offering in offerings[:_NAMED]]
+    names = [named(offering.name) for offering in offerings[:_MAX_LISTED_IN_FINDING]]
     if rest := len(offerings) - len(names):
         names.append(f"{rest} more")
     kind = first.kind.label if len(offerings) == 1 else f"{len(offerings)} {first.kind.label}s"
@@ -323,8 +323,12 @@ def _lost(method: str, member: str, definition: JSONObject) -> str:
     """Say which members of a definition clients do not get as they are; empty if none."""
     changes = changes_of(method, {member: [definition]}, LATEST_HANDSHAKE)
     places = [named(place.removeprefix(f"{member}[0].")) for place in changes]
-    more = [f"{len(places) - _NAMED} more"] if len(places) > _NAMED else []
-    listed = ", ".join([*places[:_NAMED], *more])
+    more = (
+        [f"{len(places) - _MAX_LISTED_IN_FINDING} more"]
+        if len(places) > _MAX_LISTED_IN_FINDING
+        else []
+    )
+    listed = ", ".join([*places[:_MAX_LISTED_IN_FINDING], *more])
     return f"has members that are not valid: {listed}" if listed else ""
 
 

@@ -15,7 +15,7 @@ from discovery_engine.evaluation.gates import GateResult
 from discovery_engine.evaluation.report import METRICS, Report, ReportRow, shown
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@:$-])")
-_SHOWN = 50  # rows of a table; a comment of a pull request cannot have more
+_MAX_TABLE_ROWS = 50  # rows of a table; a comment of a pull request cannot have more
 
 
 def to_markdown(
@@ -74,9 +74,9 @@ def _first(row: ReportRow) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], count: int) -> str:
-    lines = [*_table_head(heads), *map(_row, islice(rows, _SHOWN))]
-    if count > _SHOWN:
-        lines.append(_row([f"and {count - _SHOWN} more", *("" for _ in heads[1:])]))
+    lines = [*_table_head(heads), *map(_row, islice(rows, _MAX_TABLE_ROWS))]
+    if count > _MAX_TABLE_ROWS:
+        lines.append(_row([f"and {count - _MAX_TABLE_ROWS} more", *("" for _ in heads[1:])]))
     return "\n".join(lines)
 
 

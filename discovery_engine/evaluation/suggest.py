@@ -27,7 +27,7 @@ _ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
 _EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
 _LEAST = 2  # significant words; fewer match everything and nothing
 _DRAFTED = 200  # requests; more of them move no mean
-_MOST = 16  # words of a draft; an agent asks in fewer
+_MAX_DRAFT_WORDS = 16  # words of a draft; an agent asks in fewer
 
 
 class Draft(Struct, frozen=True):
@@ -81,7 +81,9 @@ def _drafts(entry: Entry) -> Iterator[str]:
 
 def _without(own: set[str], sentence: str) -> str:
     """The sentence without the words of the tool's name; empty if too little is left."""
-    chunks = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][:_MOST]
+    chunks = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][
+        :_MAX_DRAFT_WORDS
+    ]
     spoken = [word for chunk in chunks for word in words(chunk) if not says_nothing(word)]
     if len(set(spoken)) < _LEAST:
         return ""

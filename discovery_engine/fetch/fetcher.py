@@ -36,7 +36,7 @@ _READ = 15.0  # seconds between two pieces
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
-_SHOWN = 100  # characters of the target of a redirect
+_MAX_ERROR_URL_LENGTH = 100  # characters of the target of a redirect
 _LONGEST_NUMBER = 18  # digits
 _PIECE = 256 * 1024  # bytes that are decompressed at once
 _TIMEOUTS = {"connect": _CONNECT, "read": _READ, "write": _READ, "pool": _READ}
@@ -224,7 +224,7 @@ class Fetcher:
             raise FetchError("redirect", f"{what} to no address of the web")
         if _is_same_origin(target, sent):
             return target
-        where = quoted(f"{target.scheme}://{_place(target)}"[:_SHOWN])
+        where = quoted(f"{target.scheme}://{_place(target)}"[:_MAX_ERROR_URL_LENGTH])
         if follows and target.scheme == "https":
             return target
         hint = "if the source has moved there, write that address"
@@ -279,7 +279,9 @@ def parsed_address(url: str) -> httpx2.URL:
     except (httpx2.InvalidURL, ValueError):
         is_web = False
     if not is_web or parsed.userinfo or any(c in url for c in "\\ \t\r\n\0"):
-        raise FetchError("address", f"{quoted(url[:_SHOWN])} is no address of the web")
+        raise FetchError(
+            "address", f"{quoted(url[:_MAX_ERROR_URL_LENGTH])} is no address of the web"
+        )
     return parsed
 
 

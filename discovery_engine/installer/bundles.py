@@ -45,7 +45,7 @@ from discovery_engine.registry.server_records import PackagePin
 
 _LARGEST_DOWNLOAD = 512 * 1024 * 1024  # bytes; bundles with a whole runtime have 150 MB
 _DOWNLOAD_WITHIN = 600.0  # seconds
-_KEPT = 3600.0  # seconds, for the person who reads the plan
+_PLANNED_BUNDLE_TTL = 3600.0  # seconds, for the person who reads the plan
 _HASH = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})")
 _OK = 200
 
@@ -129,7 +129,7 @@ class BundleDownloads:
 
     def _delete_old(self) -> None:
         """Delete what was planned and not installed, and what was cut off."""
-        oldest = time.time() - _KEPT
+        oldest = time.time() - _PLANNED_BUNDLE_TTL
         for path in self._folder.glob("*"):
             try:
                 if path.stat().st_mtime < oldest:
@@ -306,9 +306,9 @@ def _refusal(member: zipfile.ZipInfo) -> str:
 
 # The manifest.
 
-_LARGEST = 1024 * 1024  # bytes of a manifest
+_MAX_MANIFEST_BYTES = 1024 * 1024  # bytes of a manifest
 _INPUTS = 100
-_LONGEST = 8192  # characters of an argument
+_MAX_ARGUMENT_LENGTH = 8192  # characters of an argument
 _PLACE = re.compile(r"\$\{([^{}]*)\}")
 _CONFIG = "user_config."
 _FORMATS: Mapping[str, InputFormat] = {
@@ -347,7 +347,7 @@ def read_bundle(archive: Path, folder: Path) -> BundleServer:
         InstallRefusedError: If it is no bundle, or starts anything but its own files.
     """
     with open_archive(archive) as opened:
-        content = read_member(opened, "manifest.json", limit=_LARGEST)
+        content = read_member(opened, "manifest.json", limit=_MAX_MANIFEST_BYTES)
         names = set(opened.namelist())
     if content is None:
         raise InstallRefusedError("the bundle has no manifest.json")
@@ -489,13 +489,13 @@ def _text(value: object) -> str:
         InstallRefusedError: If it is none, or too long.
     """
     text = str(value) if isinstance(value, (str, int, float)) else None
-    if text is None or len(text) > _LONGEST:
+    if text is None or len(text) > _MAX_ARGUMENT_LENGTH:
         raise InstallRefusedError("the manifest.json of the bundle is malformed")
     return text
 
 
 # A bundle as a package, started from where it will be unpacked.
-_SHOWN = 12  # digits of a hash in the name of a folder
+_FOLDER_DIGEST_LENGTH = 12  # digits of a hash in the name of a folder
 
 
 class BundleResolver:
@@ -525,7 +525,7 @@ class BundleResolver:
         checked_name("mcpb", offer.identifier)
         archive = await self._downloads.fetch(offer.identifier, offer.integrity)
         digest = archive.stem
-        folder = self._folder / f"{server}-{digest[:_SHOWN]}"
+        folder = self._folder / f"{server}-{digest[:_FOLDER_DIGEST_LENGTH]}"
         bundle = await anyio.to_thread.run_sync(read_bundle, archive, folder)
         variables = environment(bundle.environment, values)
         own = {"PYTHONPATH": bundle.python_path} if bundle.python_path else {}

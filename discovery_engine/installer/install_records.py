@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Struct)
 Place: TypeAlias = Literal["file", "registry"]
 
-_LARGEST = 4 * 1024 * 1024  # bytes of a record
+_MAX_INSTALL_RECORD_BYTES = 4 * 1024 * 1024  # bytes of a record
 _WAIT = 10.0  # seconds for another process that installs; then an error says so
-_PAUSE = 0.05
+_LOCK_RETRY_INTERVAL = 0.05
 
 
 class Grants(Struct, frozen=True):
@@ -151,7 +151,7 @@ class InstallRecords:
             while not _is_locked_now(descriptor):
                 if time.monotonic() > deadline:
                     raise InstallBusyError
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_RETRY_INTERVAL)
             yield
         finally:
             os.close(descriptor)
@@ -285,7 +285,7 @@ def _host(url: str) -> str:
 def _read(path: Path, form: type[T]) -> T | None:
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_LARGEST), type=form)
+            return msgspec.json.decode(file.read(_MAX_INSTALL_RECORD_BYTES), type=form)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

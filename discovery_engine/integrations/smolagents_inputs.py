@@ -25,7 +25,15 @@ _TYPE_OF = {
     str: "string",
     list: "array",
 }
-_KEPT = ("enum", "const", "items", "properties", "required", "additionalProperties", "default")
+_INPUT_KEYWORDS = (
+    "enum",
+    "const",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "default",
+)
 _DEPTH = 4  # branches within branches whose types are named
 _VALUES = 32  # of an enum, whose types take no longer to name than to look at a subschema
 
@@ -43,7 +51,7 @@ def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dic
     if not is_required or "null" in types:
         input_form["nullable"] = True
     if "$ref" not in json.dumps(facts):  # smolagents has no place for definitions
-        input_form |= {key: facts[key] for key in _KEPT if key in facts}
+        input_form |= {key: facts[key] for key in _INPUT_KEYWORDS if key in facts}
     return input_form
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.configuration_changes import PlannedChange
     from discovery_engine.owner.eval_cases import CaseFile, CaseRun
 
-_SHOWN = 200  # changes of a kind; of more there is only the count
+_MAX_SHOWN_CHANGES = 200  # changes of a kind; of more there is only the count
 
 
 def section_form(section: EditableSection) -> JSONObject:
@@ -31,7 +31,7 @@ def change_form(planned: PlannedChange, plan: ChangePlan, moves: Sequence[QueryM
     for changes in (form, *form["views"]):
         for key in ("tools", "offerings"):
             changes[f"{key}_counts"] = _counts(changes[key])
-            changes[key] = changes[key][:_SHOWN]
+            changes[key] = changes[key][:_MAX_SHOWN_CHANGES]
     return {
         "problems": [],
         **form,

@@ -20,7 +20,7 @@ from discovery_engine.marketplace.known_packages import KnownPackages, known_pac
 _NEW = 14 * 86_400.0
 """Seconds. Most malicious packages are reported and withdrawn within days."""
 _FRESH = 2 * 86_400.0  # seconds of a version; a hijacked one is mostly found within these
-_SHORTEST = 5  # letters; of shorter names a letter more or less makes another word
+_MIN_LOOKALIKE_LENGTH = 5  # letters; of shorter names a letter more or less makes another word
 _MENTIONS = re.compile(
     r"(?<![A-Za-z])(?:fast)?mcp(?![a-z])|model[ _-]?context[ _-]?protocol", re.IGNORECASE
 )
@@ -95,7 +95,11 @@ def _is_a_typo(name: str, other: str) -> str:
         (scope, other_scope, unscoped == other_unscoped),
         (unscoped, other_unscoped, scope == other_scope),
     ):
-        if is_rest_same and len(theirs) >= _SHORTEST and OSA.distance(mine, theirs) == 1:
+        if (
+            is_rest_same
+            and len(theirs) >= _MIN_LOOKALIKE_LENGTH
+            and OSA.distance(mine, theirs) == 1
+        ):
             return "it is one letter from"
     return ""
 

@@ -46,8 +46,8 @@ from discovery_engine.marketplace.source_copies import (
 )
 from discovery_engine.marketplace.synchronizer import Progress, SourceReport
 
-_MOST = 100  # results of one page
-_PATIENCE = 3.0  # seconds that a registry is waited for when an entry is shown
+_MAX_MARKETPLACE_RESULTS = 100  # results of one page
+_SHOWN_ENTRY_TIMEOUT = 3.0  # seconds that a registry is waited for when an entry is shown
 _LONGEST_CURSOR = 9  # digits
 _INCOMPLETE = "MARKETPLACE_COPY_INCOMPLETE"
 _NO_SOURCES = Diagnostic(
@@ -138,7 +138,7 @@ class Marketplace:
         require_query(query)
         source_names = self._wanted(sources)
         offset = _offset(cursor)
-        limit = max(1, min(limit, _MOST))
+        limit = max(1, min(limit, _MAX_MARKETPLACE_RESULTS))
         problems: list[Diagnostic] = []
         live: list[MarketplaceEntry] = []
         async with open_task_group() as tasks:
@@ -276,7 +276,7 @@ class Marketplace:
         registry = self._synced.get(entry.origins[0].source)
         published: Sequence[MarketplaceEntry] = ()
         if isinstance(registry, McpRegistry):
-            with anyio.move_on_after(_PATIENCE), suppress(SourceFailure):
+            with anyio.move_on_after(_SHOWN_ENTRY_TIMEOUT), suppress(SourceFailure):
                 published = await registry.published(entry.name)
         return with_published(entry, published, version)
 

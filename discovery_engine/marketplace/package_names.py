@@ -17,7 +17,7 @@ from discovery_engine._util.text import visible
 from discovery_engine.errors import InvalidPackageNameError
 from discovery_engine.marketplace.entry import RegistryType
 
-_LONGEST = 214  # characters; npm's own bound
+_MAX_PACKAGE_NAME_LENGTH = 214  # characters; npm's own bound
 _LONGEST_IMAGE = 255
 _LABEL = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = (
@@ -41,7 +41,7 @@ def identifier_problem(registry_type: RegistryType, identifier: str) -> str:
     """Why a text names no package of a registry; empty if it names one."""
     if registry_type == "mcpb":
         return _address_problem(identifier)
-    longest = _LONGEST_IMAGE if registry_type == "oci" else _LONGEST
+    longest = _LONGEST_IMAGE if registry_type == "oci" else _MAX_PACKAGE_NAME_LENGTH
     if len(identifier) > longest:
         return f"a name of {len(identifier):,} characters, of which {longest} are allowed"
     if not _GRAMMARS[registry_type].fullmatch(identifier):
@@ -93,7 +93,7 @@ def _address_problem(text: str) -> str:
 
 # Errors for the person who typed a name.
 
-_SHOWN = 80  # characters of a refused name in a message
+_MAX_REFUSED_PACKAGE_LENGTH = 80  # characters of a refused name in a message
 _WHAT = {
     "npm": "name of an npm package",
     "pypi": "name of a Python package",
@@ -171,4 +171,8 @@ def _refusal(message: str, text: str, problem: str, hint: str) -> InvalidPackage
 
 def _short(text: str) -> str:
     text = visible(text)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return (
+        text
+        if len(text) <= _MAX_REFUSED_PACKAGE_LENGTH
+        else f"{text[:_MAX_REFUSED_PACKAGE_LENGTH]}…"
+    )

@@ -50,7 +50,7 @@ from discovery_engine.marketplace.source import (
 TIME_LIMIT = 3.0
 """Seconds that a search waits for package managers; `npm search` takes one with a near registry."""
 _CHECKED = 6  # packages of a search whose program is looked for: 0.3 s of CPU each
-_AT_ONCE = 3
+_MAX_CONCURRENT_LOOKUPS = 3
 _SIZE = 20  # packages of each of the two queries to npm
 _WORDS = 5  # of a query; with more, npm finds less
 _FILLING = re.compile(
@@ -117,7 +117,7 @@ class NpmSource:
 
     async def _check(self, names: Iterable[str], found: dict[str, MarketplaceEntry]) -> None:
         """Add those of `names` that are there, and have a program."""
-        at_once = anyio.CapacityLimiter(_AT_ONCE)
+        at_once = anyio.CapacityLimiter(_MAX_CONCURRENT_LOOKUPS)
 
         async def look_up(name: str) -> None:
             async with at_once:

@@ -38,7 +38,7 @@ _GONE = (404, 410)
 _LIMITED = (429, 503)
 _FAILED = 500  # and all from there
 _PASSING = ("timeout", "broken", "unreachable")
-_SHOWN = 60  # characters of what is no JSON
+_MAX_NON_JSON_EXCERPT = 60  # characters of what is no JSON
 
 
 class SourceContent(Protocol):
@@ -162,7 +162,7 @@ def json_of(answer: Fetched) -> JSONValue:
     try:
         return decode(answer.body)
     except ValueError as error:
-        what = quoted(start[:_SHOWN].decode("utf-8", "replace"))
+        what = quoted(start[:_MAX_NON_JSON_EXCERPT].decode("utf-8", "replace"))
         raise invalid(f"it answers with what is no JSON, beginning with {what}") from error
 
 

@@ -23,9 +23,9 @@ from discovery_engine.marketplace.synchronizer import (
 
 # Seconds that a search waits: for what has changed; for the next page of a source without a whole
 # copy, if others have one or not; and for all pages of such a source.
-_PATIENCE = 3.0
+_SOURCE_TIMEOUT = 3.0
 _ALONE = 20.0
-_LONGEST = 300.0
+_ALL_PAGES_TIMEOUT = 300.0
 
 
 class Patience(Struct, frozen=True):
@@ -86,9 +86,9 @@ class SourceCopies:
         ]
         is_alone = not any(is_complete(records.get(name)) for name in remote)
         patience = {
-            name: Patience(_PATIENCE, _PATIENCE)
+            name: Patience(_SOURCE_TIMEOUT, _SOURCE_TIMEOUT)
             if is_complete(records.get(name))
-            else Patience(_ALONE if is_alone else _PATIENCE, _LONGEST)
+            else Patience(_ALONE if is_alone else _SOURCE_TIMEOUT, _ALL_PAGES_TIMEOUT)
             for name in wanted
         }
         reports = await self.synchronize(wanted, on_progress, patience=patience)

@@ -47,7 +47,7 @@ _WHOLE_EVERY = 7 * 86_400.0  # seconds; changes alone do not say what a source h
 _RESUMABLE = 86_400.0  # seconds; an older place in the middle may be another one by now
 _OVERLAP = timedelta(minutes=5)  # for clocks of a source that are not the same
 _MOST_MISTAKES = 20  # of a list
-_SHOWN = 10  # malformed entries that are named
+_MAX_LISTED_MALFORMED = 10  # malformed entries that are named
 
 
 class SyncProgress(Struct, frozen=True):
@@ -293,8 +293,10 @@ class _Run:
         if not self._malformed:
             return None
         count = len(self._malformed)
-        more = f"; and {count - _SHOWN:,} more" if count > _SHOWN else ""
-        some = "; ".join(self._malformed[:_SHOWN])
+        more = (
+            f"; and {count - _MAX_LISTED_MALFORMED:,} more" if count > _MAX_LISTED_MALFORMED else ""
+        )
+        some = "; ".join(self._malformed[:_MAX_LISTED_MALFORMED])
         message = (
             f"{count:,} {'entry was' if count == 1 else 'entries were'} left out: {some}{more}"
         )

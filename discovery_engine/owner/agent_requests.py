@@ -48,7 +48,7 @@ _PASSING = (
     RegistryError,
     SecretStoreError,
 )
-_LONGEST = 4096  # characters of what an agent gives with a request, as JSON
+_MAX_REQUEST_ARGUMENTS_LENGTH = 4096  # characters of what an agent gives with a request, as JSON
 
 
 RequestPlan: TypeAlias = "InstallPlan | SyncPlan | ServerPlan"
@@ -144,7 +144,7 @@ class AgentRequests:
         if "${" in f"{name}{arguments}":
             # It would stand for a value of the owner's, which the server would then have.
             raise RequestRefusedError("a request holds no ${reference}; the user enters values")
-        if len(str(request.arguments)) > _LONGEST:
+        if len(str(request.arguments)) > _MAX_REQUEST_ARGUMENTS_LENGTH:
             raise RequestRefusedError("what is given with the request is too long")
         requests = await self.list()
         for earlier_request in reversed(requests):

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from discovery_engine.trust.lockfile import Lock
     from discovery_engine.view.view import View
 
-_PATIENCE = 10.0  # seconds for a server that failed the last time, and for all once one has failed
+# Seconds for a server that failed the last time, and for all once one has failed.
+_FAILED_SERVER_TIMEOUT = 10.0
 
 Unlisted: TypeAlias = "Mapping[ServerName, Failure | None]"
 """The servers that did not list their tools, and why; None for one that is still starting."""
@@ -87,7 +88,7 @@ class CatalogLock:
         deviations = await anyio.to_thread.run_sync(_deviations, self._host.view)
         return LockReport(path, deviations=deviations)
 
-    async def list_all(self, *, max_wait: float = _PATIENCE) -> Unlisted:
+    async def list_all(self, *, max_wait: float = _FAILED_SERVER_TIMEOUT) -> Unlisted:
         """List all servers; returns those that did not answer.
 
         One that failed the last time too is asked first, as nothing can be pinned without it. It

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import ToolList, View
 
 LONGEST_NAME = 100  # characters
-_LONGEST = 64 * 1024  # bytes of arguments, as JSON
-_MOST = 1000  # of a configuration
+_MAX_PRESET_BYTES = 64 * 1024  # bytes of arguments, as JSON
+_MAX_PRESETS = 1000  # of a configuration
 
 
 class PresetRefusedError(DiscoveryError):
@@ -89,15 +89,19 @@ class Presets:
         """
         if not name or len(name) > LONGEST_NAME:
             raise PresetRefusedError(f"the name of a preset has 1 to {LONGEST_NAME} characters")
-        if len(encode_finite(arguments)) > _LONGEST:
-            raise PresetRefusedError(f"arguments of more than {_LONGEST:,} bytes make no preset")
+        if len(encode_finite(arguments)) > _MAX_PRESET_BYTES:
+            raise PresetRefusedError(
+                f"arguments of more than {_MAX_PRESET_BYTES:,} bytes make no preset"
+            )
         await self._host.list_tools(server, include_disabled=True)
         key = self._host.view.find(server, tool).key
         preset = Preset(key.server, key.tool, name, arguments, self._clock())
         await anyio.to_thread.run_sync(self._refuse_secrets, arguments)
         keys = {entry.key for entry in await self.list()}
-        if preset.key not in keys and len(keys) >= _MOST:
-            raise PresetRefusedError(f"there are {_MOST:,} presets already", hint="delete one")
+        if preset.key not in keys and len(keys) >= _MAX_PRESETS:
+            raise PresetRefusedError(
+                f"there are {_MAX_PRESETS:,} presets already", hint="delete one"
+            )
         await anyio.to_thread.run_sync(self._store.save_preset, self._scope(), preset)
         return preset
 

@@ -42,7 +42,9 @@ Target: TypeAlias = Literal["file", "registry"]
 Verb: TypeAlias = Literal["add", "update", "remove", "enable", "disable"]
 
 _HERE = "the registry"
-_KEPT = "`discovery import --secrets keep` copies it, with variables in place of its secrets"
+_COPY_SECRETS_HINT = (
+    "`discovery import --secrets keep` copies it, with variables in place of its secrets"
+)
 
 
 class ServerPlan(Struct, frozen=True):
@@ -121,7 +123,9 @@ def plan_copy(
     """
     taken = own_copy(settings, server, secrets, changed=changed)
     if isinstance(taken, SkippedServer):
-        raise refusal(server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _KEPT)
+        raise refusal(
+            server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _COPY_SECRETS_HINT
+        )
     as_it_is = own_copy(settings, server, secrets)
     before = as_it_is.server if isinstance(as_it_is, ImportCandidate) else None
     return _plan_of_copy(settings, "update", server, before, taken)

@@ -138,7 +138,7 @@ def _reason(error: ConfigurationError) -> str:
 
 VARIABLE = "DISCOVERY_SETUP_FILE"
 
-_LARGEST = 16 * 1024 * 1024  # bytes, some 100,000 servers
+_MAX_SETUP_FILE_BYTES = 16 * 1024 * 1024  # bytes, some 100,000 servers
 _SYNTAXES = ("escape", "brace", "env", "bare", "file")
 _CONTAINERS = ("servers", "mcpServers")
 _MERGED = ("env", "headers", "secrets")
@@ -184,7 +184,7 @@ def read_setup(path: Path) -> list[SetupEntry]:
 
 def _document(path: Path) -> JSONValue:
     try:
-        content, _ = read_input(str(path), limit=_LARGEST)
+        content, _ = read_input(str(path), limit=_MAX_SETUP_FILE_BYTES)
         document = parse(content, "json")
     except FileNotFoundError as error:
         raise _unusable(path, "there is no such file") from error

@@ -15,7 +15,7 @@ from discovery_engine.config.redaction import redact_url
 from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 
-_MOST = 10_000  # secrets; beyond it, the old ones are dropped
+_MAX_KNOWN_SECRETS = 10_000  # secrets; beyond it, the old ones are dropped
 _MOST_TOKENS = 1_000  # of logins; beyond it, the old ones are dropped: they have expired
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
 _CREDENTIAL = re.compile(
@@ -37,7 +37,7 @@ class KnownSecrets:
 
     def add(self, secrets: Iterable[str], certain: Iterable[str]) -> None:
         """Add secrets; `certain` are those that do not occur in other text by chance."""
-        if len(self._all) > _MOST:
+        if len(self._all) > _MAX_KNOWN_SECRETS:
             self._all, self._certain = Redactor(()), Redactor(())
         self._all.add(secrets)
         self._certain.add(certain)

@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_PATIENCE = 0.1  # of the time that an operation has: so long a caller waits for its bookkeeping
+# Of the time that an operation has: so long a caller waits for its bookkeeping.
+_BOOKKEEPING_TIME_SHARE = 0.1
 
 
 @asks(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
@@ -93,7 +94,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         self.availability = self._failover.availability
         # One connection is left to what is read, however many writes wait for a lock.
         self._writers = threading.Semaphore(max(remote.database.max_connections - 1, 1))
-        patience = remote.database.timeout * _PATIENCE
+        patience = remote.database.timeout * _BOOKKEEPING_TIME_SHARE
         self._waiting = WaitingWrites(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
         self.search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))

@@ -38,7 +38,8 @@ T = TypeVar("T")
 Report: TypeAlias = Callable[[str], None]
 """A callback for progress: what is copied at the moment, and how much of it there is."""
 
-_AT_ONCE = 1_000_000  # bytes that are written in one transaction; a database gives it 5 s
+# Bytes that are written in one transaction; a database gives it 5 s.
+_TRANSFER_BATCH_BYTES = 1_000_000
 _ROW = 1_000  # bytes that a row costs, beside what it holds
 _TOOL = 2_000  # bytes of a tool with its description and schema
 
@@ -225,7 +226,9 @@ def _content_of_scope(registry: PortableRegistry, scope: str) -> Iterator[tuple[
             yield "servers", (part_to_row(part), webhooks.health.get(name))
         for use in _own_uses(registry, scope, snapshot).items():
             yield "uses", use
-        for some in batches(registry.used_vectors(scope), lambda _: _ROW, most=_AT_ONCE):
+        for some in batches(
+            registry.used_vectors(scope), lambda _: _ROW, most=_TRANSFER_BATCH_BYTES
+        ):
             for model, vectors in _vectors(registry, some).items():
                 for vector in vectors.items():
                     yield "vectors", (model, vector)
@@ -278,7 +281,7 @@ def _reported(
 ) -> Iterator[list[T]]:
     """The items, as many at a time as one transaction writes."""
     done = 0
-    for some in batches(items, size, most=_AT_ONCE):
+    for some in batches(items, size, most=_TRANSFER_BATCH_BYTES):
         report(f"{kind}: {done:,} of {len(items):,}")
         yield some
         done += len(some)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance
 
-_MOST = 1000  # writes of each kind
+_MAX_WAITING_WRITES = 1000  # writes of each kind
 
 
 class WaitingWrites:
@@ -43,9 +43,9 @@ class WaitingWrites:
         # spend `registry.timeout` on each write of a kind whose table is locked, and the others
         # would wait for a thousand of them; a pool would need as many threads as kinds can hang,
         # and would have to keep the order of each kind besides. `send` bounds the connections.
-        self._catalog = Outbox(send, availability, _MOST)
-        self._vectors = Outbox(send, availability, _MOST)
-        self._uses = Outbox(send, availability, _MOST)
+        self._catalog = Outbox(send, availability, _MAX_WAITING_WRITES)
+        self._vectors = Outbox(send, availability, _MAX_WAITING_WRITES)
+        self._uses = Outbox(send, availability, _MAX_WAITING_WRITES)
         self._acceptances = Outbox(send, availability, limit=None)
         self._outboxes = (self._acceptances, self._catalog, self._vectors, self._uses)
         self._newest: dict[tuple[str, ServerName], ServerPart] = {}

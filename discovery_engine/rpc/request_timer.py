@@ -17,7 +17,7 @@ import anyio
 from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
 from discovery_engine.rpc.shared_timer import SharedTimer
 
-_SHORTEST = 0.05  # seconds between two looks at a clock that may be paused
+_MIN_CLOCK_CHECK_INTERVAL = 0.05  # seconds between two looks at a clock that may be paused
 _DRAIN = 0.05  # seconds in which what has arrived is read: tens of turns of the loop
 _LONGEST_DRAIN = 1.0  # seconds, after the loop has stood still for long
 _MOST_DRAINS = 5  # in a row, on a machine so busy that every look is late
@@ -90,7 +90,7 @@ class RequestTimer:
         late = now - self._next_look
         if (rest := self.rest) > 0:  # progress has extended it, or the clock was paused
             self._drains = 0
-            self._next_look = now + max(rest, _SHORTEST)
+            self._next_look = now + max(rest, _MIN_CLOCK_CHECK_INTERVAL)
             return self._next_look
         if not self._drains or (late > _DRAIN and self._drains < _MOST_DRAINS):
             self._drains += 1

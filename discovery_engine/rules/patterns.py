@@ -24,7 +24,7 @@ from discovery_engine.rules.globs import Glob
 from discovery_engine.rules.name_index import Names, Positions
 from discovery_engine.rules.regexes import Regex, Selection, TimeLimit
 
-_LONGEST = 1000  # characters
+_MAX_PATTERN_LENGTH = 1000  # characters
 # An escaped colon is left for the search that follows, for it is a colon.
 _SYNTAX = re.compile(
     r"\\[pP]\{[^}]*\}|\\[^:]|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?[\w-]*:", re.DOTALL
@@ -106,8 +106,8 @@ class PatternList(Struct, frozen=True):
 def _compile(body: str) -> Glob | Regex:
     if not body:
         raise ValueError("it is empty")
-    if len(body) > _LONGEST:
-        raise ValueError(f"it is longer than {_LONGEST} characters")
+    if len(body) > _MAX_PATTERN_LENGTH:
+        raise ValueError(f"it is longer than {_MAX_PATTERN_LENGTH} characters")
     if body.startswith("!"):
         raise ValueError("it has more than one leading `!`")
     if not body.startswith("/"):

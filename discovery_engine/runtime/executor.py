@@ -50,7 +50,7 @@ _COSTLY_AT_ONCE = 2  # checks in threads
 _PLACES = 20  # of converted arguments that are named
 _CHECK_WAIT = 0.5  # seconds that a costly check waits for others
 # Seconds for which a thread releases the GIL after working as long, so that the loop goes on.
-_PAUSE = 0.0003
+_GIL_RELEASE_TIME = 0.0003
 
 
 class ToolExecutor:
@@ -136,7 +136,9 @@ class ToolExecutor:
         """
         checked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
         if checked is not None and checked.unchecked == TOO_LONG:
-            check = partial(checker.check, arguments, pinned, pause=partial(time.sleep, _PAUSE))
+            check = partial(
+                checker.check, arguments, pinned, pause=partial(time.sleep, _GIL_RELEASE_TIME)
+            )
             with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
                 checked = await anyio.to_thread.run_sync(check, limiter=self._costly)
         if checked is not None and checked.unchecked and on_unchecked is not None:
@@ -162,7 +164,7 @@ def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
 
 # Compiled argument checkers, kept for the tools that were called lately.
 
-_MOST = 2_000  # checkers: some megabytes
+_MAX_CACHED_CHECKERS = 2_000  # checkers: some megabytes
 
 _Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
 
@@ -170,7 +172,7 @@ _Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
 class CheckerCache:
     """Not for several threads at once."""
 
-    def __init__(self, *, maxsize: int = _MOST) -> None:
+    def __init__(self, *, maxsize: int = _MAX_CACHED_CHECKERS) -> None:
         self._checkers: LRUCache[_Key, Checker] = LRUCache(maxsize)
 
     def get(self, tool: Tool) -> Checker:

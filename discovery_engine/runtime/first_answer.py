@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
 
 _FOLDER = "first-answers"
-_KEPT = 32  # answers; a client that starts in many folders would leave one in each
+_MAX_STORED_ANSWERS = 32  # answers; a client that starts in many folders would leave one in each
 _READ = 1 << 16  # bytes; the first request is a few hundred
 _REQUEST = {"jsonrpc", "id", "method", "params"}
 _META = "io.modelcontextprotocol/"
@@ -95,7 +95,7 @@ class FirstAnswer:
             Path(self._path), json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         )
         files = sorted(Path(self._folder).glob("*.json"), key=lambda file: file.stat().st_mtime)
-        for old in files[:-_KEPT]:
+        for old in files[:-_MAX_STORED_ANSWERS]:
             old.unlink(missing_ok=True)
 
     def observed(self, files: Iterable[str]) -> JSONObject:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _FOLDER = "gateways"
-_LIMIT = 16 * 1024 * 1024  # bytes that are read of a file
+_MAX_REPORT_BYTES = 16 * 1024 * 1024  # bytes that are read of a file
 _READS = 3  # of a file that is being written
 _PRIVATE = 0o600
 
@@ -162,7 +162,7 @@ def _read_file(path: Path, scope: str) -> list[Observation]:
 def _read(descriptor: int, scope: str) -> list[Observation]:
     for _ in range(_READS):
         os.lseek(descriptor, 0, os.SEEK_SET)
-        line, _, _ = os.read(descriptor, _LIMIT).partition(b"\n")
+        line, _, _ = os.read(descriptor, _MAX_REPORT_BYTES).partition(b"\n")
         checksum, _, text = line.partition(b" ")
         if checksum == _checksum(text):
             return _observations(json.loads(text), scope)

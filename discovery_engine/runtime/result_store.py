@@ -27,7 +27,7 @@ LIFE = 3600.0
 """Seconds for which a result is kept."""
 MOST_BYTES = 64 << 20
 """The most bytes of all results of one process."""
-_MOST = 1024  # results; each is a file
+_MAX_STORED_RESULTS = 1024  # results; each is a file
 _FOLDER = "results"
 _LOCK = "lock"
 _HANDLE = 16  # random bytes
@@ -91,7 +91,9 @@ class ResultStore:
             if self._is_closed:
                 return None
             self._expire()
-            while self.size + len(data) > self._most_bytes or len(self._kept) >= _MOST:
+            while (
+                self.size + len(data) > self._most_bytes or len(self._kept) >= _MAX_STORED_RESULTS
+            ):
                 self._drop_one()
             handle = secrets.token_hex(_HANDLE)
             try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.tools.model import ServerName
 
-_LENGTH = 1000  # characters of a text
+_MAX_NOTIFICATION_LENGTH = 1000  # characters of a text
 _MESSAGE = "notifications/message"
 _LISTS = frozenset(
     f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")
@@ -37,5 +37,5 @@ def notification_event(
         method,
         message["level"],
         message["logger"],
-        shortened(GUESSING.redact(text), _LENGTH),
+        shortened(GUESSING.redact(text), _MAX_NOTIFICATION_LENGTH),
     )

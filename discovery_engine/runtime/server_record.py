@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from discovery_engine.call_log.call_log import CallLog
     from discovery_engine.tools.model import ServerName
 
-_MOST = 50  # messages, or lines, of one server and kind within a span
+_MAX_RECORDS_PER_SPAN = 50  # messages, or lines, of one server and kind within a span
 _SPAN = 10.0  # seconds
-_LENGTH = 500  # characters of a line
+_MAX_RECORDED_LINE_LENGTH = 500  # characters of a line
 _METHOD = 200  # characters of a method
 
 
@@ -49,7 +49,7 @@ class ServerRecorder:
 
         `redact` removes the secrets of its entry.
         """
-        texts = [text[:_LENGTH] for line in lines if (text := line.rstrip())]
+        texts = [text[:_MAX_RECORDED_LINE_LENGTH] for line in lines if (text := line.rstrip())]
         if count := self._admitted(server, "stderr", len(texts)):
             self._write(server, "stderr", "", redact("\n".join(texts[:count])))
 
@@ -79,7 +79,7 @@ class ServerRecorder:
             if rate.skipped:
                 self._write(server, kind, "", f"({rate.skipped} more, not recorded)")
             rate.began, rate.recorded, rate.skipped = now, 0, 0
-        admitted = min(count, _MOST - rate.recorded)
+        admitted = min(count, _MAX_RECORDS_PER_SPAN - rate.recorded)
         rate.recorded += admitted
         rate.skipped += count - admitted
         return admitted

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AT_ONCE = 500  # tools whose vectors are made and written together, more if a server has more
+# Tools whose vectors are made and written together, more if a server has more.
+_VECTOR_BATCH_SIZE = 500
 
 
 class StoredVectorCache(VectorCache):
@@ -66,7 +67,7 @@ class StoredVectorCache(VectorCache):
         count = index.size - sum(len(part.entries) for part in parts.values())
         if count or not parts:
             yield await _of_database(partial(self._finished, index, space, count))
-        for batch in batches(parts, lambda name: len(parts[name].entries), most=_AT_ONCE):
+        for batch in batches(parts, lambda name: len(parts[name].entries), most=_VECTOR_BATCH_SIZE):
             await self._store_vectors(space, {numbers[name]: parts[name] for name in batch})
         if parts:
             yield await _of_database(partial(self._finished, index, space, index.size))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from discovery_engine.view.scoped_catalog import Flags
     from discovery_engine.view.view import OpenSearcher, View
 
-_KEPT = 32  # sets of teams and users; most of them share what they are shown with others
+# Sets of teams and users; most of them share what they are shown with others.
+_MAX_CACHED_VIEWS = 32
 
 
 class _ReservedPart(Struct, frozen=True):
@@ -64,7 +65,7 @@ class VisibleViews:
         if view is None or settings is not current.settings:
             view = self._found(current.settings, relevant, view)
             self._kept[relevant] = current.settings, view
-            if len(self._kept) > _KEPT:
+            if len(self._kept) > _MAX_CACHED_VIEWS:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(relevant)
         return view.of(current)

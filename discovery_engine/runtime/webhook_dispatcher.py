@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LOOK_EVERY = 2.0  # seconds between two looks at what is due
-_AT_ONCE = 4  # requests to one webhook
+_MAX_CONCURRENT_DELIVERIES = 4  # requests to one webhook
 _ROUNDS = 4  # of that many requests, before what is due is claimed anew
 _MARGIN = 30.0  # seconds
 _LONGEST_PAUSE = 60.0  # seconds, for a webhook to which nothing can be sent
@@ -147,7 +147,10 @@ class WebhookDispatcher:
                 while self._settings() is settings:
                     claimed = await self._in_thread(
                         lambda store: store.claim_deliveries(
-                            scope, webhook.name, limit=_AT_ONCE * _ROUNDS, lease=lease
+                            scope,
+                            webhook.name,
+                            limit=_MAX_CONCURRENT_DELIVERIES * _ROUNDS,
+                            lease=lease,
                         )
                     )
                     if not claimed:
@@ -166,7 +169,7 @@ class WebhookDispatcher:
         self, sender: Sender, scope: str, address: str, claimed: tuple[Delivery, ...]
     ) -> bool:
         """Send to one address; nothing more once its receiver is gone, and returns False then."""
-        turns, is_gone = anyio.Semaphore(_AT_ONCE), anyio.Event()
+        turns, is_gone = anyio.Semaphore(_MAX_CONCURRENT_DELIVERIES), anyio.Event()
 
         async def send(delivery: Delivery) -> None:
             async with turns:

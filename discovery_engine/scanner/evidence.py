@@ -89,7 +89,7 @@ _FITTED = json.loads((DATA / "signal_weights.json").read_text("utf-8"))
 BIAS, ALARM, SEVERE = (float(_FITTED[name]) for name in ("bias", "alarm", "severe"))
 WEIGHTS: dict[str, float] = _FITTED["weights"]
 """In log odds."""
-_NAMED = 3  # signals that a message names
+_MAX_LISTED_SIGNALS = 3  # signals that a message names
 _GIVEN = F.DO | F.NOT | F.DROP | F.HIDE | F.PATH
 UNWEIGHED = F.ENGLISH | F.AND
 SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED = "shared", "english", "opening", "argument", "encoded"
@@ -157,7 +157,9 @@ class Evidence(Struct, frozen=True):
             number: float("inf") if SIGNALS[number].is_unmistakable else _weight_of(number, place)
             for number in self.signals
         }
-        heaviest = sorted(self.signals, key=lambda number: (-weights[number], number))[:_NAMED]
+        heaviest = sorted(self.signals, key=lambda number: (-weights[number], number))[
+            :_MAX_LISTED_SIGNALS
+        ]
         if not heaviest:
             says = "it speaks of matters that the rest of the tool does not"
             return FindingKind.INSTRUCTION, says
@@ -224,7 +226,7 @@ TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0df
 _SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
 PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
 _PAUSES = re.compile(r"[^\w\s'.-]")
-_PAUSE = 3  # words that a comma counts for at most, but in Chinese
+_MAX_WORDS_PER_COMMA = 3  # words that a comma counts for at most, but in Chinese
 
 
 class Piece(Struct, frozen=True):
@@ -281,7 +283,7 @@ def _seen(text: str) -> tuple[int, bool, float]:
     families = english | _signs(text)
     if language <= 0 or not is_latin:
         families |= foreign | unspaced_families(text)
-    is_whole = len(tokens) + _PAUSE * len(_PAUSES.findall(text)) < LONGEST
+    is_whole = len(tokens) + _MAX_WORDS_PER_COMMA * len(_PAUSES.findall(text)) < LONGEST
     return families, is_whole, _bound(families, 0)
 
 

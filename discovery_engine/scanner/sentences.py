@@ -60,7 +60,7 @@ _TOKEN = re.compile(_OTHER_TOKENS)
 _TOKEN_OR_ADDRESS = re.compile(rf"(?P<address>{_ADDRESS})|{_OTHER_TOKENS}")
 HAS_ADDRESS = re.compile(r"@|://|www\.|\d\.\d|\+\d")
 """To look for an address at each word takes twice as long, and few texts hold any."""
-_PAUSE = [(0, 0)] * 2
+_WORDS_PER_COMMA = [(0, 0)] * 2
 """The words that a comma counts for: what stands behind it is further away."""
 _ACTS = F.DROP | F.GIVE | F.TAKE | F.DESTROY | F.CHANGE | F.VERB
 _SPEAKS = F.TELL | F.ASK | F.KNOW | F.OBEY | F.USE
@@ -124,7 +124,7 @@ class _Draft:
         self.before = ""
         self.is_order = True
         is_unspaced = self.words and self.words[-1][0] == 0 != self.words[-1][1]
-        self.words += _PAUSE * 3 if is_unspaced else _PAUSE
+        self.words += _WORDS_PER_COMMA * 3 if is_unspaced else _WORDS_PER_COMMA
 
     def add_sign(self, families: int, *, is_order: bool = False) -> None:
         self.before = ""

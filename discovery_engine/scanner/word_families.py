@@ -50,7 +50,7 @@ _ACCENTS = {
 NOT_LATIN = "\u0250"  # the first letter behind the Latin ones
 _VOWELS = "aeiou"
 _STEM = 5  # letters: "convert" and "conversion" are one
-_SHORTEST = 4  # letters of a word that says what a text is about
+_MIN_TOPIC_WORD_LENGTH = 4  # letters of a word that says what a text is about
 _LETTERS = re.compile(r"[^\W\d_]+")
 _JOINTS = re.compile(r"['_.-]")
 SECRET = F.PATH | F.PRIVATE
@@ -117,7 +117,7 @@ def known(token: str) -> Known:
 def stems_of(text: str) -> frozenset[str]:
     """The words of a text that say what it is about, less their endings."""
     words = _LETTERS.findall(text)
-    return frozenset(word[:_STEM] for word in words if len(word) >= _SHORTEST)
+    return frozenset(word[:_STEM] for word in words if len(word) >= _MIN_TOPIC_WORD_LENGTH)
 
 
 @cache

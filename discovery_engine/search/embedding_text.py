@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool
 
 _BETWEEN = "\x00"
-_LONGEST = 2_000  # characters; models read less, and hosted ones bill by length
+_MAX_EMBEDDING_TEXT_LENGTH = 2_000  # characters; models read less, and hosted ones bill by length
 
 
 def embedding_text(tool: Tool) -> str:
@@ -24,7 +24,7 @@ def embedding_text(tool: Tool) -> str:
     parameters = ", ".join(_as_words(parameter.name) for parameter in tool.parameters)
     head = f"{_as_words(tool.server)} {_as_words(tool.name)}: {tool.description}"
     text = f"{head} ({parameters})" if parameters else head
-    return text[:_LONGEST]
+    return text[:_MAX_EMBEDDING_TEXT_LENGTH]
 
 
 def text_digest(*texts: str) -> bytes:

@@ -31,11 +31,11 @@ from discovery_engine.secret_store.store import Stamp
 FILE = "secrets.json"
 _VERSION = 1
 _NONCE = 12  # bytes
-_LARGEST = 16 * 1024 * 1024  # bytes; a login takes some 4 KiB
+_MAX_SECRET_STORE_BYTES = 16 * 1024 * 1024  # bytes; a login takes some 4 KiB
 _CHECK = b"discovery"
 _PRIVATE = 0o600
 _WAIT = 10.0  # seconds for another process that is writing
-_PAUSE = 0.01  # seconds between two tries of a lock
+_LOCK_RETRY_INTERVAL = 0.01  # seconds between two tries of a lock
 _ABSENT: Stamp = ()
 
 
@@ -208,7 +208,7 @@ class EncryptedStore:
     def _read(self) -> _Document | None:
         try:
             with self.path.open("rb") as file:
-                content = file.read(_LARGEST)
+                content = file.read(_MAX_SECRET_STORE_BYTES)
             document = msgspec.json.decode(content, type=_Document)
         except FileNotFoundError:
             return None
@@ -229,8 +229,8 @@ class EncryptedStore:
 
     def _write(self, document: _Document) -> None:
         content = msgspec.json.format(msgspec.json.encode(document), indent=1)
-        if len(content) > _LARGEST:
-            reason = f"would have more than {_LARGEST // 1024**2} MiB"
+        if len(content) > _MAX_SECRET_STORE_BYTES:
+            reason = f"would have more than {_MAX_SECRET_STORE_BYTES // 1024**2} MiB"
             raise SecretStoreError.of_file(self.path, reason, hint="delete secrets of no use")
         try:
             replace_file(self.path, content, follows_link=False)
@@ -247,7 +247,7 @@ class EncryptedStore:
             while not _is_locked_now(descriptor):
                 if time.monotonic() > deadline:
                     raise SecretStoreError.of_file(self.path, "is being written for too long")
-                time.sleep(_PAUSE)
+                time.sleep(_LOCK_RETRY_INTERVAL)
             yield
         finally:
             os.close(descriptor)

@@ -42,13 +42,13 @@ KEY_VARIABLE = "DISCOVERY_SECRET_KEY"
 NEXT_KEY_VARIABLE = "DISCOVERY_SECRET_NEW_KEY"
 """Other names for the same; they count where both are set."""
 _SERVICE = "discovery"
-_LENGTH = 32  # bytes, for AES-256
-_LARGEST = 64 * 1024  # bytes of a key file
+_AES_KEY_BYTES = 32  # bytes, for AES-256
+_MAX_KEY_FILE_BYTES = 64 * 1024  # bytes of a key file
 _SALT = 16  # bytes
 _COST = 2**15  # of scrypt: 32 MiB and 60 ms, once for each process
 _PROBE = 3.0  # seconds; a keyring that cannot be unlocked may wait for an unseen dialog
 _READ = 20.0  # seconds; a person may have to unlock it
-_PAUSE = 30.0  # seconds after which a keyring that gave no key is asked again
+_KEYRING_RETRY_DELAY = 30.0  # seconds after which a keyring that gave no key is asked again
 _LEAST_PRIORITY = 1  # of a keyring that encrypts: the plain files of `keyrings.alt` have less
 _PRIVATE = 0o600
 _ANY = ""
@@ -101,7 +101,7 @@ class Keys:
         if self._passphrase:
             salt = base64.b64encode(secrets.token_bytes(_SALT)).decode()
             return KeyRecord("passphrase", _new_id(), salt)
-        record, key = KeyRecord("keyring", _new_id()), secrets.token_bytes(_LENGTH)
+        record, key = KeyRecord("keyring", _new_id()), secrets.token_bytes(_AES_KEY_BYTES)
         if working_keyring() and _is_kept_in_keyring(record.id, key):
             self._found[record] = key
             return record
@@ -161,7 +161,7 @@ class Keys:
                 "the stored secrets are encrypted with a passphrase, which is not set",
                 hint=f"set {KEY_VARIABLE} or {VARIABLE} where discovery is started",
             )
-        derive = Scrypt(base64.b64decode(record.salt), _LENGTH, n=_COST, r=8, p=1)
+        derive = Scrypt(base64.b64decode(record.salt), _AES_KEY_BYTES, n=_COST, r=8, p=1)
         return derive.derive(self._passphrase.encode(errors="surrogateescape"))
 
     def _from_keyring(self, record: KeyRecord) -> bytes:
@@ -169,7 +169,7 @@ class Keys:
         # A locked keyring takes its time for each question, and each secret asks.
         if time.monotonic() >= self._ask_again_at.get(record, 0.0):
             text = _in_time(lambda: _keyring().get_password(_SERVICE, record.id), _READ)
-            self._ask_again_at[record] = time.monotonic() + _PAUSE
+            self._ask_again_at[record] = time.monotonic() + _KEYRING_RETRY_DELAY
         if text is None and (library := missing_library("keyring")):
             purpose = "reading the key of the stored secrets from the system's keyring"
             problem = extra_missing("keyring", purpose, library)
@@ -194,7 +194,7 @@ class Keys:
             ) from error
         except (OSError, ValueError) as error:
             raise SecretStoreError.of_file(self.file, _reason(error)) from error
-        if len(key) != _LENGTH:
+        if len(key) != _AES_KEY_BYTES:
             raise SecretStoreError.of_file(self.file, "holds no key")
         return key
 
@@ -282,7 +282,7 @@ def _read_private(path: Path) -> bytes:
             raise OSError(errno.EINVAL, "is no regular file")
         if os.name == "posix" and (status.st_mode & _OTHERS or status.st_uid != os.geteuid()):
             raise PermissionError(errno.EACCES, f"others may read it: `chmod 600 {path}`")
-        return file.read(_LARGEST)
+        return file.read(_MAX_KEY_FILE_BYTES)
 
 
 def _new_id() -> str:

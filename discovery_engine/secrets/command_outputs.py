@@ -21,7 +21,7 @@ from pathlib import Path
 from discovery_engine.secrets.references import Reference, UnsetReference
 
 _TIMEOUT = 5.0  # seconds
-_LONGEST = 64 * 1024  # bytes, as of a file that a reference names
+_MAX_COMMAND_OUTPUT_BYTES = 64 * 1024  # bytes, as of a file that a reference names
 _WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 """How names of variables begin that hold what only this program needs."""
 
@@ -105,8 +105,8 @@ def _line(process: subprocess.Popen[bytes], timeout: float) -> str:
     reader.join(timeout)
     if reader.is_alive():
         raise _CommandError(f"took more than {timeout:g} seconds")
-    if len(output) > _LONGEST:
-        raise _CommandError(f"wrote more than {_LONGEST // 1024} KiB")
+    if len(output) > _MAX_COMMAND_OUTPUT_BYTES:
+        raise _CommandError(f"wrote more than {_MAX_COMMAND_OUTPUT_BYTES // 1024} KiB")
     try:
         status = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
@@ -120,7 +120,9 @@ def _line(process: subprocess.Popen[bytes], timeout: float) -> str:
 def _read(descriptor: int, output: bytearray) -> None:
     """Read to the end, or one byte more than may be written; closes the descriptor."""
     with suppress(OSError):
-        while len(output) <= _LONGEST and (chunk := os.read(descriptor, _LONGEST)):
+        while len(output) <= _MAX_COMMAND_OUTPUT_BYTES and (
+            chunk := os.read(descriptor, _MAX_COMMAND_OUTPUT_BYTES)
+        ):
             output += chunk
     os.close(descriptor)
 

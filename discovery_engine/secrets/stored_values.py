@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_LONGEST = 64 * 1024  # bytes, as of a file that a reference names
+_MAX_STORED_VALUE_BYTES = 64 * 1024  # bytes, as of a file that a reference names
 # It would end a header or an entry of an environment, and begin another.
 _REFUSED = {"\n": "a line break", "\r": "a carriage return", "\0": "a zero character"}
 _CLASSES = ((8, "fewer than 8"), (32, "8 to 31"), (128, "32 to 127"))
@@ -23,8 +23,8 @@ def refusal_of(value: str) -> str:
         return "is empty"
     if fault := next((text for char, text in _REFUSED.items() if char in value), ""):
         return f"contains {fault}"
-    if len(value.encode(errors="surrogatepass")) > _LONGEST:
-        return f"has more than {_LONGEST // 1024} KiB"
+    if len(value.encode(errors="surrogatepass")) > _MAX_STORED_VALUE_BYTES:
+        return f"has more than {_MAX_STORED_VALUE_BYTES // 1024} KiB"
     return ""
 
 

@@ -33,7 +33,7 @@ from discovery_engine.secrets.secret_names import (
 
 SHORTEST = 4  # characters; hiding every "1" would leave nothing to read
 _SHORTEST_PART = 8  # characters of a part that neither its name nor its place makes secret
-_LONGEST = 64 * 1024  # characters; a file that a reference names is no longer
+_MAX_SECRET_VALUE_LENGTH = 64 * 1024  # characters; a file that a reference names is no longer
 _LONGEST_JOINED = 256  # characters of a value that holds what separates values
 _DEEPEST = 6  # base64 in JSON in an assignment in JSON: deeper than any real value
 
@@ -91,7 +91,7 @@ def secrets_in(value: str, name: str = "", *, is_secret: bool = False) -> Iterat
         is_secret: Whether it stands where only secrets stand, whatever its name.
     """
     kind = NameKind.SECRET if is_secret else NameKind.of(name)
-    whole = _Part(value[:_LONGEST], kind, is_whole=True)
+    whole = _Part(value[:_MAX_SECRET_VALUE_LENGTH], kind, is_whole=True)
     secrets: dict[str, Secret] = {}
     for secret in _found(whole, 0):
         if len(secret.text) >= SHORTEST:

@@ -54,7 +54,8 @@ logger = logging.getLogger(__name__)
 MOST_STEPS = 30_000
 """The most steps of a check: about a tenth of a second, and as many verdicts kept meanwhile."""
 
-_AT_ONCE = 4_000_000  # values times keywords that the validator is given, at some 10 ns each
+# Values times keywords that the validator is given, at some 10 ns each.
+_MAX_VALIDATOR_WORK = 4_000_000
 _FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
 _OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
 _MISTAKES = 8  # reported at once; more would bury the signature
@@ -156,7 +157,10 @@ class Checker:
         size = size_of(value)
         if size is UNBOUNDED:
             raise _invalid(self._tool, ["they nest too deeply"])
-        is_quick = size * self._quick_weight <= _AT_ONCE or size * self._weight <= _AT_ONCE
+        is_quick = (
+            size * self._quick_weight <= _MAX_VALIDATOR_WORK
+            or size * self._weight <= _MAX_VALIDATOR_WORK
+        )
         try:
             if is_quick and self._validator.is_valid(value):
                 return Checked(arguments, places) if places else None

@@ -26,7 +26,7 @@ WORDS_FOR_ARGUMENTS = frozenset(
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _COMPOSING = frozenset(("$ref", "allOf", "anyOf", "oneOf", "then", "else", *_DEPENDENT))
 _OTHERS = ("additionalProperties", "patternProperties")
-_MOST = 500  # subschemas
+_MAX_DESCRIBED_SUBSCHEMAS = 500  # subschemas
 _DEPTH = 30  # references and branches, one inside the other
 
 
@@ -90,7 +90,7 @@ class _ArgumentReader:
         if reading is not None:
             return reading
         self._read[id(schema)] = DescribedArguments()  # a reference that leads back adds nothing
-        if self._depth < _DEPTH and len(self._read) <= _MOST:
+        if self._depth < _DEPTH and len(self._read) <= _MAX_DESCRIBED_SUBSCHEMAS:
             self._depth += 1
             self._read[id(schema)] = _together([*self._parts(schema)])
             self._depth -= 1

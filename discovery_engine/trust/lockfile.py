@@ -41,7 +41,7 @@ from discovery_engine.trust.server_identity import written_identity
 from discovery_engine.trust.tool_acceptance import meaning
 
 LOCK_VERSION = 1
-_LIMIT = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
+_MAX_LOCKFILE_BYTES = 256 * 1024 * 1024  # bytes; ten thousand tools take some 10 MB
 
 What: TypeAlias = Literal["added", "removed", "changed"]
 
@@ -170,7 +170,7 @@ def load_lock(settings: Settings) -> Lock:
         raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
     path = lock_path(settings.path)
     try:
-        content, _ = read_input(path, limit=_LIMIT)
+        content, _ = read_input(path, limit=_MAX_LOCKFILE_BYTES)
         return from_text(content)
     except FileNotFoundError as error:
         raise _no_lock(path, "there is no lock file") from error

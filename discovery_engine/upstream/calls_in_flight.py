@@ -28,7 +28,7 @@ from discovery_engine.upstream.question import Question
 from discovery_engine.upstream.transport import RequestAnswer
 
 _MOST_OPEN = 16  # questions of one session that wait for their answers
-_LENGTH = 200  # characters of a method that is named
+_MAX_METHOD_NAME_LENGTH = 200  # characters of a method that is named
 _MESSAGE = "notifications/message"
 _COMPLETE = "notifications/elicitation/complete"
 _TO_CLIENTS = (_MESSAGE, _COMPLETE)
@@ -108,7 +108,9 @@ class CallsInFlight:
         if method == "ping":
             return {}
         if method not in QUESTIONS:
-            return RpcError(METHOD_NOT_FOUND, f"{method[:_LENGTH]} is not supported")
+            return RpcError(
+                METHOD_NOT_FOUND, f"{method[:_MAX_METHOD_NAME_LENGTH]} is not supported"
+            )
         if method == LIST_ROOTS:
             settings = self._settings_of(self._server)
             self._given_roots = settings.roots
@@ -219,7 +221,7 @@ def _is_wanted(level: JSONValue, least: str | None) -> bool:
 
 # The clients that have made calls in a session.
 
-_MOST = 64  # clients; of more, those that called last are known
+_MAX_CALL_ORIGINS = 64  # clients; of more, those that called last are known
 
 
 class SessionClients:
@@ -235,7 +237,7 @@ class SessionClients:
             return
         self.are_one = not self._origins
         self._origins[origin] = None
-        if len(self._origins) > _MOST:
+        if len(self._origins) > _MAX_CALL_ORIGINS:
             self._origins.popitem(last=False)
 
     def includes(self, client: Client) -> bool:

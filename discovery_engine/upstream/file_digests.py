@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-_LIMIT = 256 * 1024 * 1024
+_MAX_DIGESTED_BYTES = 256 * 1024 * 1024
 """Bytes of the files of one server; reading them takes about a second of its start."""
 _CHUNK = 1024 * 1024
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -80,7 +80,7 @@ def digests_of(
 class _DigestReader:
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._left = _LIMIT
+        self._left = _MAX_DIGESTED_BYTES
         self._read: dict[Path, str] = {}
 
     def digests(self, paths: Sequence[Path]) -> dict[str, str]:

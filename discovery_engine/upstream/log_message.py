@@ -23,7 +23,7 @@ LOG_LEVELS = (
     "emergency",
 )
 """Least severe first."""
-_LENGTH = 4 * 1024  # characters of a message's data, which take 2 ms to redact at most
+_MAX_LOG_DATA_LENGTH = 4 * 1024  # characters of a message's data, which take 2 ms to redact at most
 _NAME_LENGTH = 100  # characters of a logger's own name
 
 
@@ -43,13 +43,13 @@ def presented_message(server: ServerName, params: JSONObject) -> JSONObject:
 def _presented(data: JSONValue) -> JSONValue:
     try:
         size = len(json.dumps(data, ensure_ascii=False))
-        if size <= _LENGTH:
+        if size <= _MAX_LOG_DATA_LENGTH:
             return _redacted(data)
         text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     except RecursionError:
         return "(the message nests too deeply)"
     # The rest of a secret that the cut divides is redacted, or too short to be one.
-    return f"{_redacted(text[:_LENGTH])[:-SHORTEST_BEGINNING]}…"
+    return f"{_redacted(text[:_MAX_LOG_DATA_LENGTH])[:-SHORTEST_BEGINNING]}…"
 
 
 def _redacted(value: JSONValue) -> JSONValue:

@@ -22,7 +22,7 @@ from discovery_engine.upstream.task import SHORTEST_INTERVAL, TaskState
 
 LONGEST_LIFE = 86_400.0
 """Seconds for which a handle is valid, however long the server keeps its task."""
-_MOST = 1024
+_MAX_OPEN_TASKS = 1024
 _MOST_OF_CLIENT = 128
 _UNATTENDED = 3600.0  # seconds that a session stays open for a task that no client asks for
 _HANDLE = 24  # random bytes
@@ -85,7 +85,7 @@ class OpenTasks:
         for task in list(self._expired()):
             self.remove(task)
         counts = Counter(task.owner for task in self._tasks.values())
-        if counts[owner] < _MOST_OF_CLIENT and len(self) < _MOST:
+        if counts[owner] < _MOST_OF_CLIENT and len(self) < _MAX_OPEN_TASKS:
             return True
         over = [task for task in self._tasks.values() if task.owner == owner and task.state.is_over]
         if over:

@@ -6,7 +6,7 @@ import anyio
 
 from discovery_engine.upstream.rpc_client import RpcClient
 
-_PAUSE = 0.05  # seconds in which changes are collected
+_ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
 _INTERVAL = 1.0  # seconds between two notifications, however often the roots change
 
 
@@ -24,7 +24,7 @@ class RootsChanges:
         """Notify the server of each change, until cancelled."""
         while True:
             await self._changed.wait()
-            await anyio.sleep(_PAUSE)
+            await anyio.sleep(_ROOTS_DEBOUNCE_INTERVAL)
             self._changed = anyio.Event()
             await rpc.notify("notifications/roots/list_changed")
             await anyio.sleep(_INTERVAL)

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 _LINES = 50  # logged per server and span
 _SPAN = 10.0  # seconds
-_LENGTH = 500  # characters of a line
+_MAX_STDERR_LINE_LENGTH = 500  # characters of a line
 
 
 class StderrLog:
@@ -55,5 +55,5 @@ class StderrLog:
 
 
 def _fit(line: str) -> str:
-    text = visible(line[:_LENGTH]).replace("\t", "    ")
-    return f"{text}…" if len(line) > _LENGTH else text
+    text = visible(line[:_MAX_STDERR_LINE_LENGTH]).replace("\t", "    ")
+    return f"{text}…" if len(line) > _MAX_STDERR_LINE_LENGTH else text

@@ -32,7 +32,8 @@ MESSAGE_LENGTH = 500
 """Characters of a server's message."""
 SHORTEST_INTERVAL = 0.1
 """Seconds between two requests for the state of a task, however often a client asks."""
-_USUAL, _LONGEST = 1.0, 30.0  # the longest is shorter than any task should be forgotten in
+# Seconds; the longest is shorter than any task should be forgotten in.
+_USUAL, _MAX_POLL_INTERVAL = 1.0, 30.0
 
 
 class TaskState(Struct, frozen=True):
@@ -173,4 +174,4 @@ def _interval(reported: JSONObject) -> float:
     interval = reported.get("pollIntervalMs")
     if not is_finite_number(interval):
         return _USUAL
-    return min(max(interval / 1000, SHORTEST_INTERVAL), _LONGEST)
+    return min(max(interval / 1000, SHORTEST_INTERVAL), _MAX_POLL_INTERVAL)

@@ -25,7 +25,7 @@ ADDING = (
     "`discovery add NAME -- COMMAND` adds a server, `discovery marketplace search WORDS` finds some"
 )
 _FIRST = "no configuration was found; `discovery init --global` writes one"
-_NAMED = 5  # hidden tools that the owner reads the names of, of each decider
+_MAX_LISTED_TOOLS = 5  # hidden tools that the owner reads the names of, of each decider
 _REASONS = 3  # named for hidden tools; the rest would add words and no advice
 
 
@@ -185,9 +185,11 @@ def _named_hidden(tools: Sequence[HiddenTool]) -> Iterator[str]:
     for tool in tools:
         by_place.setdefault(tool.place, []).append(tool.name)
     for place, names in by_place.items():
-        left = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        left = (
+            f" and {len(names) - _MAX_LISTED_TOOLS} more" if len(names) > _MAX_LISTED_TOOLS else ""
+        )
         verb = "is" if len(names) == 1 else "are"
-        yield f"{', '.join(names[:_NAMED])}{left} {verb} disabled: {place}"
+        yield f"{', '.join(names[:_MAX_LISTED_TOOLS])}{left} {verb} disabled: {place}"
 
 
 def review(server: ServerName, tools: int, others: int = 0) -> Notice:

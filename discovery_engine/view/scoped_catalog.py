@@ -22,7 +22,7 @@ Flags: TypeAlias = bytes
 """A byte for each tool of a server, then for each of its other offerings: 1 if it is shown. Tools
 that are unusable or gone are not."""
 
-_KEPT = 8  # parts: what is asked of one server is asked several times
+_MAX_CACHED_PARTS = 8  # parts: what is asked of one server is asked several times
 
 
 class ScopedCatalog(Catalog, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class ScopedParts(Mapping[ServerName, ServerPart]):
         part = self._kept.get(server)
         if part is None:
             part = _reduced(self._whole[server], flags)
-            if len(self._kept) == _KEPT:
+            if len(self._kept) == _MAX_CACHED_PARTS:
                 self._kept.clear()
             self._kept[server] = part
         return part

@@ -19,7 +19,11 @@ _OPTIONAL = frozenset("#./;?&")  # operators that stand in the URI, where their 
 _MAX_EXPRESSIONS = 64
 _REMEMBERED = 1000  # templates
 
-_NAMED = {";": ";", "?": "&", "&": "&"}  # operators that write names, and what separates them
+_NAMED_OPERATORS = {
+    ";": ";",
+    "?": "&",
+    "&": "&",
+}  # operators that write names, and what separates them
 _SEPARATORS = {"/": "/", ".": "."}
 _RESERVED = ":/?#[]@!$&'()*+,;=%"
 
@@ -58,8 +62,8 @@ def expanded(template: str, values: Mapping[str, object]) -> str | None:
                 value = value[: int(length)]
             safe = _RESERVED if operator in ("+", "#") else ""
             text = quote(value, safe=safe, errors="replace")  # half a surrogate pair has no bytes
-            parts.append(f"{name}={text}" if operator in _NAMED else text)
-        separator = _NAMED.get(operator) or _SEPARATORS.get(operator, ",")
+            parts.append(f"{name}={text}" if operator in _NAMED_OPERATORS else text)
+        separator = _NAMED_OPERATORS.get(operator) or _SEPARATORS.get(operator, ",")
         filled += ("" if operator == "+" else operator) + separator.join(parts)
     return filled + template[at:]
 

@@ -8,7 +8,7 @@ import hmac
 from collections.abc import Iterable, Mapping
 
 _PREFIX = "whsec_"
-_SHORTEST, _LONGEST = 24, 64  # bytes of a secret
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64  # bytes of a secret
 
 
 class SecretFormatError(ValueError):
@@ -26,9 +26,9 @@ def key_of_secret(secret: str) -> bytes:
         key = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         key = b""
-    if not secret.strip().startswith(_PREFIX) or not _SHORTEST <= len(key) <= _LONGEST:
+    if not secret.strip().startswith(_PREFIX) or not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
         raise SecretFormatError(
-            f"is not `{_PREFIX}` and base64 of {_SHORTEST} to {_LONGEST} random bytes"
+            f"is not `{_PREFIX}` and base64 of {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes"
         )
     return key
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine.events import Event
     from discovery_engine.registry.request_records import AgentRequest
 
-_KEPT = 2000  # events; what a client may have missed
+_MAX_RETAINED_EVENTS = 2000  # events; what a client may have missed
 _WAITING = 100  # frames that a client has not read: ten seconds at the least
 _MOST_CLIENTS = 50
 _SPAN = 0.1  # seconds whose events are one frame
@@ -57,7 +57,7 @@ class EventFeed:
         self._engine = engine
         self._stream = secrets.token_hex(8)
         self._sequence = 0
-        self._kept: deque[JSONObject] = deque(maxlen=_KEPT)
+        self._kept: deque[JSONObject] = deque(maxlen=_MAX_RETAINED_EVENTS)
         self._clients: set[FeedClient] = set()
         self._wanted = anyio.Event()
         """Set with the first client."""

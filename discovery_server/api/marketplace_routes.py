@@ -18,13 +18,13 @@ from discovery_engine.limits import QUERY_BYTES
 from discovery_server.api.paging import InvalidCursorError
 from discovery_server.api.route import ApiRequest, ApiRoute, Nothing
 
-_MOST = 100  # entries of a page
+_MAX_MARKETPLACE_RESULTS = 100  # entries of a page
 
 
 class MarketplaceQuery(Struct, frozen=True, forbid_unknown_fields=True):
     query: Annotated[str, Meta(max_length=QUERY_BYTES)] = ""
     source: tuple[str, ...] = ()
-    limit: Annotated[int, Meta(ge=1, le=_MOST)] = 20
+    limit: Annotated[int, Meta(ge=1, le=_MAX_MARKETPLACE_RESULTS)] = 20
     cursor: Annotated[str, Meta(max_length=2048)] | None = None
     offline: Annotated[bool, Meta(description="From the copies alone.")] = False
 

@@ -126,7 +126,7 @@ async def delete_secret(request: ApiRequest[Nothing]) -> SecretDeleted:
     return SecretDeleted(await anyio.to_thread.run_sync(delete, request.path["name"]))
 
 
-_NAMED = "/secrets/{name:path}"
+_NAME_ROUTE = "/secrets/{name:path}"
 ROUTES = (
     ApiRoute(
         "POST", "/servers/{server}/enable", "Switch a server on", enable_server, scope="admin"
@@ -175,8 +175,15 @@ ROUTES = (
         answer=SecretNames,
         scope="admin",
     ),
-    ApiRoute("PUT", _NAMED, "Store a secret", set_secret, SecretValue, SecretNames, scope="admin"),
     ApiRoute(
-        "DELETE", _NAMED, "Delete a secret", delete_secret, answer=SecretDeleted, scope="admin"
+        "PUT", _NAME_ROUTE, "Store a secret", set_secret, SecretValue, SecretNames, scope="admin"
+    ),
+    ApiRoute(
+        "DELETE",
+        _NAME_ROUTE,
+        "Delete a secret",
+        delete_secret,
+        answer=SecretDeleted,
+        scope="admin",
     ),
 )

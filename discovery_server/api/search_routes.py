@@ -18,7 +18,7 @@ from discovery_server.api.route import ApiRequest, ApiRoute, find_listed
 if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
-_MOST = 100  # hits
+_MAX_SEARCH_HITS = 100  # hits
 _MOST_OF_AGENTS = 50
 
 
@@ -27,7 +27,7 @@ class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     server: Annotated[str | None, Meta(description="Only this server.")] = None
     tag: Annotated[tuple[str, ...], Meta(description="Only with all of these tags.")] = ()
     any_tag: Annotated[bool, Meta(description="One of the tags is enough.")] = False
-    limit: Annotated[int, Meta(ge=1, le=_MOST)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=_MAX_SEARCH_HITS)] | None = None
     kind: Annotated[tuple[SearchKind, ...], Meta(description="What to find.")] = ("tool",)
     view: Annotated[str | None, Meta(description="As a client of this view would find.")] = None
     all: Annotated[bool, Meta(description="Also tools that a rule disables.")] = False

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.view.offering_addresses import ResourceTarget
 
-_MOST = 200
+_MAX_WATCHED_RESOURCES = 200
 
 
 class TooManyWatchedError(DiscoveryError):
     code = "RATE_LIMITED"
 
     def __init__(self) -> None:
-        text = f"{_MOST} resources are watched, which are the most"
+        text = f"{_MAX_WATCHED_RESOURCES} resources are watched, which are the most"
         super().__init__(text, hint="unsubscribe from one of them")
 
 
@@ -44,7 +44,7 @@ class WatchedResources:
         """
         async with self._turn:
             offerings = self._engine.offerings
-            if len(self._targets) >= _MOST:
+            if len(self._targets) >= _MAX_WATCHED_RESOURCES:
                 raise TooManyWatchedError
             target = await offerings.watch_resource(uri, server=server)
             key = str(target.server), target.uri

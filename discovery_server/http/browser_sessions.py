@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _COOKIE = "discovery_session"
 _IDLE = 12 * 3600.0  # seconds without a request after which a session ends
-_MOST = 64  # sessions; the one that was not used for longest ends
+_MAX_BROWSER_SESSIONS = 64  # sessions; the one that was not used for longest ends
 _LONGEST_BODY = 1 << 10  # bytes
 _OWN_FETCH = frozenset({b"same-origin", b"none"})  # `none`: typed by the user
 
@@ -65,7 +65,7 @@ class BrowserSessions:
 
     def open(self, user: User) -> str:
         """A new session; returns its id."""
-        if len(self._sessions) >= _MOST:
+        if len(self._sessions) >= _MAX_BROWSER_SESSIONS:
             del self._sessions[
                 min(self._sessions, key=lambda digest: self._sessions[digest].used_at)
             ]

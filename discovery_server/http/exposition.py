@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
     from discovery_engine.webhooks.delivery import WebhookState
 
-_MOST = 500  # tools with series of their own: some 10,000 lines
+_MAX_TOOL_SERIES = 500  # tools with series of their own: some 10,000 lines
 _UNKNOWN = "(unknown)"
 _OTHERS = "(others)"
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
@@ -192,8 +192,8 @@ def _servers(reports: Iterable[ServerReport]) -> Iterator[Metric]:
 def _bounded(tallies: Mapping[tuple[str, str], Tally]) -> dict[tuple[str, str], Tally]:
     """The tallies of the tools that were called most, and one for the others of each server."""
     busiest = sorted(tallies, key=lambda names: (-tallies[names].calls, names))
-    chosen = {_shown(names): tallies[names] for names in sorted(busiest[:_MOST])}
-    for server, tool in busiest[_MOST:]:
+    chosen = {_shown(names): tallies[names] for names in sorted(busiest[:_MAX_TOOL_SERIES])}
+    for server, tool in busiest[_MAX_TOOL_SERIES:]:
         chosen.setdefault((server or _UNKNOWN, _OTHERS), Tally()).add(tallies[server, tool])
     return chosen
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
 CODE = "SERVE_TLS_INVALID"
-_LARGEST = 1 << 20  # bytes; a chain of certificates has a few thousand
+_MAX_TLS_FILE_BYTES = 1 << 20  # bytes; a chain of certificates has a few thousand
 _SOON = timedelta(days=14)
 _RENEW = "renew it; after SIGHUP, or a new start, the new one is used"
 _WITHOUT_PASSWORD = "`openssl pkey -in KEY -out NEW-KEY` writes it without"  # noqa: S105 - a hint
@@ -132,7 +132,7 @@ def _read(path: Path, option: str, *, is_secret: bool = False) -> tuple[bytes, t
     """The content of a file of an option; and a notice, if others can read what they should not."""
     hint = f"`{option}` takes the path of a PEM file that this user can read"
     try:
-        content, status = read_file(path, NO_WAITING, most=_LARGEST)
+        content, status = read_file(path, NO_WAITING, most=_MAX_TLS_FILE_BYTES)
     except FileNotFoundError as error:
         raise _problem(path, f"there is no such file ({option})", hint) from error
     except OSError as error:

@@ -165,7 +165,7 @@ NOTE_TOKENS = 150
 """The most that a note on a cut takes."""
 
 _COUNTED = 10_000  # matches of a search; one letter may be in a text millions of times
-_NAMED = 3  # cuts of a note
+_MAX_LISTED_CUTS = 3  # cuts of a note
 _LISTED = 20  # cuts for programs
 _PATH = 80  # characters of a path in a note
 _CONTEXT = 80  # characters before and behind a match
@@ -235,7 +235,7 @@ def cut_note(
 
 def _notes(head: str, cuts: Sequence[Cut], handle: str | None) -> Iterator[str]:
     first = cuts[0]
-    for named in (_NAMED, 1, 0):
+    for named in (_MAX_LISTED_CUTS, 1, 0):
         places = [
             f"{_short(cut.path)} {cut.shown:,} of {cut.total:,} {cut.unit}" for cut in cuts[:named]
         ]

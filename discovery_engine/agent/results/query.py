@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LONGEST = 1000
 """Characters of an expression."""
-_MOST = 2_000_000  # steps, items and characters; about a second
-_SHOWN = 60  # characters around a mistake
+_MAX_QUERY_WORK = 2_000_000  # steps, items and characters; about a second
+_MAX_QUERY_EXCERPT = 60  # characters around a mistake
 
 
 class QueryError(DiscoveryError):
@@ -51,10 +51,15 @@ class PathQuery:
         try:
             return _interpreter().visit(self._parsed.parsed, value)
         except _TooMuchError:
-            message = f"{quoted(shortened(self.expression, _SHOWN))} takes too much work"
+            message = (
+                f"{quoted(shortened(self.expression, _MAX_QUERY_EXCERPT))} takes too much work"
+            )
             raise QueryError(message, hint="select less, in fewer steps") from None
         except (JMESPathError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            message = f"{quoted(shortened(self.expression, _SHOWN))} cannot be evaluated: {error}"
+            message = (
+                f"{quoted(shortened(self.expression, _MAX_QUERY_EXCERPT))} "
+                f"cannot be evaluated: {error}"
+            )
             raise QueryError(shortened(message, LONGEST)) from error
 
 
@@ -81,7 +86,7 @@ def _parsed(expression: str) -> ParsedResult:
         if at is None:
             at = getattr(error, "lexer_position", None)
         place = "" if at is None else f" at character {at}"
-        excerpt = expression if at is None else expression[at : at + _SHOWN]
+        excerpt = expression if at is None else expression[at : at + _MAX_QUERY_EXCERPT]
         message = (
             f"the expression is not JMESPath{place}: {quoted(excerpt) if excerpt else 'it ends'}"
         )
@@ -100,7 +105,7 @@ def _interpreter_class() -> type[TreeInterpreter]:
     class Bounded(TreeInterpreter):  # type: ignore[misc,unused-ignore]
         def __init__(self) -> None:
             super().__init__()
-            self._left = _MOST
+            self._left = _MAX_QUERY_WORK
 
         def visit(self, node: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
             result = super().visit(node, *args, **kwargs)

@@ -15,13 +15,13 @@ from discovery_engine.limits import shortened
 _DEPTH = 3
 _MEMBERS = 12
 _NAME = 40  # characters
-_LONGEST = 600  # characters
+_MAX_SHAPE_LENGTH = 600  # characters
 _KINDS = {str: "string", bool: "boolean", type(None): "null"}
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def shape(value: JSONValue, depth: int = _DEPTH) -> str:
-    return shortened(one_line(_shape(value, depth)), _LONGEST)
+    return shortened(one_line(_shape(value, depth)), _MAX_SHAPE_LENGTH)
 
 
 def _shape(value: JSONValue, depth: int) -> str:

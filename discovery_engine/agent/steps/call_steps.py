@@ -36,7 +36,7 @@ _REFERENCE_KEYS = frozenset({_FROM, "path"})
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _EXAMPLE = 'for instance [{"id": "a", "tool": "server:tool", "arguments": {}}]'
 _DEPTH = 32  # levels of arguments
-_SHOWN = 40  # characters of what is refused
+_MAX_REFUSED_TEXT_LENGTH = 40  # characters of what is refused
 
 
 class InvalidStepsError(DiscoveryError):
@@ -258,4 +258,4 @@ def _references(value: JSONValue) -> Iterator[StepReference]:
 
 
 def _short(text: str) -> str:
-    return limits.shortened(text, _SHOWN)
+    return limits.shortened(text, _MAX_REFUSED_TEXT_LENGTH)

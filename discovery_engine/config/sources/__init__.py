@@ -42,7 +42,7 @@ __all__ = [
     "source_of_file",
 ]
 
-_LARGEST = 1 << 24  # bytes of a file whose client is not known yet
+_MAX_CONFIG_FILE_BYTES = 1 << 24  # bytes of a file whose client is not known yet
 
 SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
 """The values of `sources: [{type: …}]`: a client's id, or `custom`."""
@@ -110,7 +110,7 @@ def source_of_file(
 
 def _document(path: Path, kind: Format) -> JSONValue:
     with suppress(OSError, ValueError, UnreadableError):
-        content, _ = read_input(str(path), limit=_LARGEST)
+        content, _ = read_input(str(path), limit=_MAX_CONFIG_FILE_BYTES)
         return parse(content, format_of(path.suffix, kind))
     return None
 

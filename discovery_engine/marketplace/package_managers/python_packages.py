@@ -358,7 +358,7 @@ def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 # What a wheel has, read from its archive; nothing of it is unpacked to disk or run.
 
-_LARGEST = 1 << 20  # bytes of `entry_points.txt`
+_MAX_ENTRY_POINTS_BYTES = 1 << 20  # bytes of `entry_points.txt`
 _ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
 
 
@@ -390,7 +390,8 @@ def _entry_points(wheel: Path) -> str:
         for member in archive.infolist():
             if not _ENTRY_POINTS.fullmatch(member.filename):
                 continue
-            if member.file_size > _LARGEST:  # what is read is at most what the archive claims
+            # What is read is at most what the archive claims.
+            if member.file_size > _MAX_ENTRY_POINTS_BYTES:
                 raise PackageManagerError(f"the entry points of {wheel.name} are too large")
             return archive.read(member).decode("utf-8", "replace")
     return ""

@@ -66,7 +66,7 @@ _TINY = 4  # times as many tools as are worth scoring: they are fetched, whateve
 _MORE = 60
 _TOOLS_FOR_MORE = 4_000
 _MOST_SCORED = 500  # tools with a tag that is asked for
-_MOST = 20_000  # tools that are looked at where too few of the first may be shown
+_MAX_CANDIDATE_TOOLS = 20_000  # tools that are looked at where too few of the first may be shown
 # Each posting is a page of the database. Of 100,000 tools 98.5 % of the answers are those of
 # memory; with half as many 97.5 %, with all 99 %.
 _POSTINGS = 6_000  # that are read at first,
@@ -204,7 +204,7 @@ class _Retrieval(Retrieval):
             chosen = [*islice(filter(allowed, near), count)]
             if len(chosen) < count:
                 servers = frozenset(within.servers(index)) if within is not None else None
-                near = self._near(_MOST, _MOST_POSTINGS, servers)
+                near = self._near(_MAX_CANDIDATE_TOOLS, _MOST_POSTINGS, servers)
                 chosen = [*islice(filter(allowed, near), count)]
         by_level = defaultdict[int, list[int]](list)
         for number, doc in sorted(chosen):

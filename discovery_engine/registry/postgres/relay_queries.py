@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _TAKEABLE = f"(receiver = %s AND served_until IS NULL AND take_until > {_NOW})"
-_AT_ONCE = 16 << 20  # bytes of requests, or of answers, after which a turn reads no more
+# Bytes of requests, or of answers, after which a turn reads no more.
+_MAX_RELAY_TURN_BYTES = 16 << 20
 
 
 def add(connection: Connection, requests: Collection[RelayedRequest]) -> set[str]:
@@ -93,7 +94,7 @@ def take(
             ) AS takeable WHERE before < %s ORDER BY before LIMIT %s
         ) RETURNING id, sender, request
         """  # noqa: S608 - a constant
-    values = LEASE, list(locked), receiver, _AT_ONCE, room
+    values = LEASE, list(locked), receiver, _MAX_RELAY_TURN_BYTES, room
     rows = connection.execute(query, values)
     return tuple(RelayedRequest(bytes(id_), by, receiver, bytes(text)) for id_, by, text in rows)
 
@@ -126,7 +127,7 @@ def answers(connection: Connection, waiting: Collection[bytes]) -> Mapping[bytes
             FROM discovery.relayed_requests WHERE id = ANY(%s) AND answer IS NOT NULL
         ) AS there WHERE before < %s
         """  # noqa: S608 - a constant
-    rows = connection.execute(query, (list(waiting), _AT_ONCE))
+    rows = connection.execute(query, (list(waiting), _MAX_RELAY_TURN_BYTES))
     return {bytes(id_): bytes(text) for id_, text in rows}
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
 
-_AT_ONCE = 5_000  # acceptances, of which there is one for each tool: a few MB
+_ACCEPTANCE_FETCH_SIZE = 5_000  # acceptances, of which there is one for each tool: a few MB
 
 
 def lock_number(connection: Connection) -> int:
@@ -51,7 +51,9 @@ def decisions(connection: TimedConnection, scope: str) -> Decisions:
     query = """
         SELECT server, tool, meaning, fingerprint FROM discovery.acceptances WHERE scope_key = %s
         """
-    for server, tool, *digests in connection.rows(query, (key_of(scope),), at_once=_AT_ONCE):
+    for server, tool, *digests in connection.rows(
+        query, (key_of(scope),), at_once=_ACCEPTANCE_FETCH_SIZE
+    ):
         accepted[from_column(server)][from_column(tool)].update(map(from_column, digests))
     return Decisions(
         approvals(connection, scope),
@@ -181,7 +183,7 @@ def export(connection: TimedConnection, *, after: int) -> DecisionExport:
         approval = Approval(from_column(server), from_column(identity))
         effective.add(ApprovalRecord(from_column(scope), approval, at))
     query = f"{_ACCEPTED} WHERE number > %s ORDER BY number"
-    for row in connection.rows(query, (after,), at_once=_AT_ONCE):
+    for row in connection.rows(query, (after,), at_once=_ACCEPTANCE_FETCH_SIZE):
         effective.add(_accepted(row))
     # That of every scope first: it makes those before it void.
     query = "SELECT scope, at, acknowledged FROM discovery.losses ORDER BY scope <> '*'"

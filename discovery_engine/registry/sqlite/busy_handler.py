@@ -17,9 +17,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 10.0  # seconds to wait for other processes
+_BUSY_TIMEOUT = 10.0  # seconds to wait for other processes
 _POLL_INTERVAL = 0.005  # seconds
-_PAUSE = 2 * _POLL_INTERVAL  # seconds in which a waiting process polls at least once
+_WRITER_YIELD_TIME = 2 * _POLL_INTERVAL  # seconds in which a waiting process polls at least once
 _WRITE_TIME = 0.25  # seconds of writes without such a pause; pauses take a 25th of the time
 
 
@@ -38,7 +38,7 @@ class BusyHandler:
     def __init__(
         self,
         *,
-        patience: float = _PATIENCE,
+        patience: float = _BUSY_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -79,10 +79,10 @@ class BusyHandler:
     def writing(self) -> Iterator[None]:
         """Enclose a write; pauses before it if there were many without a pause."""
         now = self._clock()
-        if now - self._ended >= _PAUSE:
+        if now - self._ended >= _WRITER_YIELD_TIME:
             self._begun = now
         elif now - self._begun >= _WRITE_TIME:
-            self._sleep(_PAUSE)
+            self._sleep(_WRITER_YIELD_TIME)
             self._begun = self._clock()
         try:
             yield

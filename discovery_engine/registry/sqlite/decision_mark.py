@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 _SUFFIX = ".mark"
 _PRIVATE = 0o600
 _DIGEST = 8  # bytes
-_LIMIT = 1 << 20  # bytes that are read of it
+_MAX_MARK_BYTES = 1 << 20  # bytes that are read of it
 
 
 class Mark(Struct, frozen=True):
@@ -196,7 +196,7 @@ def _read(path: Path) -> Mark | None:
     """None if there was no decision yet."""
     try:
         with path.open("rb") as file:
-            content = file.read(_LIMIT)
+            content = file.read(_MAX_MARK_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:

@@ -20,7 +20,8 @@ from discovery_engine.search.embedders.embedder import EmbeddingError, Vector
 _MODEL, _TOKENIZER = "model.onnx", "tokenizer.json"
 _PLACES = ("", "onnx")  # below the folder; exporters disagree
 _PADDING = 2  # times the shortest text of a batch, at most
-_LONGEST = 256  # tokens of a text that are read, where the tokenizer sets no bound itself
+# Tokens of a text that are read, where the tokenizer sets no bound itself.
+_MAX_EMBEDDED_TOKENS = 256
 
 
 class OnnxEmbedder:
@@ -74,7 +75,7 @@ class _Model:
         self._tokenizer = Tokenizer.from_file(str(tokenizer))
         self._tokenizer.no_padding()
         if self._tokenizer.truncation is None:
-            self._tokenizer.enable_truncation(_LONGEST)
+            self._tokenizer.enable_truncation(_MAX_EMBEDDED_TOKENS)
 
     def vectors(self, texts: list[str]) -> list[Vector]:
         encoded = [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]

@@ -122,7 +122,7 @@ def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> s
 # What an embedder gives comes from a foreign model or a foreign host. One bad number in it would
 # spoil every comparison, so a batch passes whole or not at all.
 
-_LONGEST = 16_384  # numbers in a vector
+_MAX_VECTOR_DIMENSIONS = 16_384  # numbers in a vector
 
 
 class CheckedEmbedder:
@@ -151,7 +151,7 @@ class CheckedEmbedder:
 
 
 def _unit(vector: Vector, length: int) -> Vector:
-    if len(vector) != length or not 0 < length <= _LONGEST:
+    if len(vector) != length or not 0 < length <= _MAX_VECTOR_DIMENSIONS:
         raise EmbeddingError(
             f"the embedder gave a vector of {len(vector)} numbers where {length} were expected",
             hint="check `search.embeddings.model` and `dimensions`",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SEPARATORS = re.compile(r"[\W_]+")
 _WORDS = re.compile(r"[^\W_]+")  # not the tokenizer of search: with that one the pack would change
-_LONGEST = 1_000  # characters of a description; what it does stands at its beginning
+_MAX_COMPARED_LENGTH = 1_000  # characters of a description; what it does stands at its beginning
 _COMMON = frozenset(
     re.findall(
         r"\w+",
@@ -58,7 +58,7 @@ class Signature(Struct, frozen=True):
         properties = tool.upstream_schema.get("properties")
         names = properties if isinstance(properties, dict) else ()
         text = tool.definition.get("description")
-        text = text[:_LONGEST] if isinstance(text, str) else ""
+        text = text[:_MAX_COMPARED_LENGTH] if isinstance(text, str) else ""
         return cls(
             _digests(map(plain_name, names)), _digests({*_WORDS.findall(text.casefold())} - _COMMON)
         )

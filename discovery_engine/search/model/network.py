@@ -19,7 +19,7 @@ _OPSET = 20  # the first with Gelu
 _IR_VERSION = 10
 # 7 bits of the 8: products of 8 bits overflow on processors without VNNI, and the vectors are as
 # good (mean cosine with the exact ones 0.992 against 0.993).
-_LARGEST = 63
+_MAX_QUANTIZED_WEIGHT = 63
 _PREFIX = "bert."  # that some files have before each name
 
 
@@ -136,7 +136,9 @@ class _Graph:
     def _integers(self, matrix: Any, *, axis: int) -> tuple[Any, Any]:
         """Quantise to int8, with scales of the other axis: a number is integer times scale."""
         np = self._np
-        scales = np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-12) / _LARGEST
+        scales = (
+            np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-12) / _MAX_QUANTIZED_WEIGHT
+        )
         scales = scales.astype(np.float32)
         return np.rint(matrix / scales).astype(np.int8), scales
 

@@ -108,11 +108,11 @@ def _are_opposite(asked: Operation, done: Operation) -> bool:
     )
 
 
-_MOST = 6
+_MAX_SPECIFIC_OPERATIONS = 6
 """Operations; of a tool that does more, it says little that one of them is asked for."""
 _RELATIONS: dict[Relation, Callable[[Operation, Operation], object]] = {
     Relation.UNKNOWN: lambda wish, done: not (wish and done),
-    Relation.SAME: lambda wish, done: wish & done and done.bit_count() <= _MOST,
+    Relation.SAME: lambda wish, done: wish & done and done.bit_count() <= _MAX_SPECIFIC_OPERATIONS,
     Relation.OPPOSITE: lambda wish, done: not wish & done and _are_opposite(wish, done),
     Relation.KINDRED: lambda wish, done: (
         wish & done or any(g & wish and g & done for g in _KINDRED)

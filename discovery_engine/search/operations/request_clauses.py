@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MOST = 16  # clauses; the rest is one
+_MAX_REQUEST_CLAUSES = 16  # clauses; the rest is one
 _PUNCTUATION = r"[,;:](?!\d)|[\uff0c\u3001\uff1b\uff1a]|\s[-\u2013\u2014]\s"
 _SENTENCE_END = re.compile(r"(?<=[.!?\n])\s+|(?<=[\u3002\uff01\uff1f])")
 _MOST_EXCLUDED = re.compile(r"\s*(?:\S+\s+){8}")  # words; what follows asks again, as a rule
@@ -203,7 +203,10 @@ def asking_clauses(text: str, code: str) -> str:
     grammar = _grammar(code)
     if not grammar:
         return text
-    clauses = [clause.strip(_ENDS) for clause in grammar.separator.split(text, maxsplit=_MOST)]
+    clauses = [
+        clause.strip(_ENDS)
+        for clause in grammar.separator.split(text, maxsplit=_MAX_REQUEST_CLAUSES)
+    ]
     affirmed = [clause for clause in clauses if not grammar.negation.search(clause)]
     asking = [clause for clause in affirmed if not grammar.condition.match(clause)]
     if len(asking) == len(clauses):
@@ -240,7 +243,7 @@ def _clauses(text: str, grammar: _Grammar) -> Iterator[tuple[int, int]]:
     for sentence in _SENTENCE_END.split(text):
         at = text.index(sentence, at)
         end = at + len(sentence)
-        for _ in range(_MOST):
+        for _ in range(_MAX_REQUEST_CLAUSES):
             if not (separator := grammar.separator.search(text, at, end)):
                 break
             yield at, separator.start()

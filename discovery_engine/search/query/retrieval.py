@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 _MOST_POSTINGS = 8_000  # that are read for one query,
 _FEW_POSTINGS = 500  # unless fewer than these were read before
-_KEPT = 100  # tools that are remembered with their scores; a usual search needs no more
+# Tools that are remembered with their scores; a usual search needs no more.
+_SCORED_TOOLS_CACHED = 100
 _MOST_TIES = 4  # times as many; with more that equal the last, they are not remembered
 _NARROW = 0.25  # of all tools; among more it is cheaper to find the nearest of all
 _MARGIN = 1.3  # times as many of the nearest as hold enough of a subset on average
@@ -132,7 +133,7 @@ class Retrieval:
             return memo
         terms = heaviest_terms(self._index, self._query)
         sums = [_sums(level, terms) for level in self._index.levels]
-        most = max(least, _KEPT)
+        most = max(least, _SCORED_TOOLS_CACHED)
         nearest = _Nearest(
             most,
             _best(sums, most),

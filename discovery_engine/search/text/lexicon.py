@@ -44,7 +44,7 @@ _DATA = Path(__file__).parents[1] / "data"
 _STOP_WORDS = _DATA / "stopwords.txt"
 _SYNONYMS = _DATA / "synonyms.txt"
 _TOPICS = _DATA / "topics.txt"
-_LONGEST = 40  # characters that are stemmed; a longer run is an identifier or a hash
+_MAX_STEMMED_LENGTH = 40  # characters that are stemmed; a longer run is an identifier or a hash
 
 
 class AnalyzedText(NamedTuple):
@@ -184,7 +184,7 @@ class Lexicon:
         return [self.stem(word) for word in words(text)]
 
     def stem(self, word: str) -> str:
-        return self._stem(word[:_LONGEST])
+        return self._stem(word[:_MAX_STEMMED_LENGTH])
 
     def is_stop_word(self, word: str) -> bool:
         return word in self._stop_words

@@ -30,7 +30,7 @@ OF_PATTERN = 8
 """A match costs as much as so many other keywords."""
 DEPENDENT = "what one part allows depends on the others (`unevaluated…`)"
 
-_MOST = 2_000  # subschemas that one value may be asked about
+_MAX_VALIDATION_COST = 2_000  # subschemas that one value may be asked about
 _MOST_LOOKED_AT = 10_000  # subschemas in all, each as often as a way leads to it: some 20 ms
 _SHORT = 2 * _MOST_LOOKED_AT
 """Characters of JSON that hold fewer subschemas than may be looked at: `{},` is the least."""
@@ -149,7 +149,7 @@ class _Weigher:
             weight = max([own, *(sum(inner.weight for inner in group) for group in inside)])
             total = own + sum(inner.total for group in inside for inner in group)
         for entry in circle:
-            entry.weight = weight if weight <= _MOST else UNBOUNDED
+            entry.weight = weight if weight <= _MAX_VALIDATION_COST else UNBOUNDED
             entry.total = total
 
     def _alongside(self, schema: JSONObject) -> list[SchemaNode]:
@@ -163,13 +163,15 @@ class _Weigher:
                 nodes.append(node)
                 self.has_unevaluated |= node.is_unevaluated
                 left += [*node.alongside] * (_OF_UNEVALUATED if node.is_unevaluated else 1)
-                self._look_at(1 if len(nodes) <= _MOST else _MOST_LOOKED_AT)
+                self._look_at(1 if len(nodes) <= _MAX_VALIDATION_COST else _MOST_LOOKED_AT)
         return nodes
 
     def _look_at(self, count: int) -> None:
         self._looked_at += count
         if self._looked_at > _MOST_LOOKED_AT:
-            raise UnreadableSchemaError(f"there are more than {_MOST:,} ways through it")
+            raise UnreadableSchemaError(
+                f"there are more than {_MAX_VALIDATION_COST:,} ways through it"
+            )
 
 
 def _of_group(group: list[_Weighed], circle: list[_Weighed]) -> float:

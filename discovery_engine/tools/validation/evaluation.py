@@ -37,8 +37,8 @@ _OF_REMEMBERING = 0.1
 _TEXT = 1024  # characters that are matched in the time of a step
 _VALUES = 64  # values that are compared in the time of a step
 _SMALL = 500  # values; the validator writes each of them into its message, for a microsecond each
-_NAMED = 8  # properties, before the rest is counted
-_SHOWN = 60  # characters of a value, or of a keyword
+_MAX_LISTED_PROPERTIES = 8  # properties, before the rest is counted
+_MAX_MISTAKE_VALUE_LENGTH = 60  # characters of a value, or of a keyword
 _LISTED = "the schemas listed in the"
 _NULL = frozenset({"null"})
 _KINDS = (
@@ -307,7 +307,10 @@ class Evaluation:
                 return
             meant = selected or meant
             counts = [len(value.keys() & self._named_in(branch)) for branch in meant]
-        by_branch = [list(islice(self.mistakes(branch, value, path), _NAMED)) for branch in meant]
+        by_branch = [
+            list(islice(self.mistakes(branch, value, path), _MAX_LISTED_PROPERTIES))
+            for branch in meant
+        ]
         best = max(counts, default=0)
         if by_branch and all(by_branch) and counts.count(best) == 1:
             yield from by_branch[counts.index(best)]
@@ -345,7 +348,7 @@ class Evaluation:
                         listed.setdefault(name, []).extend(_choices(self._graph.node(inner)))
         for name, choices in listed.items():
             if choices and value[name] not in choices:
-                values = ", ".join(dict.fromkeys(map(_json, choices[:_NAMED])))
+                values = ", ".join(dict.fromkeys(map(_json, choices[:_MAX_LISTED_PROPERTIES])))
                 yield Mistake((*path, name), f"{self._shown(value[name])} is none of {values}")
 
     def _named_in(self, branch: Schema) -> set[str]:
@@ -441,8 +444,12 @@ def _choices(node: SchemaNode) -> Sequence[JSONValue]:
 
 
 def _unexpected(names: Sequence[str]) -> str:
-    named = ", ".join(f"'{name}'" for name in names[:_NAMED])
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    named = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED_PROPERTIES])
+    more = (
+        f" and {len(names) - _MAX_LISTED_PROPERTIES} more"
+        if len(names) > _MAX_LISTED_PROPERTIES
+        else ""
+    )
     verb = "was" if len(names) == 1 else "were"
     return f"Additional properties are not allowed ({named}{more} {verb} unexpected)"
 
@@ -452,4 +459,4 @@ def _json(value: JSONValue) -> str:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     except ValueError:  # an integer of thousands of digits
         return "a number beyond all bounds"
-    return shortened(text, _SHOWN)
+    return shortened(text, _MAX_MISTAKE_VALUE_LENGTH)

@@ -60,7 +60,7 @@ INVALID_ANSWER = secrets.token_hex(16)
 """The `data` of an error that stands for an answer which is none; no server can guess it."""
 
 _ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
-_SHOWN = 500  # characters of such a body
+_MAX_BODY_EXCERPT = 500  # characters of such a body
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
 _REMEMBERED = 100  # failures that were not looked up yet
 _FAILURE = "discovery.failure"
@@ -438,7 +438,7 @@ def _is_of_lost_session(request: httpx2.Request, code: int, words: str) -> bool:
 
 def _tells_lost_session(request: httpx2.Request, words: str) -> bool:
     session = request.headers.get(_SESSION_HEADER)
-    if session is None or len(words) > _SHOWN:
+    if session is None or len(words) > _MAX_BODY_EXCERPT:
         return False
     words = words.replace(session, "")
     is_of_session = _SESSION.search(words) and _GONE.search(words)
@@ -495,8 +495,8 @@ def _plain(value: JSONValue) -> str:
 
 def _quoted_words(words: str) -> str:
     """The beginning of what a server says, for its owner; empty if it says nothing."""
-    excerpt = one_line(KNOWN_SECRETS.redact_log(clean(words[:_SHOWN])))
-    if len(words) > _SHOWN:  # what is left of a secret at the cut is too short to be one
+    excerpt = one_line(KNOWN_SECRETS.redact_log(clean(words[:_MAX_BODY_EXCERPT])))
+    if len(words) > _MAX_BODY_EXCERPT:  # what is left of a secret at the cut is too short to be one
         excerpt = f"{excerpt[:-SHORTEST_BEGINNING]}…"
     return f"it answered {quoted(excerpt)}" if excerpt else ""
 

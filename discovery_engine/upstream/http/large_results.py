@@ -16,7 +16,7 @@ from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler
 
-_MOST = 8  # stored results; the caller of some may have given up
+_MAX_LARGE_RESULTS = 8  # stored results; the caller of some may have given up
 
 
 class LargeResults:
@@ -40,7 +40,7 @@ class LargeResults:
         """The answer with a placeholder instead of its result, which is stored."""
         number = next(self._numbers)
         self._results[number] = answer["result"]
-        if len(self._results) > _MOST:
+        if len(self._results) > _MAX_LARGE_RESULTS:
             self._results.popitem(last=False)
         return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._key: number}})
 

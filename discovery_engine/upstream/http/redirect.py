@@ -13,9 +13,9 @@ import httpx2
 
 from discovery_engine._util.text import quoted
 
-_MOST = 5  # redirects for one request
+_MAX_REDIRECTS = 5  # redirects for one request
 _COUNT = "discovery.redirects"
-_LONGEST = 100  # characters of an address that are shown
+_MAX_SHOWN_ADDRESS_LENGTH = 100  # characters of an address that are shown
 _HTTP = ("http", "https")
 NOT_APPROVED = "requests may hold secrets, and that address was not approved"
 
@@ -28,7 +28,7 @@ async def is_followed(response: httpx2.Response) -> bool:
     """Return whether the SDK may follow a redirect; if so, empty its body unread."""
     following = _next_request(response)
     count = response.request.extensions.get(_COUNT, 0)
-    if following is None or count >= _MOST:
+    if following is None or count >= _MAX_REDIRECTS:
         return False
     following.extensions[_COUNT] = count + 1
     await response.stream.aclose()  # type: ignore[union-attr] # of an asynchronous client
@@ -47,10 +47,10 @@ def describe_redirect(response: httpx2.Response) -> str:
     if target.scheme not in _HTTP or not target.hostname:
         return f"HTTP {status}, a redirect that is not followed: it leads to no HTTP address"
     if place != origin_of(own):
-        where = quoted(place[:_LONGEST])
+        where = quoted(place[:_MAX_SHOWN_ADDRESS_LENGTH])
         return f"HTTP {status}, a redirect to {where}, which is not followed: {NOT_APPROVED}"
-    if response.request.extensions.get(_COUNT, 0) >= _MOST:
-        return f"HTTP {status}, a redirect after {_MOST} others, which is not followed"
+    if response.request.extensions.get(_COUNT, 0) >= _MAX_REDIRECTS:
+        return f"HTTP {status}, a redirect after {_MAX_REDIRECTS} others, which is not followed"
     is_lost = response.request.method == "POST"
     why = "the request would be lost" if is_lost else "its event stream must be at `url` itself"
     return f"HTTP {status}, a redirect to another path of its own, which is not followed: {why}"

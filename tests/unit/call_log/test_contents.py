@@ -71,7 +71,7 @@ def test_what_looks_like_a_secret_is_hidden(
 def test_the_quick_search_misses_nothing_that_is_hidden(text: str) -> None:
     may_match = quick_search(contents._ANY)
 
-    patterns = (contents._NAMED, contents._WITH_PREFIX, contents._LIKE_KEY)
+    patterns = (contents._NAMED_SECRET, contents._WITH_PREFIX, contents._LIKE_KEY)
     assert may_match(text) or not any(pattern.search(text) for pattern in patterns)
 
 

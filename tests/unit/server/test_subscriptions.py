@@ -104,7 +104,7 @@ async def test_clients_that_come_and_go_at_once_leave_the_servers_in_the_right_s
 async def test_a_client_that_reads_nothing_costs_a_bounded_number_of_notifications(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_PAUSE", 0.0)
+    monkeypatch.setattr(module, "_CHANGES_DEBOUNCE_INTERVAL", 0.0)
     monkeypatch.setattr(module, "_INTERVAL", 0.0)
     sink = ListSink()
     sink.is_congested = True

@@ -19,7 +19,7 @@ from discovery_engine._util.tasks import Promise, open_task_group
 
 _LONGEST_HEAD = 16 * 1024  # bytes of a request
 _MOST_FIELDS = 50
-_PATIENCE = 10.0  # seconds for one request
+_LOOPBACK_REQUEST_TIMEOUT = 10.0  # seconds for one request
 _HEADERS = (
     "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nconnection: close\r\n"
     "content-security-policy: default-src 'none'\r\nreferrer-policy: no-referrer\r\n"
@@ -55,7 +55,7 @@ class Loopback:
 
     async def handle(self, stream: SocketStream) -> None:
         async with stream:
-            with suppress(*_BROKEN, TimeoutError), anyio.fail_after(_PATIENCE):
+            with suppress(*_BROKEN, TimeoutError), anyio.fail_after(_LOOPBACK_REQUEST_TIMEOUT):
                 status, text = self._reply(await _request_target(stream))
                 body = f"<!doctype html><title>discovery</title><p>{text}</p>".encode()
                 head = f"HTTP/1.1 {status}\r\n{_HEADERS}content-length: {len(body)}\r\n\r\n"

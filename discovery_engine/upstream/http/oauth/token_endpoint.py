@@ -25,14 +25,14 @@ from discovery_engine.upstream.http.outage import Outage, outage
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_LIMIT = 256 * 1024  # bytes of an answer
+_MAX_TOKEN_ANSWER_BYTES = 256 * 1024  # bytes of an answer
 _CONNECT = 10.0  # seconds
 _ANSWER = 30.0  # seconds
 _OK = (200, 201)
 _SERVER_ERROR = 500
 _TOO_MANY = 429
 _TEMPORARY = ("server_error", "temporarily_unavailable", "slow_down")
-_SHOWN = 200  # characters of a server's words
+_MAX_REFUSAL_LENGTH = 200  # characters of a server's words
 
 
 class AuthorizationServerUnavailable(Exception):  # noqa: N818 - a signal within this package
@@ -85,7 +85,7 @@ async def fetch(client: httpx2.AsyncClient, request: httpx2.Request) -> tuple[in
             body = bytearray()
             async for part in response.aiter_bytes():
                 body += part
-                if len(body) > _LIMIT:
+                if len(body) > _MAX_TOKEN_ANSWER_BYTES:
                     raise TokenRefused("invalid_response", "its answer is too long")
         finally:
             await response.aclose()
@@ -242,7 +242,9 @@ def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
     if not refusal.error:
         return TokenRefused("invalid_response", f"it answers HTTP {status}")
     words = refusal.error_description or refusal.error
-    return TokenRefused(refusal.error[:_SHOWN], f"it answers {quoted(words[:_SHOWN])}")
+    return TokenRefused(
+        refusal.error[:_MAX_REFUSAL_LENGTH], f"it answers {quoted(words[:_MAX_REFUSAL_LENGTH])}"
+    )
 
 
 def _expiry(expires_in: Any, now: float) -> float | None:

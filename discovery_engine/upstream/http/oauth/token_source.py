@@ -40,7 +40,8 @@ REFUSED = "it refuses the token of its login, although it is new: it may be for 
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
 _SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
 _CLIENT_REFUSED = ("invalid_client", "unauthorized_client")
-_PAUSE = 10.0  # seconds after a failed refresh for which a token that is still good is used
+# Seconds after a failed refresh for which a token that is still good is used.
+_REFRESH_RETRY_DELAY = 10.0
 _LONGEST_REFRESH = 20.0  # seconds
 
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class TokenSource:
         try:
             return await self._renewed(login.access_token)
         except AuthorizationServerUnavailable:
-            self._retry_at = self._clock() + _PAUSE
+            self._retry_at = self._clock() + _REFRESH_RETRY_DELAY
             if is_good:
                 return login.access_token
             raise
