@@ -418,11 +418,11 @@ class CatalogState:
         """Replace the settings and carry over what is `known`; needs the lock."""
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         self._set_trust(settings, trust)
-        self.is_complete = True
         self._written = await self._store.written_book(self._written)
         parts = await anyio.to_thread.run_sync(self._carried_over, known, settings)
         catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
+        self.is_complete = True  # not before: who finds it so uses the view at once
         is_elsewhere = catalog_key_of(known.settings) != catalog_key_of(settings)
         saved = {} if is_elsewhere else known.catalog.parts
         # Judged once more, nearly all are as before: to write 100,000 tools takes five seconds.

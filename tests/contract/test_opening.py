@@ -212,6 +212,15 @@ async def test_an_unchanged_configuration_is_parsed_when_a_server_is_needed(fold
 
 
 @pytest.mark.requirement("CAC-9")
+async def test_a_call_that_comes_while_the_file_is_read_finds_its_server(folder: Folder) -> None:
+    await filled(folder, 2)
+    async with folder.open() as engine, anyio.create_task_group() as tasks:
+        for _ in range(60):
+            tasks.start_soon(engine.execute, "told", "tool_0", {})
+            await anyio.to_thread.run_sync(bool)  # the next comes a moment later
+
+
+@pytest.mark.requirement("CAC-9")
 async def test_a_call_obeys_what_the_file_says_by_then(folder: Folder) -> None:
     told = await filled(folder, 2)
     async with folder.open() as engine:
