@@ -22,7 +22,7 @@ import anyio
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.dispatch import call
-from discovery_engine.agent.feeds import feeds
+from discovery_engine.agent.render.search import feeds
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_engine.tools.model import ServerName, Tool

@@ -5,14 +5,16 @@ Requests and results are plain JSON; what is valid of upstream results passes th
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Hashable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.kept_in_use import KeptInUse
 from discovery_engine.agent.called_tools import called_tools
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.dispatch import call
@@ -420,3 +422,37 @@ def _missing_capability(error: InputRequiredError) -> RpcError:
 def method_not_found(method: str) -> RpcError:
     """The error of a method that is not served."""
     return RpcError(METHOD_NOT_FOUND, "Method not found", shortened(method, NAME_LENGTH))
+
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class KeptInUse(Generic[K, V]):
+    """A value is the same one for its key as long as anything refers to it."""
+
+    def __init__(self, most: int) -> None:
+        """`most` is how many are kept that nothing else refers to."""
+        self._most = most
+        self._all: WeakValueDictionary[K, V] = WeakValueDictionary()
+        self._last: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def get(self, key: K) -> V | None:
+        """None if there is none any more."""
+        value = self._all.get(key)
+        if value is not None:
+            self._use(key, value)
+        return value
+
+    def add(self, key: K, value: V) -> None:
+        self._all[key] = value
+        self._use(key, value)
+
+    def _use(self, key: K, value: V) -> None:
+        self._last[key] = value
+        self._last.move_to_end(key)
+        if len(self._last) > self._most:
+            self._last.popitem(last=False)

@@ -42,8 +42,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from relevance import lines, read_catalog  # noqa: E402
 
+from discovery_engine.runtime.vector_cache import embedding_text  # noqa: E402
 from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: E402
-from discovery_engine.search.embedding_text import embedding_text  # noqa: E402
 from discovery_engine.search.query.clauses import split_clauses  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"

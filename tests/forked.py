@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[1]
 _NOT_NEEDED = (
     "discovery_engine.integrations.",  # each needs its framework
     "discovery_engine.registry.postgres.",  # needs its driver, which is an extra
-    "discovery_engine.runtime.stored_vector_cache",  # as well
+    "discovery_engine.runtime.vector_cache",  # as well
     "discovery_engine.upstream.http",
     "discovery_engine.search.arrays",  # is numpy
     "discovery_engine.search.embedders",

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from discovery_engine.agent.budget import Budget
 from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
+from discovery_engine.agent.json_cutting import json_text
 from discovery_engine.agent.portable_schema import PortableSchema
 from discovery_engine.agent.render.details import details_result
 from discovery_engine.agent.render.search import search_result
-from discovery_engine.agent.results.json_cutting import json_text
 from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.tools.meta_tools import POOL_SEARCH

@@ -305,13 +305,13 @@ def _recorder(folder: str | Path | None) -> Recorder | None:
 
 
 def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
-    from discovery_engine.runtime.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
+    from discovery_engine.runtime.recordings import ReplayedSecrets  # noqa: PLC0415
 
     return ReplayedSecrets(secrets)
 
 
 @asynccontextmanager
 async def _open_replayed(folder: str | Path, _: OnStderr) -> AsyncIterator[Upstreams]:
-    from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
+    from discovery_engine.runtime.recordings import ReplayedUpstreams  # noqa: PLC0415
 
     yield cast("Upstreams", ReplayedUpstreams(Path(folder)))

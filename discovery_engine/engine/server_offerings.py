@@ -16,7 +16,7 @@ from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
 from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.requests import UpstreamRequest
-from discovery_engine.view.completions import visible_values
+from discovery_engine.view.uri_templates import expanded
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.current_view import CurrentView
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.tools.offering import Offering
     from discovery_engine.view.offering_access import OfferingList
     from discovery_engine.view.offering_addresses import ResourceTarget
     from discovery_engine.view.view import View
@@ -190,7 +191,7 @@ class ServerOfferings:
             )
         if entry.offering.kind is not OfferingKind.TEMPLATE:
             return result
-        return visible_values(self._current.live, entry.offering, params, result)
+        return _visible_values(self._current.live, entry.offering, params, result)
 
     async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:
         """Have `ResourceUpdated` published when a resource changes, until `unwatch_resource`.
@@ -267,3 +268,40 @@ class ServerOfferings:
         view = self._current.live
         name = view.addresses.server(named)
         return None if view.is_known(name) else view.require_connectable(name).name
+
+
+def _visible_values(
+    view: View, template: Offering, params: JSONObject, result: JSONObject
+) -> JSONObject:
+    """A result of `completion/complete`; the same one if all of its values may be seen.
+
+    A value is judged if the others that the template needs are in the request; else it stays.
+    """
+    completion = result["completion"]
+    values = completion["values"]
+    argument = params["argument"]["name"]
+    context = params.get("context")
+    arguments = context.get("arguments") if isinstance(context, dict) else None
+    other_arguments = arguments if isinstance(arguments, dict) else {}
+    remainder = [
+        value
+        for value in values
+        if _is_visible(view, template, {**other_arguments, argument: value})
+    ]
+    hidden = len(values) - len(remainder)
+    if not hidden:
+        return result
+    answer: JSONObject = {**completion, "values": remainder}
+    if "total" in completion:
+        answer["total"] = max(completion["total"] - hidden, len(remainder))
+    return {**result, "completion": answer}
+
+
+def _is_visible(view: View, template: Offering, values: JSONObject) -> bool:
+    uri = expanded(template.identifier, values)
+    if uri is None:
+        return True
+    try:
+        return bool(view.resource(template.server, uri))
+    except DiscoveryError:
+        return False

@@ -69,33 +69,27 @@ from discovery_engine.errors.discovery_error import (
     DiscoveryError,
     concerning,
 )
-from discovery_engine.errors.file_errors import (
-    ConfigurationError,
-    RegistryError,
-    RegistryTimeoutError,
-    RegistryUnavailableError,
-    SecretStoreError,
-)
 from discovery_engine.errors.install_errors import (
+    ConfigurationError,
     InstallBusyError,
     InstallFailedError,
     InstallRefusedError,
     InvalidInputError,
-    MissingInputsError,
-    NotInstalledError,
-    PackageChangedError,
-)
-from discovery_engine.errors.marketplace_errors import (
+    InvalidPackageNameError,
     MarketplaceCursorError,
     MarketplaceEntryAmbiguousError,
     MarketplaceEntryNotFoundError,
     MarketplaceSourceNotFoundError,
-)
-from discovery_engine.errors.package_errors import (
-    InvalidPackageNameError,
+    MissingInputsError,
+    NotInstalledError,
+    PackageChangedError,
     PackageManagerError,
     PackageNotFoundError,
     ProgramMissingError,
+    RegistryError,
+    RegistryTimeoutError,
+    RegistryUnavailableError,
+    SecretStoreError,
 )
 from discovery_engine.errors.refusals import (
     DisabledError,

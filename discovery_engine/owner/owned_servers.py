@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,19 +14,24 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.merge_patch import merge_patch
-from discovery_engine.config.files.location import FILE_NAME
+from discovery_engine._util.json import JSONObject
+from discovery_engine.config.files.location import FILE_NAME, decision_scopes
 from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
-from discovery_engine.config.settings import OWN_SOURCE
+from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
 from discovery_engine.config.sources.pasted import PastedServer, read_pasted
-from discovery_engine.errors import ConfigurationError, ServerNotFoundError
+from discovery_engine.errors import (
+    ConfigurationError,
+    RegistryError,
+    ServerNotFoundError,
+    UnavailableError,
+)
 from discovery_engine.installer.install_records import installed_packages, with_packages
 from discovery_engine.installer.run_packages import with_run_packages
+from discovery_engine.owner.approvals import approve_file, taking_over
+from discovery_engine.owner.candidates import approval_of
 from discovery_engine.owner.engine_protocol import EngineProtocol
 from discovery_engine.owner.literal_secrets import StoredLiterals
-from discovery_engine.owner.plan_warnings import with_warnings
-from discovery_engine.owner.plan_writer import PlanWriter
 from discovery_engine.owner.server_export import ExportClient, ServerExport, export_server
 from discovery_engine.owner.server_listing import OwnedServer, owned_servers
 from discovery_engine.owner.server_plans import (
@@ -49,6 +54,7 @@ from discovery_engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, s
 from discovery_engine.registry.server_records import PackagePin, RegisteredServer, ServerOrigin
 from discovery_engine.runtime.registered_servers import Registrations, registrations
 from discovery_engine.secrets.references import (
+    MalformedReferenceError,
     Reference,
     is_secret_name,
     references_in,
@@ -58,6 +64,7 @@ from discovery_engine.secrets.resolver import SecretResolver, has_value
 from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.upstream.connection import with_fields, written_fields
 from discovery_engine.upstream.state import ServerState
+from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -65,6 +72,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import ServerStore
     from discovery_engine.runtime.trust_store import TrustStore
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
@@ -470,7 +478,7 @@ class OwnedServers:
         if planned.server and is_own_entry(planned.server.transport, self._data):
             hint = "write the entry into discovery.yaml yourself, if it is another gateway"
             raise refusal(planned.name, OWN_ENTRY, hint)
-        return with_warnings(planned, self._environ)
+        return _with_warnings(planned, self._environ)
 
     async def _settings(self) -> Settings:
         """Return the settings in force, with transports."""
@@ -549,3 +557,132 @@ def _secret_name(server: ServerSettings, address: str) -> str:
         return address.removeprefix("secret:")
     name = f"{server.secret_owner}/{address}"
     return name if is_secret_name(name) else address
+
+
+def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
+    """The value with a patch applied: null removes a member, maps are merged."""
+    merged = dict(value)
+    for name, change in patch.items():
+        if change is None:
+            merged.pop(name, None)
+        elif isinstance(change, dict):
+            member = merged.get(name)
+            merged[name] = merge_patch(member if isinstance(member, dict) else {}, change)
+        else:
+            merged[name] = change
+    return merged
+
+
+def _with_warnings(plan: ServerPlan, environ: Mapping[str, str]) -> ServerPlan:
+    """The plan of an addition or an update with its warnings; it looks for the program."""
+    return replace(plan, warnings=tuple(_warnings(plan, environ)))
+
+
+def _warnings(plan: ServerPlan, environ: Mapping[str, str]) -> Iterator[str]:
+    if plan.server:
+        # It may be installed later, so this is no reason to refuse.
+        yield from _missing_program(plan.server, environ)
+    if plan.verb == "update" and plan.edit:
+        for comment in plan.edit.lost_comments():
+            yield f"this comment of the file goes, since it stands in what changes: `{comment}`"
+
+
+def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[str]:
+    transport = server.transport
+    if not isinstance(transport, StdioTransport):
+        return
+    path = {name: value for name, value in transport.env.items() if name == "PATH"}
+    try:
+        if any(map(references_in, (transport.command, transport.cwd or "", *path.values()))):
+            return  # it is known when it is started
+        on_this_machine(server.name, transport, child_environment(environ, path))
+    except MalformedReferenceError:
+        return
+    except UnavailableError as error:
+        hint = f": {error.hint}" if error.hint else ""
+        yield f"{error.reason}{hint}"
+
+
+class PlanWriter:
+    """Its methods block; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        store: ServerStore,
+        trust: TrustStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        data: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._trust = trust
+        self._secrets = secrets
+        self._environ = environ
+        self._data = data
+        self._clock = clock
+
+    def write(self, plans: Sequence[ServerPlan], settings: Settings, secrets: OwnerSecrets) -> None:
+        """Carry plans out. What makes a server start comes last: ended before, none is in force.
+
+        Raises:
+            ConfigurationError: If the file has changed since, or cannot be written.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        values = {name: value for plan in plans for name, value in plan.secrets.items()}
+        with secrets.storing(values) if values else nullcontext():
+            self._write(plans, settings)
+
+    def _write(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
+        scope, *others = decision_scopes(settings.path, settings.name)
+        self._require_new(plans, scope)
+        if dropped := [plan.dropped for plan in plans if plan.dropped]:
+            for decision_scope in (scope, *others):
+                self._store.delete_servers(decision_scope, dropped)
+            self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
+        if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
+            self._store.set_switches(scope, switches, at=self._clock())
+            for decision_scope in others:  # where they were kept before the file had a name
+                self._store.set_switches(decision_scope, dict.fromkeys(switches), at=self._clock())
+        for plan in plans:
+            if plan.edit:
+                originals = [plan.original] if plan.original else []
+                at = self._clock()
+                with taking_over(self._trust, self._store, settings, originals, at=at):
+                    plan.edit.apply()
+            if plan.edit and (plan.original or plan.verb in ("add", "update")):
+                self._approve_in_file(settings, plan.edit.path, plan.name)
+        if saved := [plan.saved for plan in plans if plan.saved]:
+            self._approve(settings, [plan.server for plan in plans if plan.saved and plan.server])
+            self._store.save_servers(scope, saved)
+
+    def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
+        """Check that no server of these names was registered since it was planned."""
+        new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
+        names = {server.name for server in self._store.registered_servers(scope)} if new else set()
+        for name in sorted(new & names):
+            message = f"{name!r} was registered in the meantime"
+            raise refusal("the registry", message, "plan it again")
+
+    def _approve(self, settings: Settings, servers: Iterable[ServerSettings]) -> None:
+        if not _waits_for_overrides(settings):
+            approval = partial(approval_of, at=self._clock(), programs={})
+            approvals = [
+                approval(server, settings, self._secrets, self._environ) for server in servers
+            ]
+            self._trust.approve(settings, approvals)
+
+    def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:
+        """Approve it also for when the file is discovered, not named."""
+        if _waits_for_overrides(settings):
+            return
+        is_needed = settings.is_untrusted_origin or settings.path is None
+        with nullcontext() if is_needed else suppress(RegistryError):
+            at = self._clock()
+            approve_file(path, only=[name], environ=self._environ, data_dir=self._data, at=at)
+
+
+def _waits_for_overrides(settings: Settings) -> bool:
+    """Return whether others wrote tool overrides; an approval covers them, but none was shown."""
+    return settings.is_untrusted_origin and bool(settings.overrides)

@@ -305,7 +305,7 @@ class SemanticSearch:
         self, search: SearchDatabase, wanted: _Wanted, embedder: Embedder
     ) -> VectorCache:
         # Only then: most configurations compare vectors in memory.
-        from discovery_engine.runtime.stored_vector_cache import (  # noqa: PLC0415
+        from discovery_engine.runtime.vector_cache import (  # noqa: PLC0415
             StoredVectorCache,
         )
 

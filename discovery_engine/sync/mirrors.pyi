@@ -14,7 +14,7 @@ from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.pasted import PastedServer
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.engine.server_tasks import ServerTasks
+from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.evaluation.queries import QueryCase
 from discovery_engine.evaluation.runner import Cost
 from discovery_engine.installer.install_records import Grants, InstalledServer, Place

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.view.per_server import PerServer
+from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.state import StateInfo
 from discovery_engine.view.status import ConfiguredServer, ServerReport, tool_counts
 
 if TYPE_CHECKING:
@@ -126,3 +127,36 @@ def _report(server: ConfiguredServer) -> ServerReport:
 
 def _outage(server: ConfiguredServer) -> Notice | None:
     return server.outage
+
+
+# With 1,500 servers, computing what an answer needs of all of them took 100 ms each time.
+
+
+class PerServer(Struct, Generic[T], frozen=True):
+    names: tuple[ServerName, ...]
+    """The configured servers, in the order of names."""
+    live: Mapping[ServerName, StateInfo] | None = None
+    """The live states that the values were computed from; None before that."""
+    values: Mapping[ServerName, T] = {}
+    all: tuple[T, ...] = ()
+    """The values in the order of names; the same tuple as long as no live state changes."""
+
+    def updated(
+        self, live: Mapping[ServerName, StateInfo], compute: Callable[[ServerName], T]
+    ) -> PerServer[T]:
+        """The values as of `live`, which has the servers used so far; only they can change."""
+        now = dict(live)
+        if now == self.live:
+            return self
+        changed = self.names if self.live is None else _changed(self.live, now, self.values)
+        values = {**self.values, **{name: compute(name) for name in changed}}
+        return PerServer(self.names, now, values, tuple(values.values()))
+
+
+def _changed(
+    before: Mapping[ServerName, StateInfo],
+    now: Mapping[ServerName, StateInfo],
+    configured: Mapping[ServerName, object],
+) -> list[ServerName]:
+    used = {**before, **now}
+    return [n for n in used if n in configured and before.get(n) != now.get(n)]

@@ -20,8 +20,7 @@ from discovery_engine.registry.postgres import search_vectors
 from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.registry.postgres.search_vectors import StoredVectors
 from discovery_engine.registry.search_database import NoVectorSearchError
-from discovery_engine.runtime.stored_vector_cache import StoredVectorCache
-from discovery_engine.runtime.vector_cache import VectorCache
+from discovery_engine.runtime.vector_cache import StoredVectorCache, VectorCache
 from discovery_engine.search.embedders.embedder import Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.embedders.opening import CheckedEmbedder

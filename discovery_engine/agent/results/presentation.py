@@ -22,6 +22,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.json_cutting import Cut, json_text, prune, text_end
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.results.cutting import (
     STRUCTURED,
@@ -31,7 +32,6 @@ from discovery_engine.agent.results.cutting import (
     is_small,
     with_documents,
 )
-from discovery_engine.agent.results.json_cutting import Cut, json_text, prune, text_end
 from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.config.settings import Settings

@@ -9,9 +9,9 @@ import anyio.to_thread
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.json_cutting import json_text
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.results.cutting import STRUCTURED, document, with_documents
-from discovery_engine.agent.results.json_cutting import json_text
 from discovery_engine.agent.results.query import PathQuery, QueryError
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.rpc.json_codec import encode_finite

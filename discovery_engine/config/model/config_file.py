@@ -8,20 +8,33 @@ example.
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
 from types import GenericAlias
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic.alias_generators import to_camel
 
+from discovery_engine._util.address_classes import is_reserved
+from discovery_engine._util.json import JSONValue
+from discovery_engine._util.suggestions import did_you_mean
+from discovery_engine.config.document.key_redaction import NAME_LIKE
+from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.model.field_types import (
+    Patterns,
+    ResultTokens,
+    Template,
     Text,
+    Word,
+    Words,
     custom_error,
     list_or_nothing,
     mapping_or_nothing,
+    one_or_many,
 )
 from discovery_engine.config.model.marketplace_section import MarketplaceSection
-from discovery_engine.config.model.overrides import OverrideEntry
-from discovery_engine.config.model.registry_section import RegistrySection, registry_or_sqlite
 from discovery_engine.config.model.rules import (
     PromptRuleEntry,
     ResourceRuleEntry,
@@ -29,17 +42,363 @@ from discovery_engine.config.model.rules import (
     ToolRuleEntry,
 )
 from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
-from discovery_engine.config.model.search_section import EnrichSection, SearchSection
-from discovery_engine.config.model.section import section
+from discovery_engine.config.model.section import Section, examples, field_type, section
 from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, SourceType
-from discovery_engine.config.model.views import ViewEntry, ViewName
-from discovery_engine.config.model.webhooks_section import (
-    MOST_WEBHOOKS,
-    WebhookEntry,
-    WebhookName,
+from discovery_engine.config.serve_settings import ServeSettings, ViewSettings, replaced_settings
+from discovery_engine.config.settings import (
+    EmbeddingsSettings,
+    EnrichSettings,
+    RegistrySettings,
+    SearchSettings,
+    Settings,
+    Source,
 )
-from discovery_engine.config.serve_settings import ServeSettings
-from discovery_engine.config.settings import Settings, Source
+from discovery_engine.config.settings_section import InPlaceOf
+from discovery_engine.config.syntax import is_secure_address
+from discovery_engine.config.webhook_settings import EVENT_TYPES, WebhookSettings
+from discovery_engine.diagnostics import Origin
+from discovery_engine.overrides.override import Override
+from discovery_engine.secrets.references import Reference, split
+from discovery_engine.tools.model import ToolName
+
+_OVERRIDE_NAME = re.compile(r"[\w./-]{1,128}")
+_MOST_EXAMPLES = 20
+_LONGEST_EXAMPLE = 200  # characters
+
+
+def _good_name(value: JSONValue) -> JSONValue:
+    if isinstance(value, str) and not _OVERRIDE_NAME.fullmatch(value):
+        hint = "write at most 128 letters, digits and _ . - /"
+        raise custom_error("cannot be the name of a tool", hint=hint)
+    return value
+
+
+def _few_and_short(examples: list[str]) -> list[str]:
+    if len(examples) > _MOST_EXAMPLES:
+        raise custom_error(f"has {len(examples)} examples", hint=f"give at most {_MOST_EXAMPLES}")
+    for number, example in enumerate(examples, 1):
+        if len(example) > _LONGEST_EXAMPLE:
+            problem = f"example {number} has {len(example)} characters"
+            raise custom_error(problem, hint=f"write at most {_LONGEST_EXAMPLE}, one request each")
+    return examples
+
+
+def _arguments(value: JSONValue) -> JSONValue:
+    if not isinstance(value, dict):
+        return value
+    for name, argument in value.items():
+        if not NAME_LIKE.fullmatch(name):
+            raise custom_error("is no name for an argument", hint="write name: value", key=name)
+        if _meant(argument) is None:
+            raise custom_error("has no value", hint="write one, or remove the key", key=name)
+    return _meant(value)
+
+
+def _meant(value: JSONValue) -> JSONValue:
+    """Return a value with its scalars as YAML reads them; texts may hold references."""
+    match value:
+        case PlainScalar(meaning=meaning) if not isinstance(meaning, str):
+            return meaning
+        case str():
+            split(value)
+            return str(value)
+        case list():
+            return list(map(_meant, value))
+        case dict():
+            return {str(name): _meant(member) for name, member in value.items()}
+    return value
+
+
+class OverrideEntry(Section):
+    """Overrides of tools; later entries win, and tags add up."""
+
+    pattern: Patterns = Field(
+        description="Names of tools as their servers give them, behind the server's `prefix`; "
+        "patterns as in `toolRules`.",
+        examples=["github:create_issue"],
+    )
+    server: Patterns = Field(
+        default=[],
+        description="Names of servers, as patterns; the entry is for their tools only.",
+        examples=["github"],
+    )
+    description: Word | None = Field(
+        default=None,
+        description="What the tool does, instead of its server's description.",
+        examples=["Report a bug to the team that runs the shop"],
+    )
+    name: Annotated[Word, BeforeValidator(_good_name)] | None = Field(
+        default=None,
+        description="What the tool is called here; no other tool of its server may be.",
+        examples=["report_bug"],
+    )
+    tags: Words = Field(
+        default=[],
+        description="Tags of the tool, beside those that rules give.",
+        examples=[["support"]],
+    )
+    examples: Annotated[Words, AfterValidator(_few_and_short)] = Field(
+        default=[],
+        description="Requests that the tool serves, as people put them. Search finds the tool by "
+        "them; no agent is shown them.",
+        examples=[["the shop is broken", "report that checkout fails"]],
+    )
+    arguments: Annotated[dict[str, JSONValue], BeforeValidator(_arguments)] = Field(
+        default={},
+        description="Arguments that are always given these values, and that no agent sees. "
+        "Refer to secrets, do not write them: `${NAME}`, `${NAME:-default}` or `${file:path}`.",
+        examples=[{"owner": "acme", "token": "${ISSUES_TOKEN}"}],
+    )
+
+    max_result_tokens: ResultTokens | None = Field(
+        default=None,
+        description="As `server.maxResultTokens`, for the results of these tools.",
+        examples=[5000],
+    )
+
+    @model_validator(mode="after")
+    def _does_something(self) -> OverrideEntry:
+        if not self.pattern:
+            raise custom_error("names no tool", key="pattern", hint="write '*' for all")
+        is_limit = self.max_result_tokens is not None
+        texts = self.description or self.name or self.tags or self.examples
+        if not (texts or self.arguments or is_limit):
+            hint = "give it 'description', 'name', 'tags', 'examples', 'arguments' or "
+            hint += "'maxResultTokens'"
+            raise custom_error("the entry does nothing", hint=hint)
+        return self
+
+    def to_override(self, origin: Origin) -> Override:
+        return Override(
+            patterns=tuple(self.pattern),
+            servers=tuple(self.server),
+            description=self.description,
+            name=ToolName(self.name) if self.name else None,
+            tags=tuple(dict.fromkeys(self.tags)),
+            examples=tuple(dict.fromkeys(self.examples)),
+            arguments=dict(self.arguments),
+            max_result_tokens=self.max_result_tokens,
+            origin=origin,
+        )
+
+
+_SCHEMES = ("postgresql", "postgres")
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_REFERENCE = "\N{REPLACEMENT CHARACTER}"  # in place of a reference, which may hold any character
+_HINT = 'write url: "${DATABASE_URL}", or postgresql://USER:${DATABASE_PASSWORD}@HOST/DATABASE'
+
+
+def _address(text: str) -> str:
+    # The default of a reference stands in the file, too.
+    parts = (part if isinstance(part, str) else part.default or _REFERENCE for part in split(text))
+    url = "".join(parts)
+    if not text or url == _REFERENCE:
+        return text
+    try:
+        address = urlsplit(url)
+        parameters = parse_qs(address.query)
+    except ValueError:
+        raise custom_error("is no address of a database", hint=_HINT) from None
+    if address.scheme not in _SCHEMES:
+        raise custom_error("must begin with postgresql://", hint=_HINT)
+    secrets = [
+        address.password or "",
+        *(value for key in _SECRETS for value in parameters.get(key, ())),
+    ]
+    if any(secret.replace(_REFERENCE, "") for secret in secrets):
+        raise custom_error(
+            "must not hold a password, which others can read in this file", hint=_HINT
+        )
+    return text
+
+
+def _section(value: JSONValue) -> JSONValue:
+    if isinstance(value, str):
+        if value != "sqlite":
+            raise custom_error("must be sqlite, or a mapping with a `url`", hint=_HINT)
+        return {}
+    return value
+
+
+RegistrySection = section(RegistrySettings, url=Annotated[Template, AfterValidator(_address)])
+registry_or_sqlite = BeforeValidator(_section, json_schema_input_type=RegistrySection | str)
+"""Beside the section: the word `sqlite` is that of the data folder."""
+
+
+_LONGEST_CODE = 8  # characters; `pt-BR`
+_MOST_LANGUAGES = 14  # with those in English, as many requests as `overrides` take
+_NEEDED = {"onnx": "path", "openai": "api_key", "http": "url"}
+_KEYS = {"path": "path", "api_key": "apiKey", "url": "url"}
+
+
+def _has_what_it_needs(embeddings: Any) -> None:
+    needed = _NEEDED.get(embeddings.provider)
+    if needed and not getattr(embeddings, needed):
+        key = _KEYS[needed]
+        message = f"{embeddings.provider!r} needs {key!r}"
+        raise custom_error(message, key="provider", hint=f"add {key}")
+
+
+def _several(words: list[str]) -> list[str]:
+    if len(set(words)) < 2:  # noqa: PLR2004 - a word alone is no synonym
+        raise custom_error("is no group", hint="write two or more words that mean the same")
+    return words
+
+
+def _secure(text: str) -> str:
+    if text and "${" not in text and not is_secure_address(text):
+        raise custom_error(
+            "must be an https:// address, or http:// of this machine",
+            hint="write the address before /chat/completions, such as http://localhost:11434/v1",
+        )
+    return text
+
+
+def _languages(codes: list[str]) -> list[str]:
+    for code in codes:
+        if len(code) > _LONGEST_CODE or not code.replace("-", "").isalpha():
+            raise custom_error("is no code of a language", hint="write de, fr or pt-BR")
+    return codes
+
+
+_EmbeddingsSection = section(EmbeddingsSettings, check=_has_what_it_needs)
+SearchSection = section(
+    SearchSettings,
+    embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing],
+    synonyms=Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing],
+)
+EnrichSection = section(
+    EnrichSettings,
+    url=Annotated[Template, AfterValidator(_secure)],
+    languages=Annotated[
+        Annotated[Words, Field(max_length=_MOST_LANGUAGES)], AfterValidator(_languages)
+    ],
+)
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+def _view_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits, `-` and `_`, and begin with a letter or a digit"
+        raise custom_error(f"is no name for a view: {name!r}", hint=hint)
+    return name
+
+
+ViewName = Annotated[str, AfterValidator(_view_name)]
+
+
+def _is_for_all_of_its_clients(view: Any) -> None:
+    for name in ("rules", "resource_rules", "prompt_rules"):
+        for at, rule in enumerate(getattr(view, name)):
+            if rule.visible_to:
+                hint = "`toolRules`, `resourceRules` and `promptRules` of the file can have it"
+                key = f"{to_camel(name)}.{at}.visibleTo"
+                raise custom_error("is of no use in a view", key=key, hint=hint)
+
+
+def _replacement(setting: InPlaceOf) -> Any:
+    """The type of the setting, or None, with its examples."""
+    sections = type(getattr(Settings(), setting.section))
+    hint = get_type_hints(sections, include_extras=True)[setting.field]
+    path = f"{setting.section}.{to_camel(setting.field)}"
+    text = f"As `{path}`, for the clients of this view."
+    return Annotated[field_type(hint | None), Field(description=text, **examples(hint))]
+
+
+ViewEntry = section(
+    ViewSettings,
+    name="ViewEntry",
+    check=_is_for_all_of_its_clients,
+    rules=Annotated[list[ToolRuleEntry], list_or_nothing],
+    resource_rules=Annotated[list[ResourceRuleEntry], list_or_nothing],
+    prompt_rules=Annotated[list[PromptRuleEntry], list_or_nothing],
+    **{name: _replacement(setting) for name, setting in replaced_settings().items()},
+)
+
+
+_MOST_SECRETS = 4
+MOST_WEBHOOKS = 32
+
+
+def _webhook_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits, `-` and `_`, and begin with a letter or a digit"
+        raise custom_error(f"is no name for a webhook: {name!r}", hint=hint)
+    return name
+
+
+def _webhook_address(text: str) -> str:
+    parts = split(text)
+    if not text or (parts and isinstance(parts[0], Reference)):
+        if text:
+            return text
+        raise custom_error("must not be empty", hint="write https://hooks.example.com/discovery")
+    try:
+        address = urlsplit(text)
+        is_web = address.scheme in ("http", "https") and bool(address.hostname)
+        is_plain = not (address.username or address.password or address.fragment)
+    except ValueError:
+        is_web = is_plain = False
+    if not is_web or not is_plain or re.search(r"[\s\\]", text):
+        raise custom_error(
+            "must be an http:// or https:// address, without a user",
+            hint='write https://hooks.example.com/discovery, or refer to it: "${HOOK_URL}"',
+        )
+    if is_reserved(address.hostname or ""):
+        raise custom_error(
+            "leads to an address that is never connected to: link-local, a cloud's metadata,"
+            " multicast, or reserved",
+            hint="name the host of the receiver",
+        )
+    return text
+
+
+def _reference_only(text: str) -> str:
+    parts = split(text)
+    # The default of a reference stands in the file, too.
+    if not parts or any(isinstance(part, str) or part.default for part in parts):
+        raise custom_error(
+            "must be a reference: others can read what is written in this file",
+            hint="`discovery secrets set HOOK_KEY` stores it, then write"
+            ' secret: "${secret:HOOK_KEY}"',
+        )
+    return text
+
+
+def _event(text: str) -> str:
+    if not any(fnmatchcase(event_type, text) for event_type in EVENT_TYPES):
+        hint = did_you_mean(text, EVENT_TYPES) or f"types are: {', '.join(EVENT_TYPES)}"
+        raise custom_error(f"is no type of event: {text!r}", hint=hint)
+    return text
+
+
+def _is_not_read_by_others(webhook: Any) -> None:
+    if not (webhook.private or webhook.url.startswith("${") or is_secure_address(webhook.url)):
+        raise custom_error(
+            "must be an https:// address, or http:// of this machine",
+            key="url",
+            hint="with `private: true` it may be http:// in your own network",
+        )
+
+
+WebhookEntry = section(
+    WebhookSettings,
+    name="WebhookEntry",
+    check=_is_not_read_by_others,
+    url=(Annotated[Template, AfterValidator(_webhook_address)], ...),
+    secret=(
+        Annotated[
+            list[Annotated[Template, AfterValidator(_reference_only)]],
+            one_or_many,
+            Field(min_length=1, max_length=_MOST_SECRETS),
+        ],
+        ...,
+    ),
+    events=Annotated[list[Annotated[Word, AfterValidator(_event)]], one_or_many],
+)
+WebhookName = Annotated[str, AfterValidator(_webhook_name)]
 
 
 def _has_a_database_to_search_in(written: Any) -> None:
@@ -78,13 +437,15 @@ Configuration = section(
     marketplace=Annotated[MarketplaceSection, mapping_or_nothing],
     webhooks=(
         Annotated[
-            Annotated[dict[WebhookName, WebhookEntry], Field(max_length=MOST_WEBHOOKS)],
+            Annotated[
+                GenericAlias(dict, (WebhookName, WebhookEntry)), Field(max_length=MOST_WEBHOOKS)
+            ],
             mapping_or_nothing,
         ],
         {},
     ),
     server=Annotated[_ServeSection, mapping_or_nothing],
-    views=(Annotated[dict[ViewName, ViewEntry], mapping_or_nothing], {}),
+    views=(Annotated[GenericAlias(dict, (ViewName, ViewEntry)), mapping_or_nothing], {}),
     schema_address=(
         Text,
         Field(

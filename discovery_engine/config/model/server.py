@@ -17,12 +17,12 @@ from discovery_engine.config.model.field_types import (
     Template,
     Text,
     Word,
+    Words,
     choice,
     custom_error,
     mapping_or_nothing,
     one_line,
 )
-from discovery_engine.config.model.oauth import OAuthSection
 from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import section
 from discovery_engine.config.sandbox_settings import SandboxSettings
@@ -32,7 +32,7 @@ from discovery_engine.config.settings import (
     ServerSettings,
     StdioTransport,
 )
-from discovery_engine.config.syntax import is_address
+from discovery_engine.config.syntax import is_address, is_loopback_redirect, is_secure_address
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -149,6 +149,55 @@ def _refuse_keys_of_the_other_kind(entry: Any) -> None:
         raise custom_error(f"{stray!r} is of no use without a {needed}", key=stray)
     if "transport" in entry.model_fields_set and (entry.transport == "stdio") is bool(entry.url):
         raise custom_error(f"{entry.transport!r} is of no use without a {needed}", key="transport")
+
+
+_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
+
+
+def _secure_address(text: str) -> str:
+    if not is_secure_address(text):
+        raise custom_error(
+            "is no https address", hint="http is accepted for this machine only (127.0.0.1)"
+        )
+    return text
+
+
+def _document_address(text: str) -> str:
+    if not re.fullmatch(r"https://[^/?#\s]+/[^#\s]+", text):
+        raise custom_error("is no https address with a path")
+    return text
+
+
+def _loopback_address(text: str) -> str:
+    if not is_loopback_redirect(text):
+        raise custom_error(
+            "is no loopback address with a port", hint="write http://127.0.0.1:8765/callback"
+        )
+    return text
+
+
+def _scopes(scopes: list[str]) -> list[str]:
+    for scope in scopes:
+        if not _SCOPE.fullmatch(scope):
+            raise custom_error("holds a scope with a space, a quote or a backslash")
+    return scopes
+
+
+def _is_complete(oauth: Any) -> None:
+    if oauth.client_secret and not oauth.client_id:
+        raise custom_error("has a secret without a clientId", key="clientId")
+    if oauth.grant == "client_credentials" and not (oauth.client_id and oauth.client_secret):
+        raise custom_error("client_credentials needs a clientId and a clientSecret")
+
+
+OAuthSection = section(
+    OAuthSettings,
+    check=_is_complete,
+    scopes=Annotated[Words, AfterValidator(_scopes)],
+    client_metadata_url=Annotated[Text, AfterValidator(_document_address)],
+    auth_server_metadata_url=Annotated[Text, AfterValidator(_secure_address)],
+    redirect_uri=Annotated[Text, AfterValidator(_loopback_address)],
+)
 
 
 ServerEntry = section(

@@ -24,7 +24,6 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.settings_section import LONGEST_TIMEOUT
 from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
-from discovery_engine.config.sources.entry_fields import EntryError, EntryFields, as_text, as_texts
 from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import (
@@ -214,7 +213,7 @@ def _kind(fields: EntryFields, shape: EntryShape) -> str | None:
     pair = fields.first(shape.kind)
     if pair is None or isinstance(pair[1], dict):
         return None
-    key, word = pair[0], as_text(pair[1], pair[0])
+    key, word = pair[0], _as_text(pair[1], pair[0])
     kinds = load_table().kinds
     kind = kinds.get(word.lower().replace("-", "").replace("_", ""))
     if kind is None:
@@ -234,10 +233,10 @@ def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], di
         command = nested.text(("path", "command")) or ""
         args, env = nested.texts(("args",)) or [], nested.map(("env",))
     elif isinstance(value, list):
-        command, *args = as_texts(value, key) or [""]
+        command, *args = _as_texts(value, key) or [""]
         env = {}
     else:
-        command, args, env = as_text(value, key), [], {}
+        command, args, env = _as_text(value, key), [], {}
     if not command.strip():
         raise EntryError(key, "must name a program")
     return command, args + (fields.texts(shape.args) or []), env | fields.map(shape.env)
@@ -252,7 +251,7 @@ def _variable_names(fields: EntryFields, keys: Sequence[str]) -> list[str]:
     if not isinstance(value, list):
         raise EntryError(key, "must be a list of names of variables")
     names = [entry.get("name") if isinstance(entry, dict) else entry for entry in value]
-    return [_variable(as_text(name, key), key) for name in names]
+    return [_variable(_as_text(name, key), key) for name in names]
 
 
 def _variable(name: str, path: str) -> str:
@@ -267,7 +266,7 @@ def _scopes(fields: EntryFields, keys: Sequence[str]) -> tuple[str, ...]:
     if pair is None:
         return ()
     key, value = pair
-    texts = as_texts(value, key) if isinstance(value, list) else [as_text(value, key)]
+    texts = _as_texts(value, key) if isinstance(value, list) else [_as_text(value, key)]
     return tuple(dict.fromkeys(scope for text in texts for scope in text.split()))
 
 
@@ -314,7 +313,7 @@ def _tools(fields: EntryFields, keys: Sequence[str], shape: EntryShape) -> list[
     if pair is None:
         return None
     key, value = pair
-    names = as_texts([value] if isinstance(value, str) else value, key)
+    names = _as_texts([value] if isinstance(value, str) else value, key)
     if shape.call_syntax:
         names = [name.partition("(")[0] for name in names]
     if any(len(name) > _LONGEST_TOOL for name in names):
@@ -343,3 +342,83 @@ def entries_of(
 def _item_name(item: JSONValue, shape: EntryShape, number: int) -> JSONValue:
     named: Mapping[str, Any] = item if isinstance(item, dict) else {}
     return next((named[key] for key in shape.name if key in named), f"server-{number}")
+
+
+class EntryError(Exception):
+    """A mistake in an entry; `path` leads to it from the entry."""
+
+    def __init__(self, path: str, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.message = message
+        self.hint = hint
+
+
+class EntryFields:
+    def __init__(self, entry: JSONObject) -> None:
+        self._entry = entry
+        self._read: set[str] = set()
+
+    @property
+    def unread(self) -> list[str]:
+        """The keys that have a value, and were not read until now."""
+        return [
+            str(key)
+            for key, value in self._entry.items()
+            if key not in self._read and value not in (None, "", [], {})
+        ]
+
+    def get(self, key: str) -> JSONValue:
+        """The value of a key, whose dots go a level down; null is the same as no such key."""
+        self._read.add(key.partition(".")[0])
+        value: JSONValue = self._entry
+        for step in key.split("."):
+            value = value.get(step) if isinstance(value, dict) else None
+        return value
+
+    def first(self, keys: Sequence[str]) -> tuple[str, JSONValue] | None:
+        """The first of these keys that has a value, and its value."""
+        pairs = ((key, self.get(key)) for key in keys)
+        return next(((key, value) for key, value in pairs if value is not None), None)
+
+    def text(self, keys: Sequence[str]) -> str | None:
+        pair = self.first(keys)
+        return None if pair is None else _as_text(pair[1], pair[0])
+
+    def texts(self, keys: Sequence[str]) -> list[str] | None:
+        pair = self.first(keys)
+        return None if pair is None else _as_texts(pair[1], pair[0])
+
+    def map(self, keys: Sequence[str]) -> dict[str, str]:
+        pair = self.first(keys)
+        return {} if pair is None else _as_map(pair[1], pair[0])
+
+    def flag(self, key: str) -> bool:
+        return self.get(key) in (True, "true", "True")
+
+
+def _as_text(value: JSONValue, path: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        text = str(value)
+        if "\0" not in text and text.encode(errors="replace").decode() == text:
+            return text
+        raise EntryError(path, "holds characters that no program can be given")
+    raise EntryError(path, "must be text")
+
+
+def _as_texts(value: JSONValue, path: str) -> list[str]:
+    if not isinstance(value, list):
+        raise EntryError(path, "must be a list of texts")
+    return [_as_text(item, f"{path}.{number}") for number, item in enumerate(value)]
+
+
+def _as_map(value: JSONValue, path: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise EntryError(path, "must be a map of texts")
+    return {
+        _as_text(key, path): _as_text(member, f"{path}.{key}")
+        for key, member in value.items()
+        if key is not None and member is not None
+    }

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.catalog import Entry
-from discovery_engine.evaluation import confusable as room
-from discovery_engine.evaluation.confusable import confusable
+from discovery_engine.evaluation import catalog_lint as room
+from discovery_engine.evaluation.catalog_lint import confusable
 from tests.factories import make_entry
 from tests.rows import rows
 

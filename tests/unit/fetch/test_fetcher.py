@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from discovery_engine.fetch.fetch_error import FetchError
-from discovery_engine.fetch.fetcher import Fetched, open_fetcher
-from discovery_engine.fetch.guarded_network import Resolver, resolve
+from discovery_engine.fetch.fetcher import Fetched, Resolver, open_fetcher, resolve
 from tests.rows import rows
 from tests.servers.web_server import WebAnswer, WebRequest, json_answer, web_server, zipped
 

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wcmatch import fnmatch
 
-from discovery_engine.rules.globs import Glob
 from discovery_engine.rules.name_index import Names
+from discovery_engine.rules.patterns import Glob
 from tests.rows import rows
 
 FLAGS = fnmatch.IGNORECASE | fnmatch.BRACE | fnmatch.DOTMATCH | fnmatch.FORCEUNIX

@@ -16,7 +16,7 @@ from watchfiles._rust_notify import RustNotify
 
 from discovery_engine._util import folder_watch
 from discovery_engine.config.files.inputs import observe
-from discovery_engine.runtime.config_watch import changed_files
+from discovery_engine.runtime.maintenance import changed_files
 
 pytestmark = pytest.mark.anyio
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine._util.prose import first_sentence
+from discovery_engine.view.status import first_sentence
 from tests.rows import rows
 
 

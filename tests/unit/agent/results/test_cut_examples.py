@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.json_cutting import Cut, prune
 from discovery_engine.agent.results.cutting import cut_result
-from discovery_engine.agent.results.json_cutting import Cut, prune
 from tests.rows import rows
 
 

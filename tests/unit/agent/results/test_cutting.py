@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.agent.json_cutting import Cut, json_text, prune
 from discovery_engine.agent.results.cutting import (
     cut_result,
     exceeds,
@@ -19,7 +20,6 @@ from discovery_engine.agent.results.cutting import (
     result_tokens,
     with_documents,
 )
-from discovery_engine.agent.results.json_cutting import Cut, json_text, prune
 from discovery_engine.agent.results.presentation import (
     NOTE_TOKENS,
     Asked,

