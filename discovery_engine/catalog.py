@@ -342,3 +342,11 @@ class Catalog(Struct, frozen=True, dict=True):
 
 def _identity(entry: Entry) -> tuple[str, AppliedOverride, Verdict]:
     return entry.tool.source, entry.tool.overridden, entry.verdict
+
+
+class RefreshReport(Struct, frozen=True):
+    servers: tuple[tuple[ServerName, Failure | None], ...]
+    """Every server that was listed, in the order of names, with its failure if any."""
+    diff: CatalogDiff
+    starting: tuple[ServerName, ...] = ()
+    """The listed servers that had not answered yet; they go on starting."""

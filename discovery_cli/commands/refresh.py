@@ -23,9 +23,8 @@ from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.server_form import refresh_form
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Failure
+    from discovery_engine.catalog import Failure, RefreshReport
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.view import View

@@ -10,8 +10,8 @@ from msgspec import NODEFAULT, Struct, convert, to_builtins
 from msgspec.structs import fields, replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
-from discovery_engine.config.redaction import redact_args, redact_transport, redact_url
 from discovery_engine.config.settings import (
     OWN_SOURCE,
     EnrichSettings,
@@ -23,6 +23,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.settings_section import INTERNAL
 from discovery_engine.diagnostics import Origin
 from discovery_engine.overrides.override import Override
+from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import REDACTED, redact_literals
 
 _PATTERNS = ("pattern", "server", "matchTags")

@@ -26,6 +26,7 @@ from discovery_engine.view.status import Observation, ServerReport
 if TYPE_CHECKING:
     from discovery_engine.call_log.call_log import CallLog
     from discovery_engine.call_log.tally import ServerMetrics
+    from discovery_engine.catalog import RefreshReport
     from discovery_engine.installer.installer import Installer
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.marketplace import Marketplace
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
-    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
     from discovery_engine.runtime.reindex_report import ReindexReport
     from discovery_engine.search.embedders import Vector

@@ -31,10 +31,10 @@ from discovery_engine.upstream.stdio.sandbox import sandboxes
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import RefreshReport
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.installer.plan import PlannedServerChange
     from discovery_engine.registry.server_records import PackagePin, ServerOrigin
-    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.secret_store.owner_secrets import OwnerSecrets
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from discovery_engine.config.redaction import without_credentials
 from discovery_engine.errors import InstallFailedError, MissingInputsError
 from discovery_engine.installer.install_records import Grants, Place
 from discovery_engine.installer.offered_inputs import is_secret_input
 from discovery_engine.marketplace.entry import RemoteOffer
+from discovery_engine.secrets.masking import without_credentials
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.upstream.shown_values import shown_value
 

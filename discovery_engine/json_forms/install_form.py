@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from discovery_engine.config.redaction import without_credentials
 from discovery_engine.json_forms.error_form import error_form
 from discovery_engine.json_forms.server_plan_form import shown_plan_form, shown_sync_form
 from discovery_engine.owner.server_plans import ServerPlan
 from discovery_engine.owner.setup_sync import SyncPlan
+from discovery_engine.secrets.masking import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import DroppedTool, Entry
-    from discovery_engine.runtime.refresh_report import RefreshReport
+    from discovery_engine.catalog import DroppedTool, Entry, RefreshReport
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 

@@ -22,10 +22,9 @@ from discovery_engine.upstream.state import ServerState
 if TYPE_CHECKING:
     from anyio import CancelScope
 
-    from discovery_engine.catalog import Failure
+    from discovery_engine.catalog import Failure, RefreshReport
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.events import EventBus, Subscription
-    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.lockfile import Lock
     from discovery_engine.view.view import View

@@ -12,10 +12,10 @@ from msgspec import Struct
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.files.location import catalog_key_of
-from discovery_engine.config.redaction import redact_url
 from discovery_engine.config.webhook_settings import TEST_EVENT, WebhookSettings
 from discovery_engine.errors import WebhookNotFoundError
 from discovery_engine.fetch.fetch_error import FetchError
+from discovery_engine.secrets.masking import redact_url
 from discovery_engine.webhooks.delivery import WebhookState
 from discovery_engine.webhooks.event import WebhookEvent, stored_event
 from discovery_engine.webhooks.sender import (

@@ -12,8 +12,8 @@ import anyio.to_thread
 from discovery_engine.events import TrustChanged
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import RefreshReport
     from discovery_engine.events import Event, EventBus, Subscription, TrustChange
-    from discovery_engine.runtime.refresh_report import RefreshReport
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 

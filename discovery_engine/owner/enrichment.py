@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from discovery_engine.config.redaction import redact_url
+from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.enrichment.endpoint import Endpoint, open_endpoint
@@ -26,9 +26,9 @@ from discovery_engine.owner.enrichment_run import (
     EnrichmentRun,
     PlannedRequest,
 )
-from discovery_engine.redaction.entry_secrets import secrets_of
 from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import ServerName

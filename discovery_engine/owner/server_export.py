@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from msgspec import Struct
 
 from discovery_engine.config.editing.yaml_text import block
+from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.serialization import serialize_server_redacted
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.config.sources.client_table import ClientRow, load_table
-from discovery_engine.redaction.entry_secrets import secrets_of
 from discovery_engine.redaction.redactor import Redactor
 from discovery_engine.secrets.references import (
     REDACTED,

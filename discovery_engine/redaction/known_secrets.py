@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from discovery_engine.config.redaction import redact_url
 from discovery_engine.redaction.redactor import Redactor
+from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.references import REDACTED
 
 _MAX_KNOWN_SECRETS = 10_000  # secrets; beyond it, the old ones are dropped

@@ -46,7 +46,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         Reads the files of its references; what cannot be resolved is left out.
         """
         # Its patterns take 10 ms to compile, and most runs use no server.
-        from discovery_engine.redaction.entry_secrets import (  # noqa: PLC0415
+        from discovery_engine.config.entry_secrets import (  # noqa: PLC0415
             has_changing_values,
             secrets_of,
             written_references,

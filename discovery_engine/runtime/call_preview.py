@@ -8,8 +8,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.redaction import redact_transport, redact_url
+from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.secrets.masking import redact_url
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry

@@ -16,6 +16,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from discovery_engine.catalog import RefreshReport
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,
@@ -28,18 +29,19 @@ from discovery_engine.errors import (
 )
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
-from discovery_engine.runtime.refresh_report import RefreshReport, make_report
+from discovery_engine.runtime.ingestion.server_parts import failure_of
+from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import ServerPart
+    from discovery_engine.catalog import CatalogDiff, ServerPart
     from discovery_engine.config.settings import CacheSettings, ServerSettings
+    from discovery_engine.errors import UntrustedServerError
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.refresh_queue import SaveOutcome
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
-    from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View
 
@@ -117,7 +119,7 @@ class ServerLister:
         parts = [self._view.catalog.part(name) for name in chosen]
         refused = self._view.refusals() if servers is None else ()
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
-        return make_report(parts, diff, refused=refused, starting=starting, now=self._clock())
+        return _make_report(parts, diff, refused=refused, starting=starting, now=self._clock())
 
     async def wait_all_listed(self, among: Container[ServerName] | None = None) -> None:
         """Wait until every connectable server, or each of some, was listed or has failed once."""
@@ -383,3 +385,22 @@ def _lifetime(part: ServerPart, cache: CacheSettings) -> float:
     # A server may set a shorter time than the owner, down to the retry interval: a `ttlMs` of 0
     # means "do not cache", not "list without pause".
     return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
+
+
+def _make_report(
+    parts: Iterable[ServerPart],
+    diff: CatalogDiff,
+    *,
+    refused: Iterable[UntrustedServerError] = (),
+    starting: Iterable[ServerName] = (),
+    now: float = 0.0,
+) -> RefreshReport:
+    """The report on listed servers and on refused ones.
+
+    `starting` have not answered yet; `now` is Unix time in seconds.
+    """
+    listed_servers = [(part.server, part.failure) for part in parts]
+    listed_servers += [(ServerName(error.server), failure_of(error, now)) for error in refused]
+    return RefreshReport(
+        tuple(sorted(listed_servers, key=lambda entry: entry[0])), diff, tuple(starting)
+    )

@@ -9,7 +9,7 @@ from discovery_engine.call_log.log_entry import Actor, ExportForm, LogEntry, Log
 from discovery_engine.call_log.log_reader import LogReader
 from discovery_engine.call_log.tally import ServerMetrics, Tally
 from discovery_engine.call_log.timeline import Timeline
-from discovery_engine.catalog import Entry
+from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.pasted import PastedServer
@@ -60,7 +60,6 @@ from discovery_engine.runtime.executor import OnUnchecked
 from discovery_engine.runtime.leadership import Work
 from discovery_engine.runtime.prober import ProbeResult
 from discovery_engine.runtime.question_policy import OwnerRoots
-from discovery_engine.runtime.refresh_report import RefreshReport
 from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
 from discovery_engine.runtime.reindex_report import ReindexReport
 from discovery_engine.runtime.result_store import ResultStore

@@ -28,9 +28,9 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path
-from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import ConfigurationError

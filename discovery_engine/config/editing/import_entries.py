@@ -14,7 +14,6 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.config.redaction import hide_secrets_in_args, hide_secrets_in_url
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -23,6 +22,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources.tool_lists import literal_pattern
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets.masking import hide_secrets_in_args, hide_secrets_in_url
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,

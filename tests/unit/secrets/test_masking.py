@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.redaction import (
+from discovery_engine.config.entry_secrets import redact_transport
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.secrets.masking import (
     redact_args,
-    redact_transport,
     redact_url,
     selecting_references,
     without_credentials,
 )
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from tests.rows import rows
 
 

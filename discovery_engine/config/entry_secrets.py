@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from discovery_engine.config.redaction import redact_transport
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
     Reference,
     UnsetReference,
+    redact_literals,
     references,
 )
 from discovery_engine.secrets.resolver import SecretResolver, resolve
@@ -123,3 +124,23 @@ def _masked(server: ServerSettings) -> Iterator[str]:
         pieces = "(.+?)".join(map(re.escape, masked_text.split(REDACTED)))
         if masked_text != text and (hit := re.fullmatch(pieces, text, re.DOTALL)):
             yield from hit.groups()
+
+
+def redact_transport(
+    transport: StdioTransport | RemoteTransport,
+) -> StdioTransport | RemoteTransport:
+    """The same transport, safe to display."""
+    match transport:
+        case StdioTransport(args=args, env=env):
+            return replace(transport, args=redact_args(args), env=_redact_values(env))
+        case RemoteTransport(url=url, headers=headers, oauth=oauth):
+            return replace(
+                transport,
+                url=redact_url(url),
+                headers=_redact_values(headers),
+                oauth=replace(oauth, client_secret=redact_literals(oauth.client_secret)),
+            )
+
+
+def _redact_values(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: redact_literals(value) for name, value in values.items()}

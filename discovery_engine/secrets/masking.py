@@ -1,24 +1,20 @@
-"""Redacts a server's transport for display: everything that could be a secret is hidden.
+"""Hides secrets in addresses and arguments, in the places where secrets are carried.
 
-References are shown as written, for they give nothing away. Values of `env` and `headers` are
-always hidden; an address or an argument only in the places where secrets are carried. An entry that
-is copied loses less: only what looks like a secret there, so that it starts the same program.
+References are shown as written, for they give nothing away. An entry that is copied loses less:
+only what looks like a secret there, so that it starts the same program.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
     Reference,
-    redact_literals,
     references_in,
     split,
 )
@@ -37,22 +33,6 @@ _ADDRESS = re.compile(
 _APART = "\ue000"  # private use: stands for a reference while the text around it is taken apart
 _BRACES = re.compile(r"\$\{[^{}]*\}")  # literal: a client's own syntax that is not expanded
 _HOST = re.compile(rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IGNORECASE | re.ASCII)
-
-
-def redact_transport(
-    transport: StdioTransport | RemoteTransport,
-) -> StdioTransport | RemoteTransport:
-    """The same transport, safe to display."""
-    match transport:
-        case StdioTransport(args=args, env=env):
-            return replace(transport, args=redact_args(args), env=_redact_values(env))
-        case RemoteTransport(url=url, headers=headers, oauth=oauth):
-            return replace(
-                transport,
-                url=redact_url(url),
-                headers=_redact_values(headers),
-                oauth=replace(oauth, client_secret=redact_literals(oauth.client_secret)),
-            )
 
 
 def redact_url(url: str) -> str:
@@ -118,10 +98,6 @@ def _is_secret_name(name: str) -> bool:
     """Return whether `NAME=value` passes a secret; a variable is assumed to do so."""
     is_flag = is_secret_flag("--" + name.lstrip("-"))
     return is_flag or _VARIABLE_NAME.fullmatch(name) is not None
-
-
-def _redact_values(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: redact_literals(value) for name, value in values.items()}
 
 
 class _Masking(Struct, frozen=True):
