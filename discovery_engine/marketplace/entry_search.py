@@ -60,9 +60,10 @@ class EntrySearch:
             rows = [copy.row for copy in stored[:limit]]
             following = offset + limit if len(stored) > limit else None
             return self._merged(self._groups(rows, keys), {}, {}), following
-        # All of them for each page: what is deprecated has its place among all.
         relevance = self._scaled(query, self._store.search(query, words, keys, _DEEPEST))
-        groups = self._groups(list(relevance), keys)[offset:]
+        # A group has at most one entry of each source.
+        rows = list(relevance)[: (offset + limit + 1) * len(keys)]
+        groups = self._groups(rows, keys)[offset:]
         fresh = {(entry.origins[0].source, entry.name): entry for entry in live}
         copied = self._merged(groups[:limit], relevance, fresh)
         others = list(fresh.values())

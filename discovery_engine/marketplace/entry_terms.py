@@ -17,6 +17,7 @@ WEIGHTS = (4.0, 4.0, 2.5, 1.5, 1.0, 2.0, 1.5, 1.0)
 """Weights of the columns; the name of a package or a tool counts less than the server's own."""
 _MOST_TOOLS = 100  # whose texts are read; a server with more is found by its own
 _MOST_TEXT = 1_000  # characters of a description
+_ABOUT = (CONCEPT, SUBJECT)
 _FIXED = re.compile(r"(?i)\b(?:mcp|server|servers|modelcontextprotocol|model context protocol)\b")
 """Words of nearly every name here, which tell no two entries apart."""
 
@@ -36,15 +37,15 @@ def entry_terms(entry: MarketplaceEntry, lexicon: Lexicon) -> list[str]:
         lexicon.analyze(" ".join(entry.tags)),
         lexicon.analyze(described, language),
     )
-    terms = [list(dict.fromkeys(field.terms)) for field in fields]
-    related = dict.fromkeys(term for field in terms for term in field if not plain_terms([term]))
+    terms = [dict.fromkeys(field.terms) for field in fields]
+    related = {term: None for field in terms for term in field if term.startswith(_ABOUT)}
     words = [[term for term in field if term not in related] for field in terms]
     return [" ".join(field) for field in (*words, related)]
 
 
 def plain_terms(terms: Iterable[str]) -> set[str]:
     """Return the terms that are words, without the concepts and subjects that words are about."""
-    return {term for term in terms if not term.startswith((CONCEPT, SUBJECT))}
+    return {term for term in terms if not term.startswith(_ABOUT)}
 
 
 def match_of(terms: Iterable[str]) -> str:
