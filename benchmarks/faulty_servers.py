@@ -18,8 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import UpstreamError  # noqa: E402
-from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
-from tests.servers.programs import fault_server  # noqa: E402
+from tests.servers.programs import TestedUpstreams, fault_server  # noqa: E402
 
 WIRE = "wire_server.py"
 _OLD = {"huge", "stubborn", "hang_start", "hang_call", "noise"}  # modes of fault_server.py
@@ -60,7 +59,7 @@ def sick(mode: str, number: int = 0, **settings: Any) -> ServerSettings:
     return fault_server(mode, name=f"{mode}{number}", program=program, **settings)
 
 
-async def list_all(opened: Upstreams, servers: list[ServerSettings]) -> list[float]:
+async def list_all(opened: TestedUpstreams, servers: list[ServerSettings]) -> list[float]:
     """Seconds after which each server had listed its tools; those that fail are left out."""
     began, took = time.perf_counter(), []
 

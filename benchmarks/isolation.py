@@ -40,9 +40,9 @@ from discovery_engine.config.settings import (  # noqa: E402
     StdioTransport,
     Timeouts,
 )
-from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.engines import Folder  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
+    TestedUpstreams,
     fault_server,
     http_server,
     remote_server,
@@ -166,7 +166,9 @@ def row(kind: str, windows: dict[str, list[list[float]]], cpu: float) -> Row:
 
 
 @asynccontextmanager
-async def fit(opened: Upstreams, kind: str, patients: list[ServerSettings]) -> AsyncIterator[None]:
+async def fit(
+    opened: TestedUpstreams, kind: str, patients: list[ServerSettings]
+) -> AsyncIterator[None]:
     """The time in which the sick servers are called, one call after the other to each."""
     async with anyio.create_task_group() as tasks:
         for server in patients:
@@ -176,7 +178,7 @@ async def fit(opened: Upstreams, kind: str, patients: list[ServerSettings]) -> A
 
 
 async def latencies(
-    opened: Upstreams, servers: list[ServerSettings], *, seconds: float
+    opened: TestedUpstreams, servers: list[ServerSettings], *, seconds: float
 ) -> list[float]:
     """Milliseconds of calls, some 400 in a second over all servers."""
     took: list[float] = []

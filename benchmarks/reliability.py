@@ -48,8 +48,8 @@ from benchmarks.soak import soak  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.errors import OutcomeUnknownError, UpstreamError  # noqa: E402
 from discovery_engine.upstream.history import Policy  # noqa: E402
-from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
+    TestedUpstreams,
     descendants,
     fault_server,
     is_running,
@@ -79,7 +79,7 @@ async def first_list(*, full: bool) -> AsyncIterator[Row]:
 
 
 async def list_until(
-    opened: Upstreams, servers: list[ServerSettings], *, count: int
+    opened: TestedUpstreams, servers: list[ServerSettings], *, count: int
 ) -> list[float]:
     began, took = time.perf_counter(), []
 
@@ -314,7 +314,7 @@ async def crashes(*, full: bool) -> AsyncIterator[Row]:
 
 
 async def echo_on(
-    opened: Upstreams, server: ServerSettings, told: collections.Counter[str]
+    opened: TestedUpstreams, server: ServerSettings, told: collections.Counter[str]
 ) -> None:
     for nonce in itertools.count():
         try:
@@ -326,7 +326,7 @@ async def echo_on(
 
 
 async def crash_on(
-    opened: Upstreams,
+    opened: TestedUpstreams,
     server: ServerSettings,
     nonces: Iterator[int],
     sent: list[int],

@@ -33,8 +33,8 @@ from benchmarks.faulty_servers import Clock, Row, healthy, list_all, sick  # noq
 from discovery_engine.config.settings import ServerSettings, Timeouts  # noqa: E402
 from discovery_engine.errors import UpstreamError  # noqa: E402
 from discovery_engine.upstream.history import Policy  # noqa: E402
-from discovery_engine.upstream.upstreams import Upstreams  # noqa: E402
 from tests.servers.programs import (  # noqa: E402
+    TestedUpstreams,
     descendants,
     eventually,
     http_server,
@@ -104,7 +104,7 @@ async def soaked(*, minutes: float) -> list[Row]:
 
 
 async def after_a_round(
-    opened: Upstreams, servers: list[ServerSettings], told: collections.Counter[str]
+    opened: TestedUpstreams, servers: list[ServerSettings], told: collections.Counter[str]
 ) -> Holding:
     with anyio.move_on_after(SECONDS):
         async with anyio.create_task_group() as tasks:
@@ -113,7 +113,9 @@ async def after_a_round(
                     tasks.start_soon(call_on, opened, server, told)
     for server in servers:
         await opened.close(server.name)
-    await eventually(lambda: not opened.sessions(), within=30)
+    await eventually(
+        lambda: not any(s.stats and s.stats.pid for s in opened.states().values()), within=30
+    )
     await eventually(lambda: len(descendants()) <= len(STAY), within=30)
     with suppress(TimeoutError):
         await eventually(lambda: len(anyio.get_running_tasks()) == 1, within=5)
@@ -121,7 +123,7 @@ async def after_a_round(
 
 
 async def call_on(
-    opened: Upstreams, server: ServerSettings, told: collections.Counter[str]
+    opened: TestedUpstreams, server: ServerSettings, told: collections.Counter[str]
 ) -> None:
     tool = TOOLS.get(server.name.rstrip("0123456789"), "huge")
     while True:

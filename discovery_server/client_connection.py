@@ -16,7 +16,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from discovery_engine.rpc import outgoing
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.framing import Overlong
 from discovery_engine.rpc.incoming import IncomingRequests
@@ -35,7 +34,7 @@ from discovery_engine.rpc.messages import (
     unreadable,
 )
 from discovery_engine.rpc.peer import RequestId, RpcError
-from discovery_engine.rpc.pending import PendingRequests
+from discovery_engine.rpc.pending import PendingRequests, send_request
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from discovery_server.client_messages import as_incoming, id_of, is_response
 from discovery_server.envelope import completed
@@ -172,7 +171,7 @@ class ClientConnection:
         if len(self._asked) >= _MOST_ASKED:
             text = f"{_MOST_ASKED} requests to this client are not answered yet"
             raise RpcError(INTERNAL_ERROR, text)
-        return await outgoing.request(self._asked, stream, method, params, timeout=timeout)
+        return await send_request(self._asked, stream, method, params, timeout=timeout)
 
     def _tools_changed(self) -> bool:
         """Notify the client that its tools have changed; see `ClientSession.tools_changed`."""

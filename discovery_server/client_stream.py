@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.rpc.outgoing import MessageStream
+from discovery_engine.rpc.pending import MessageStream
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

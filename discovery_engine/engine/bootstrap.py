@@ -13,7 +13,7 @@ from contextlib import (
 )
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -36,7 +36,6 @@ from discovery_engine.runtime.configuration_loader import (
     read_settings,
 )
 from discovery_engine.runtime.executor import ToolExecutor
-from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.runtime.prober import ServerProber
 from discovery_engine.runtime.rate_limits import RateLimits
@@ -51,6 +50,7 @@ from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.runtime.semantic_search import SemanticSearch
 from discovery_engine.runtime.server_record import ServerRecorder
 from discovery_engine.runtime.shared_results import SharedResults
+from discovery_engine.runtime.upstreams import OnTried, Upstreams
 from discovery_engine.runtime.use_counter import UseCounter
 from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
@@ -60,7 +60,8 @@ if TYPE_CHECKING:
     from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.registry.protocols import Registry
     from discovery_engine.runtime.recorder import Recorder
-    from discovery_engine.upstream.upstreams import OnStderr, Upstreams
+    from discovery_engine.upstream.session_pool import SessionPool
+    from discovery_engine.upstream.transport_opening import OnStderr
 
 
 @asynccontextmanager
@@ -145,7 +146,7 @@ class _Listing(NamedTuple):
     events: EventBus
     state: CatalogState
     call_log: CallLog
-    upstreams: LazyUpstreams
+    upstreams: Upstreams
     configuration: ConfigurationLoader
     lister: ServerLister
 
@@ -232,16 +233,19 @@ def _listing(
         environment.data, environment.scope, lambda: state.view.settings, clock=clock
     )
     server_recorder = ServerRecorder(call_log, events)
-    open_live = partial(_open_upstreams, environment, store, events, state, server_recorder)
-    upstreams = LazyUpstreams(
-        tasks,
-        open_live if replay is None else partial(_open_replayed, replay),
-        secrets,
-        RateLimits(clock),
-        recorder=_recorder(record),
-        on_tried=on_tried,
-        server_recorder=server_recorder,
-    )
+    rates = RateLimits(clock)
+    if replay is None:
+        upstreams = Upstreams(
+            tasks,
+            partial(_open_sessions, environment, store, events, state, server_recorder),
+            secrets,
+            rates,
+            recorder=_recorder(record),
+            on_tried=on_tried,
+            server_recorder=server_recorder,
+        )
+    else:
+        upstreams = _replayed(Path(replay), tasks, secrets, rates, on_tried)
     registered = RegisteredServers(store, environment.variables)
     configuration = ConfigurationLoader(load, registered, state, upstreams, events, clock=clock)
     lister = ServerLister(
@@ -260,21 +264,21 @@ async def _close_log(call_log: CallLog) -> None:
         await anyio.to_thread.run_sync(call_log.close)
 
 
-def _open_upstreams(
+def _open_sessions(
     environment: Environment,
     store: Registry,
     events: EventBus,
     state: CatalogState,
     server_recorder: ServerRecorder,
     on_stderr: OnStderr,
-) -> AbstractAsyncContextManager[Upstreams]:
+) -> AbstractAsyncContextManager[SessionPool]:
     # Importing the SDK takes longer than everything else, and most runs need no upstream.
     from discovery_engine.runtime.question_policy import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
-    from discovery_engine.upstream.upstreams import open_upstreams  # noqa: PLC0415
+    from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415
 
     settings = state.view.settings
-    return open_upstreams(
+    return open_sessions(
         max_connecting=settings.server.max_connecting,
         idle_timeout=settings.server.idle_timeout,
         events=events,
@@ -305,13 +309,14 @@ def _recorder(folder: str | Path | None) -> Recorder | None:
 
 
 def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
-    from discovery_engine.runtime.recordings import ReplayedSecrets  # noqa: PLC0415
+    from discovery_engine.runtime.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
 
     return ReplayedSecrets(secrets)
 
 
-@asynccontextmanager
-async def _open_replayed(folder: str | Path, _: OnStderr) -> AsyncIterator[Upstreams]:
-    from discovery_engine.runtime.recordings import ReplayedUpstreams  # noqa: PLC0415
+def _replayed(
+    folder: Path, tasks: TaskGroup, secrets: SecretResolver, rates: RateLimits, on_tried: OnTried
+) -> Upstreams:
+    from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
 
-    yield cast("Upstreams", ReplayedUpstreams(Path(folder)))
+    return ReplayedUpstreams(folder, tasks, secrets, rates, on_tried)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.catalog_state import CatalogState
     from discovery_engine.runtime.configuration_loader import ConfigurationLoader
     from discovery_engine.runtime.executor import ToolExecutor
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.lister import ServerLister
     from discovery_engine.runtime.prober import ServerProber
     from discovery_engine.runtime.resource_watchers import ResourceWatchers
     from discovery_engine.runtime.result_store import ResultStore
     from discovery_engine.runtime.semantic_search import SemanticSearch
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.runtime.use_counter import UseCounter
     from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.secrets.resolver import SecretResolver
@@ -69,7 +69,7 @@ class EngineCore(Struct, frozen=True):
     state: CatalogState
     configuration: ConfigurationLoader
     semantic: SemanticSearch
-    upstreams: LazyUpstreams
+    upstreams: Upstreams
     lister: ServerLister
     executor: ToolExecutor
     watchers: ResourceWatchers

@@ -3,9 +3,9 @@
 peer              the interface `Peer`: requests and notifications, their errors and time limits
 client            the interface `Client`: who made a call, is asked and is notified
 stream_peer       a peer over lines of text
-outgoing          our requests to the other side; pending holds those in flight
+pending           our requests to the other side, while they are in flight
 incoming          the requests of the other side, each worked on in a task
-request_timer     how long a request waits; shared_timer has the deadlines of many
+request_timer     how long a request waits; many deadlines share one timer of the loop
 messages          messages between plain JSON and structs
 protocol          versions, reserved keys and error codes of MCP
 json_codec        bytes to JSON and back; incremental_json parses large messages in steps

@@ -15,9 +15,8 @@ from discovery_engine.rpc.messages import (
     Response,
     as_json,
 )
-from discovery_engine.rpc.outgoing import request
 from discovery_engine.rpc.peer import OnProgress, RequestTimeout
-from discovery_engine.rpc.pending import PendingRequests
+from discovery_engine.rpc.pending import PendingRequests, send_request
 
 OnRequest: TypeAlias = Callable[[Request], None]
 OnNotification: TypeAlias = Callable[[Notification], None]
@@ -71,7 +70,7 @@ class StreamPeer:
         can_cancel: bool = True,
     ) -> JSONObject:
         """Send a request and return its result; see `Peer.request`."""
-        return await request(
+        return await send_request(
             self.pending,
             self._stream,
             method,

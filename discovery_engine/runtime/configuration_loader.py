@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from discovery_engine.config.settings import Settings
     from discovery_engine.runtime.catalog_state import CatalogState
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.registered_servers import RegisteredServers
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class ConfigurationLoader:
         load: SettingsReader,
         registered: RegisteredServers,
         state: CatalogState,
-        upstreams: LazyUpstreams,
+        upstreams: Upstreams,
         events: EventBus,
         *,
         clock: Callable[[], float],

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
     from discovery_engine.runtime.catalog_state import CatalogState
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
     from discovery_engine.runtime.rate_limits import CallQuota
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.tools.arguments import Checked, Checker
     from discovery_engine.tools.model import Tool
     from discovery_engine.upstream.call import CallObserver
@@ -59,7 +59,7 @@ class ToolExecutor:
     def __init__(
         self,
         current: CatalogState,
-        upstreams: LazyUpstreams,
+        upstreams: Upstreams,
         *,
         secrets: SecretResolver,
     ) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from discovery_engine.fleet.refresh_job import RefreshClaim
     from discovery_engine.registry.refresh_queue import SaveOutcome
     from discovery_engine.runtime.catalog_state import CatalogState
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View
 
@@ -75,7 +75,7 @@ class ServerLister:
     def __init__(
         self,
         current: CatalogState,
-        upstreams: LazyUpstreams,
+        upstreams: Upstreams,
         tasks: TaskGroup,
         *,
         complete: Callable[[], Awaitable[None]],

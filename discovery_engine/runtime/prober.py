@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.call_log.call_log import CallLog
     from discovery_engine.runtime.catalog_state import CatalogState
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.tools.model import ServerName
 
 USUAL_WAIT = 10.0  # seconds
@@ -58,7 +58,7 @@ class ServerProber:
     def __init__(
         self,
         current: CatalogState,
-        upstreams: LazyUpstreams,
+        upstreams: Upstreams,
         log: CallLog,
         actor: Actor,
         *,

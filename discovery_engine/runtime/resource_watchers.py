@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
+    from discovery_engine.runtime.upstreams import Upstreams
     from discovery_engine.tools.model import ServerName
 
 
 class ResourceWatchers:
-    def __init__(self, upstreams: LazyUpstreams) -> None:
+    def __init__(self, upstreams: Upstreams) -> None:
         self._upstreams = upstreams
         self._watchers: Counter[tuple[ServerName, str]] = Counter()
 

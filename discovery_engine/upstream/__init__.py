@@ -1,14 +1,14 @@
 """Sessions with MCP servers; a faulty server affects no other.
 
-    upstreams         the entry point: lists the tools of servers and calls them
-      listing         reads all pages of tools/list, drops unusable tools
+    session_pool      the open sessions of all servers; `runtime.upstreams` sends calls through them
+    session           one connection, from connecting to closing: calls, listings, pings
+      call            a call in progress, and what its server asks meanwhile
       request_errors  maps a failed request to the error that its caller gets
+      listing         reads all pages of a list, drops unusable definitions
       history         what a server did so far (breaker, counters), across sessions
       concurrency     limits: calls, starts and sessions at the same time
-    session           one connection, from connecting to closing
-      connect_strategy   which ways to connect are tried, in which order
       transport_opening  opens the transport of a session
-      handshake       server/discover or initialize; rpc_client: the requests after it
+      handshake       which ways to connect are tried; rpc_client: the requests after it
     transport         the base class of
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
       http/           streamable HTTP and SSE; `http.sdk` alone imports the MCP SDK

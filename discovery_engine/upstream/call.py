@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.errors import InputRequiredError
-from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client
+from discovery_engine.errors import (
+    InputRequiredError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client, Continuation
 from discovery_engine.rpc.peer import RequestTimeout, RpcError
-from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
+from discovery_engine.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CLIENT_CAPABILITY,
+)
 from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.log_message import presented_message
-from discovery_engine.upstream.question import Question, declarable
+from discovery_engine.upstream.question import CAPABILITIES, Question, declarable
+from discovery_engine.upstream.requests import UpstreamRequest
 
 _MOST_QUESTIONS = 100  # of one call
 _MOST_MESSAGES = 1_000  # of one call
 _ROOTS: dict[str, JSONObject] = {"roots": {}}
+_MOST_ROUNDS = 20
+_MOST_PASSED = 100  # questions of one result; of a call no more are asked
+_INPUT_REQUIRED = "input_required"
+_LATER_HINT = (
+    "call it again once those calls are over; `session: per_client` for the server gives each"
+    " client a session of its own"
+)
 
 CLIENT_HINT = (
     "give everything it may need as arguments, use another tool, or call it with a client that"
@@ -59,6 +77,8 @@ class CallObserver(Protocol):
         """Its server has asked the client something, and got an answer, or an error."""
 
 
+Send: TypeAlias = Callable[[UpstreamRequest], Awaitable[JSONObject]]
+"""Sends a request of a call."""
 QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
 """The settings of a server's questions at this moment."""
 
@@ -216,6 +236,127 @@ class Call:
             raise self.refused(question, "an earlier question was not answered", hint=_AGAIN_HINT)
         if question.is_too_large:
             raise self.refused(question, "it is too large")
+
+    async def complete(
+        self, send: Send, request: UpstreamRequest, continuation: Continuation | None
+    ) -> JSONObject:
+        """The result of a request, after as many rounds as it takes.
+
+        A server may answer with questions first (`input_required`). Each is asked of the client,
+        and the request is sent again with the answers and with the server's `requestState` as it
+        was. A client that continues calls itself gets the questions instead.
+
+        Raises:
+            InputRequiredError: If a question was not answered, and the request failed.
+            UpstreamError: What `send` raises.
+        """
+        try:
+            result = await self._last_result(send, request, continuation)
+        except (UpstreamProtocolError, UpstreamTimeoutError) as error:
+            if problem := self.problem or self._missing_capability(error):
+                problem.detail = error.message
+                raise problem from error
+            raise
+        if self.problem and result.get("isError"):
+            raise self.problem
+        return result
+
+    async def _last_result(
+        self, send: Send, request: UpstreamRequest, continuation: Continuation | None
+    ) -> JSONObject:
+        sent = request.continued(continuation) if continuation else request
+        for _ in range(_MOST_ROUNDS):
+            result = await send(sent)
+            if result.get("resultType") != _INPUT_REQUIRED:
+                return result
+            questions = self.read_questions(result)
+            if self.client.takes_input_required:
+                return await self.annotated(result, questions)
+            responses = await self.answers(questions)
+            sent = request.continued(Continuation(responses, result.get("requestState")))
+        why = f"it wants input again after {_MOST_ROUNDS} rounds"
+        hint = "give everything it may need as arguments, or use another tool"
+        raise InputRequiredError(self.server, "input from its user", why, hint=hint)
+
+    def _missing_capability(self, error: UpstreamError) -> InputRequiredError | None:
+        """The problem of a call that its server refused, because of what its client lacks."""
+        if not isinstance(error, UpstreamProtocolError):
+            return None
+        if error.rpc_code != MISSING_CLIENT_CAPABILITY:
+            return None
+        cause = error.__cause__
+        data = cause.data if isinstance(cause, RpcError) else None
+        capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        names = [name for name in CAPABILITIES if name in (capabilities or ())]
+        if capabilities and not names:  # an extension: nothing that its client could be asked for
+            return None
+        if names and self.capabilities.keys() >= set(names):
+            return InputRequiredError(
+                self.server,
+                "input during the call",
+                "calls of others use its session, which was opened without "
+                f"`{'` and `'.join(names)}`",
+                hint=_LATER_HINT,
+            )
+        capability = " and ".join(names) or "the capability"
+        return InputRequiredError(
+            self.server,
+            "input during the call",
+            f"its client cannot be asked for it (`{capability}`)",
+            hint=CLIENT_HINT.format(capability=capability),
+            capabilities=names,
+        )
+
+    def read_questions(self, result: JSONObject) -> dict[str, Question]:
+        """The questions of a result, by name; there may be none, if the server only wants time.
+
+        Raises:
+            UpstreamProtocolError: If they are not ones of MCP, too many or too large.
+        """
+        requests = result.get("inputRequests")
+        state = result.get("requestState")
+        if isinstance(requests, dict | None) and isinstance(state, str | None):
+            questions = {k: Question.from_json(request) for k, request in (requests or {}).items()}
+            valid_questions = {
+                key: question for key, question in questions.items() if question is not None
+            }
+            if len(valid_questions) == len(questions) and (valid_questions or state is not None):
+                self._check_bounds(valid_questions)
+                return valid_questions
+        reason = "its input_required result is not one of MCP"
+        raise UpstreamProtocolError(self.server, reason)
+
+    def _check_bounds(self, questions: Mapping[str, Question]) -> None:
+        if len(questions) > _MOST_PASSED:
+            reason = f"it asks more than {_MOST_PASSED} questions at once"
+            raise UpstreamProtocolError(self.server, reason)
+        if any(question.is_too_large for question in questions.values()):
+            raise UpstreamProtocolError(self.server, "a question of it is too large")
+
+    async def annotated(self, result: JSONObject, questions: Mapping[str, Question]) -> JSONObject:
+        """A result with its questions as a client is given them that answers them itself."""
+        if not questions:
+            return result
+        requests = {
+            key: result["inputRequests"][key]
+            | {"params": await question.annotated(self.server, self.scheduler)}
+            for key, question in questions.items()
+        }
+        return result | {"inputRequests": requests}
+
+    async def answers(self, questions: Mapping[str, Question]) -> JSONObject:
+        """Ask the client, and return its answers by the names of the questions.
+
+        Raises:
+            InputRequiredError: If it cannot be asked, or answers with an error.
+        """
+        responses: JSONObject = {}
+        for key, question in questions.items():
+            try:
+                responses[key] = await self.ask(question)
+            except RpcError as error:
+                raise self.note(question, f"error {error.code}") from error
+        return responses
 
 
 def refuse_ambiguous(question: Question, calls: Sequence[Call]) -> RpcError:

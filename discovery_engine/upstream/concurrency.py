@@ -19,7 +19,7 @@ import anyio
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, ServerSettings
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.shared_timer import SharedTimer
+from discovery_engine.rpc.request_timer import SharedTimer
 
 _SLOW = 5.0  # seconds; an ordinary server is up in two
 

@@ -12,23 +12,34 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.command_words import PACKAGE_RUNNERS, program_name
+from discovery_engine.config.settings import (
+    USUAL_CONNECT,
+    RemoteTransport,
+    ServerSettings,
+    StdioTransport,
+)
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.peer import RequestTimeout, RpcError
 from discovery_engine.rpc.request_timer import RequestTimeLimit
-from discovery_engine.upstream.connection import Era
-from discovery_engine.upstream.startup import Startup
+from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import RequestDetails, Transport
 from discovery_engine.version import __version__
+
+if TYPE_CHECKING:
+    from discovery_engine.upstream.transport import Transport
 
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
@@ -284,3 +295,115 @@ async def _initialize_or_adopt(
 def _instructions(answer: JSONObject) -> str:
     instructions = answer.get("instructions")
     return instructions if isinstance(instructions, str) else ""
+
+
+# One start of a server: its time limit and its progress.
+#
+# The owner's `timeouts.connect` applies to every start. Without it, the first start of a program
+# gets longer: its modules are not compiled yet, and a package runner may have to download them.
+
+FIRST_START_TIMEOUT = (
+    60.0  # seconds; an interpreter that compiles its modules on a slow disk takes half of it
+)
+RUNNER_START_TIMEOUT = (
+    180.0  # seconds for 200 MB at 10 Mbit/s: an image, or a package with a browser
+)
+
+_LEADING_WORDS = 6  # a runner may follow `env`, `cmd /c` or `sh -c "exec`
+
+
+class Startup:
+    """Created when a server gets its start slot: waiting for the slot does not count."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        """Seconds within which it must answer the handshake."""
+        self.transport: Transport | None = None
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it began; may be read in any thread, as states of servers are."""
+        return time.monotonic() - self._began
+
+    @property
+    def stderr(self) -> str:
+        """The last stderr lines of its program."""
+        return self.transport.stderr if self.transport else ""
+
+
+def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
+    """Seconds a start may take; `is_first` if no earlier connection is stored."""
+    if server.timeouts.connect is not None:
+        return server.timeouts.connect
+    if not is_first or not isinstance(server.transport, StdioTransport):
+        return USUAL_CONNECT
+    return RUNNER_START_TIMEOUT if _is_run_by_a_runner(server.transport) else FIRST_START_TIMEOUT
+
+
+def _is_run_by_a_runner(stdio: StdioTransport) -> bool:
+    words = " ".join((stdio.command, *stdio.args[:_LEADING_WORDS])).split()[:_LEADING_WORDS]
+    return any(program_name(word) in PACKAGE_RUNNERS for word in words)
+
+
+# Which ways to connect to a server are tried, and in which order.
+#
+# The stored era is tried first; if it fails, the server is probed once. A program that exits on
+# `server/discover` is started again and gets `initialize`.
+
+_FINAL = {
+    FailureKind.NOT_FOUND,
+    FailureKind.PERMISSION,
+    FailureKind.NEEDS_CONFIG,
+    FailureKind.AUTH,
+    FailureKind.DNS,
+    FailureKind.TLS,
+    FailureKind.REFUSED,
+    FailureKind.TIMEOUT,
+    FailureKind.UNTRUSTED,
+}
+
+
+class ConnectStrategy(Struct, frozen=True):
+    """One way to connect."""
+
+    kind: TransportKind
+    era: Era | None = None
+    """The protocol era to use; None probes the server."""
+    is_stored: bool = False
+    """True if the era comes from an earlier connection."""
+    falls_back: bool = False
+    """True if SSE is tried when the server does not support streamable HTTP."""
+    first_failure: UnavailableError | None = None
+    """Raised in the end if the later strategies, which are only guesses, get no further."""
+
+    @property
+    def skips_handshake(self) -> bool:
+        """True if the stored answer to `server/discover` replaces the handshake."""
+        return self.is_stored and self.era is not None and self.era.discover is not None
+
+
+def first_strategy(server: ServerSettings, stored: Era | None) -> ConnectStrategy:
+    if stored is not None:
+        return ConnectStrategy(stored.kind, stored, is_stored=True)
+    transport = server.transport
+    if not isinstance(transport, RemoteTransport):
+        return ConnectStrategy("stdio")
+    if transport.kind == "sse":
+        return ConnectStrategy("sse", Era("sse"))
+    return ConnectStrategy("http", falls_back=transport.kind == "auto")
+
+
+def next_strategy(
+    server: ServerSettings, failed: ConnectStrategy, failure: UnavailableError
+) -> ConnectStrategy | None:
+    """The strategy after `failed`; None if it was the last."""
+    if failure.kind in _FINAL:
+        return None
+    if failed.is_stored:
+        return first_strategy(server, None)
+    if failed.kind == "stdio" and failed.era is None and failure.kind is FailureKind.EXITED:
+        return replace(failed, era=Era("stdio"))
+    if failed.falls_back and failure.kind in {FailureKind.HTTP, FailureKind.NOT_MCP}:
+        return ConnectStrategy("sse", Era("sse"), first_failure=failure)
+    return None

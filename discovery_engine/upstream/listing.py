@@ -6,20 +6,32 @@ A bad definition costs only that tool, and the pages already read are kept if a 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import chain, compress, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
+import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.text import quoted
 from discovery_engine.catalog import DroppedTool
-from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
+from discovery_engine.rpc.peer import (
+    InvalidAnswerError,
+    RequestTimeout,
+    RequestTimeoutError,
+    RpcError,
+)
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.rpc.request_timer import PausableClock
-from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.tools.offering import OfferingKind, decision_key
 from discovery_engine.upstream.transport import HeaderMap
 
 T = TypeVar("T")
@@ -28,6 +40,7 @@ FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObje
 FindFault: TypeAlias = Callable[[Any], str | None]
 """Why what was listed cannot be used; None if it can."""
 
+_OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
 _MAX_PAGES = 1000
 _MAX_LISTED = 20_000  # of one kind
 _MAX_SECONDS = 60.0
@@ -306,3 +319,129 @@ def _seconds(ttl_ms: JSONValue) -> float | None:
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int | float):
         return None
     return min(max(0, ttl_ms), _MAX_TTL) / 1000
+
+
+# Lists the resources, the resource templates and the prompts of a server.
+#
+# Only what the server declares is asked for. Each kind is listed by itself: one that fails costs
+# neither the others nor the tools, and a bad definition costs only itself.
+
+FetchList: TypeAlias = Callable[[str, JSONObject, RequestTimeout], Awaitable[JSONObject]]
+"""Sends the method of a list with the given parameters, and waits for so long."""
+
+_MESSAGE_LENGTH = 200  # characters of a server's message
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+logger = logging.getLogger(__name__)
+
+
+def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
+    """Return the kinds that a server with these capabilities may be asked for."""
+    declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
+    return tuple(
+        kind
+        for kind, capability in zip(OfferingKind, declared, strict=True)
+        if isinstance(capability, dict)
+    )
+
+
+async def list_offerings(
+    fetch: FetchList, capabilities: JSONObject, *, tools: Collection[str], seconds: float
+) -> Mapping[OfferingKind, ListedOfferings]:
+    """All declared kinds, side by side, at most `seconds` each; it never fails.
+
+    `tools` are the names of the server's tools: no key of a decision may be one of them.
+    """
+    offerings: dict[OfferingKind, ListedOfferings] = {}
+
+    async def list_one(kind: OfferingKind) -> None:
+        find_fault = partial(fault_of_offering, kind, tools=tools)
+        offerings[kind] = await _list_kind(kind, fetch, seconds, find_fault)
+
+    async with anyio.create_task_group() as tasks:
+        for kind in declared_kinds(capabilities):
+            tasks.start_soon(list_one, kind)
+    return offerings
+
+
+async def _list_kind(
+    kind: OfferingKind, fetch: FetchList, seconds: float, find_fault: FindFault
+) -> ListedOfferings:
+    wire = kind.wire
+    try:
+        pages = await read_pages(
+            partial(fetch, wire.method), seconds=seconds, method=wire.method, member=wire.member
+        )
+    except RpcError as error:
+        if error.code == METHOD_NOT_FOUND:  # many servers declare resources and have no templates
+            return ListedOfferings()
+        if isinstance(error, InvalidAnswerError):
+            return _failed(kind, f"it sent an unusable answer: {error.message}")
+        message = quoted(error.message[:_MESSAGE_LENGTH])
+        return _failed(kind, f"it answered error {error.code}: {message}")
+    except TimeoutError:
+        return _failed(kind, f"it did not answer within {seconds:g} s")
+    except ValueError as error:
+        return _failed(kind, str(error))
+    good, dropped = await split(
+        pages.definitions, find_fault, identifier=wire.identifier, noun=kind.label
+    )
+    return ListedOfferings(good, dropped, cut=pages.cut, ttl=pages.ttl)
+
+
+def _failed(kind: OfferingKind, reason: str) -> ListedOfferings:
+    logger.debug("%s failed: %s", kind.wire.method, reason)
+    return ListedOfferings(failure=reason)
+
+
+def fault_of_offering(
+    kind: OfferingKind, definition: JSONValue, *, tools: Collection[str] = ()
+) -> str | None:
+    """Why a definition cannot be listed or read; None if it can."""
+    if not isinstance(definition, dict):
+        return "it is not an object"
+    required = {kind.wire.identifier, "name"}
+    for member in sorted(required):
+        if not isinstance(definition.get(member), str) or not definition[member].strip():
+            return f"its {member} is not a non-empty string"
+    if (key := decision_key(kind, definition[kind.wire.identifier])) in tools:
+        return f"a tool is called {key!r}"
+    return _fault_of_identifier(kind, definition) or fault_of_size(definition)
+
+
+def _fault_of_identifier(kind: OfferingKind, definition: JSONObject) -> str | None:
+    member = kind.wire.identifier
+    identifier, is_prompt = definition[member], kind is OfferingKind.PROMPT
+    limit = PROMPT_NAME_LENGTH if is_prompt else URI_LENGTH
+    if len(identifier) > limit:
+        return f"its {member} is longer than {limit} characters"
+    if not (is_prompt or identifier.startswith("{") or _SCHEME.match(identifier)):
+        return f"its {member} has no scheme"
+    return None
+
+
+async def read_listing(
+    pages: Pages,
+    capabilities: JSONObject,
+    fetch: FetchList,
+    *,
+    seconds: float,
+    find_fault: FindFault,
+) -> Listing:
+    """The usable tools of these pages, with the other offerings of their server.
+
+    Args:
+        pages: The tools that were listed.
+        capabilities: Those of the server.
+        fetch: Lists its resources and prompts.
+        seconds: The time limit for these.
+        find_fault: Why a tool cannot be used here.
+    """
+    tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
+    offerings = await list_offerings(
+        fetch,
+        capabilities,
+        tools={tool["name"] for tool in tools},
+        seconds=min(seconds, _OFFERINGS),
+    )
+    return Listing(tools, dropped, ttl=pages.ttl, cut=pages.cut, offerings=offerings)

@@ -1,13 +1,6 @@
-"""Maps a failed request to the error that its caller gets.
-
-A request that the server may have processed is never sent again; one that it provably did not
-process may be.
-"""
+"""Maps a failed request to the error that its caller gets."""
 
 from __future__ import annotations
-
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import (
@@ -23,34 +16,8 @@ from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.rpc_client import RpcClient
 from discovery_engine.upstream.transport import Transport
 
-T = TypeVar("T")
-
 _NOTHING_SENT = "nothing was sent, so it is safe to call again"
 _MESSAGE_LENGTH = 500  # characters of a server's message
-
-
-class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
-    """The server provably did not process a request, so it may be sent again."""
-
-    def __init__(self, error: UpstreamError) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
-    """The result of a request, which is sent a second time if it was not processed.
-
-    Raises:
-        UpstreamError: If it fails, or was not processed both times.
-    """
-    try:
-        return await ask()
-    except RequestNotProcessed:
-        pass
-    try:
-        return await ask()
-    except RequestNotProcessed as again:
-        raise again.error from again
 
 
 def is_unsent(error: RpcError) -> bool:

@@ -1,12 +1,22 @@
-"""Requests that a caller waits for, as they are sent to a server."""
+"""Requests that a caller waits for, as they are sent to a server.
+
+A request that the server may have processed is never sent again; one that it provably did not
+process may be.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.errors import UpstreamError
 from discovery_engine.rpc.client import Continuation
+
+T = TypeVar("T")
 
 CALL_TOOL = "tools/call"
 
@@ -44,3 +54,27 @@ class UpstreamRequest(Struct, frozen=True):
     def continued(self, continuation: Continuation) -> UpstreamRequest:
         """The same request with the answers that the server asked for."""
         return replace(self, params=self.params | continuation.params)
+
+
+class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
+    """The server provably did not process a request, so it may be sent again."""
+
+    def __init__(self, error: UpstreamError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
+    """The result of a request, which is sent a second time if it was not processed.
+
+    Raises:
+        UpstreamError: If it fails, or was not processed both times.
+    """
+    try:
+        return await ask()
+    except RequestNotProcessed:
+        pass
+    try:
+        return await ask()
+    except RequestNotProcessed as again:
+        raise again.error from again

@@ -16,7 +16,7 @@ from discovery_engine.upstream.handshake import ServerInfo, discover, read_disco
 from discovery_engine.upstream.question import of_questions
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 from discovery_engine.upstream.task import DECLARED, offers_tasks
-from discovery_engine.upstream.transport import HeaderMap, RequestDetails, Transport
+from discovery_engine.upstream.transport import RequestDetails, Transport
 
 _LOG_LEVEL_WAIT = 5.0  # seconds
 LONGEST_CALL = 600.0
@@ -59,62 +59,33 @@ class RpcClient:
 
     async def list_page(self, method: str, params: JSONObject, limit: RequestTimeout) -> JSONObject:
         """One page of the list that `method` asks for."""
-        return await self._request(method, params, RequestDetails(self.info.version), timeout=limit)
-
-    async def send(
-        self,
-        request: UpstreamRequest,
-        *,
-        call: Call,
-        seconds: float,
-        header_map: HeaderMap | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> JSONObject:
-        """The result of a request that a caller waits for.
-
-        Args:
-            request: Sent unchecked.
-            call: The call that it belongs to.
-            seconds: The time limit; with `on_progress`, each progress notification extends it, up
-                to ten minutes in all.
-            header_map: The arguments of a tool that are sent as headers.
-            on_progress: Awaited for each progress notification.
-        """
-        arguments = request.params.get("arguments") or {}
-        return await self._request(
-            request.method,
-            request.params,
-            RequestDetails(self.info.version, request.name, arguments, header_map),
-            meta=self._call_meta(request, call),
-            timeout=RequestTimeout(seconds, LONGEST_CALL, call.clock),
-            on_progress=on_progress,
-        )
+        return await self.request(method, params, RequestDetails(self.info.version), timeout=limit)
 
     async def subscribe(self, method: str, uri: str, *, seconds: float) -> None:
         """Send `resources/subscribe` or `resources/unsubscribe`.
 
         Raises:
-            RpcError, RequestTimeoutError: As `send`.
+            RpcError, RequestTimeoutError: If it fails, or is not answered in time.
         """
         details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
-        await self._request(method, {"uri": uri}, details, timeout=timeout)
+        await self.request(method, {"uri": uri}, details, timeout=timeout)
 
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages from a level on; no-op if the server refuses it."""
         details = RequestDetails(self.info.version)
         timeout = RequestTimeout(_LOG_LEVEL_WAIT)
         with suppress(RpcError, RequestTimeoutError):
-            await self._request("logging/setLevel", {"level": level}, details, timeout=timeout)
+            await self.request("logging/setLevel", {"level": level}, details, timeout=timeout)
 
     async def ping(self, *, seconds: float) -> None:
         """Send `ping`, or to a server of the newer era, which has none, `server/discover`.
 
         Raises:
-            RpcError, RequestTimeoutError: As `send`.
+            RpcError, RequestTimeoutError: If it fails, or is not answered in time.
         """
         method = "server/discover" if self.info.is_modern else "ping"
         details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
-        await self._request(method, {}, details, timeout=timeout)
+        await self.request(method, {}, details, timeout=timeout)
 
     async def notify(self, method: str) -> None:
         """Send a notification without params; no-op if the connection is lost."""
@@ -130,9 +101,9 @@ class RpcClient:
         """
         method = "subscriptions/listen"
         params: JSONObject = {"notifications": notifications}
-        await self._request(method, params, RequestDetails(self.info.version))
+        await self.request(method, params, RequestDetails(self.info.version))
 
-    async def _request(
+    async def request(
         self,
         method: str,
         params: JSONObject,
@@ -142,6 +113,16 @@ class RpcClient:
         timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
+        """The result of a request; see `Peer.request`.
+
+        Args:
+            method: The method.
+            params: Its params.
+            details: The values that its headers depend on.
+            meta: Its `_meta`; that of the era if None.
+            timeout: How long to wait; for ever if None.
+            on_progress: Awaited for each progress notification.
+        """
         if meta := meta or self._meta:
             params = {**params, "_meta": meta}
         answer = await self.transport.peer.request(
@@ -155,7 +136,7 @@ class RpcClient:
             self._prove()
         return answer
 
-    def _call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
+    def call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
         """The `_meta` of a call's requests; None for that of all others.
 
         The client's own members are in it. They are added here, past what is logged and recorded.

@@ -8,49 +8,86 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 import anyio
 from anyio import to_thread
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import Promise, open_task_group
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
-from discovery_engine.events import ServerConnecting
+from discovery_engine.errors import (
+    FailureKind,
+    UnavailableError,
+    UpstreamError,
+    UpstreamProtocolError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.events import ServerConnecting, ServerDiscovering
 from discovery_engine.rpc.client import Client
 from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.protocol import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
 from discovery_engine.upstream.change_events import ChangeEvents
-from discovery_engine.upstream.connect_strategy import (
-    ConnectStrategy,
-    first_strategy,
-    next_strategy,
-)
 from discovery_engine.upstream.connection import (
     Era,
+    StoredEra,
     admitted_transport,
     connection_fingerprint,
 )
 from discovery_engine.upstream.handshake import (
     Capabilities,
+    ConnectStrategy,
     ServerInfo,
+    Startup,
     connect,
+    first_strategy,
+    next_strategy,
+    startup_timeout,
 )
 from discovery_engine.upstream.history import ServerHistory
+from discovery_engine.upstream.listing import (
+    Listing,
+    Pages,
+    declared_kinds,
+    exceeds_depth,
+    header_maps,
+    is_flat,
+    read_listing,
+    read_pages,
+)
 from discovery_engine.upstream.log_message import LOG_LEVELS
 from discovery_engine.upstream.question import merged, of_questions
-from discovery_engine.upstream.roots_changes import RootsChanges
-from discovery_engine.upstream.rpc_client import RpcClient
-from discovery_engine.upstream.session_stats import session_stats
-from discovery_engine.upstream.startup import Startup, startup_timeout
+from discovery_engine.upstream.request_errors import (
+    call_error,
+    is_unsent,
+    listing_error,
+    record_failure,
+)
+from discovery_engine.upstream.requests import CALL_TOOL, RequestNotProcessed, UpstreamRequest
+from discovery_engine.upstream.rpc_client import LONGEST_CALL, RpcClient
 from discovery_engine.upstream.state import SessionStats
-from discovery_engine.upstream.stored_era import StoredEra
+from discovery_engine.upstream.stdio.pipe_transport import PipeTransport
+from discovery_engine.upstream.task import TaskState, is_task, unexpected_task
+from discovery_engine.upstream.task_wait import RisingProgress, TaskWait
 from discovery_engine.upstream.transport import (
+    HeaderMap,
     RequestAnswer,
+    RequestDetails,
     Transport,
     is_resource_exhausted,
     resources_exhausted,
@@ -61,6 +98,12 @@ from discovery_engine.upstream.transport_opening import (
     open_transport,
 )
 
+HandOut: TypeAlias = Callable[["Session", Call, UpstreamRequest, TaskState], JSONObject | None]
+"""Hands a task to the client of a call; None if that client has to wait for its result."""
+
+_PING = "ping"
+_MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
+_NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 _RENEWAL = 5.0  # seconds
 _SILENCE = 3.0  # seconds without an answer after which another transport is tried as well
 _FAULT_LIMIT = 100
@@ -71,6 +114,9 @@ _NOT_CAUSED_BY_ERA = {
     FailureKind.TIMEOUT,
     FailureKind.TLS,
 }
+
+_ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
+_ROOTS_INTERVAL = 1.0  # seconds between two notifications, however often the roots change
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +154,7 @@ class Session:
         self._era = StoredEra(context.eras, self.connection, server.name)
         self.changes = ChangeEvents(server.name, context.events)
         self.calls = CallsInFlight(server.name, context.questions_of, context.scheduler)
-        self._roots = RootsChanges()
+        self._roots = _RootsChanges()
         self._log_level: str | None = None
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()
@@ -147,7 +193,7 @@ class Session:
     @property
     def stats(self) -> SessionStats:
         """The counters of this session, and the last stderr lines of its program."""
-        return session_stats(self._rpc.value, users=self._users)
+        return _stats_of(self._rpc.value, users=self._users)
 
     async def wait_retired(self) -> None:
         """Wait until it takes no new callers."""
@@ -236,7 +282,195 @@ class Session:
         self._used_at = self._loop.time()
         self._unused.set()
 
-    async def request_messages(self, rpc: RpcClient, level: str) -> None:
+    async def send(
+        self,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None,
+        hand_out: HandOut,
+    ) -> JSONObject:
+        """The result of a request; of a tool that answers with a task, that of its task.
+
+        Args:
+            server: Its settings now.
+            request: Sent unchecked.
+            call: The call that it belongs to.
+            on_progress: Awaited for each progress notification.
+            hand_out: Gives a task to the client of the call.
+
+        Raises:
+            RequestNotProcessed: If the server provably did not process it.
+            UpstreamError: As `Upstreams.send`.
+        """
+        with self.calls.including(call):
+            async with self.lease() as rpc:
+                if (level := call.client.log_level) is not None:
+                    await self._request_messages(rpc, level)
+                if rpc.offers_tasks and request.method == CALL_TOOL:
+                    leased = _Leased(self, rpc, server, call)
+                    result = await leased.task_result(request, on_progress, hand_out)
+                else:
+                    result = await self._request(rpc, server, request, call, on_progress)
+                    if is_task(result):
+                        raise unexpected_task(server.name, request.method)
+        await require_flat(server, result)
+        self.history.record_success()
+        return result
+
+    async def ask(self, server: ServerSettings, request: UpstreamRequest, call: Call) -> JSONObject:
+        """The answer to a request about a task.
+
+        Raises:
+            UpstreamError: As `Upstreams.send`.
+        """
+        with self.calls.including(call):
+            async with self.lease() as rpc:
+                return await _Leased(self, rpc, server, call).ask(request, server.timeouts.call)
+
+    async def _request(
+        self,
+        rpc: RpcClient,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None = None,
+        *,
+        at_most: float = math.inf,
+    ) -> JSONObject:
+        """The answer to one request; `at_most` are seconds. Errors are those of `send`."""
+        everywhere = self._context.everywhere
+        arguments = request.params.get("arguments") or {}
+        details = RequestDetails(
+            rpc.info.version, request.name, arguments, self._header_map(request)
+        )
+        seconds = min(server.timeouts.call, at_most)
+        try:
+            if not everywhere.acquire_now():
+                await everywhere.acquire()
+            with call.holding(everywhere):
+                return await rpc.request(
+                    request.method,
+                    request.params,
+                    details,
+                    meta=rpc.call_meta(request, call),
+                    timeout=RequestTimeout(seconds, LONGEST_CALL, call.clock),
+                    on_progress=on_progress,
+                )
+        except RequestTimeoutError as timeout:
+            failure = UpstreamTimeoutError(server.name, repr(request.subject), timeout.seconds)
+            self.history.record_timeout(repr(request.subject), timeout.seconds)
+            await self._reject_stored_era(rpc, failure)
+            raise failure from None
+        except RpcError as error:
+            raise await self._error(rpc, request.subject, error) from error
+        except ValueError as error:
+            raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
+
+    def _header_map(self, request: UpstreamRequest) -> HeaderMap | None:
+        """The arguments of a call that are sent as headers; None if none is."""
+        if request.method != CALL_TOOL or request.name is None:
+            return None
+        return self._context.header_maps.get(self.connection, {}).get(request.name)
+
+    async def _error(
+        self, rpc: RpcClient, subject: str, error: RpcError
+    ) -> UpstreamError | RequestNotProcessed:
+        """The error to raise for a failed request of a call."""
+        failure = await call_error(rpc.transport, subject, error)
+        if self._is_unprocessed(rpc, error):
+            return RequestNotProcessed(failure)
+        if error.code == HEADER_MISMATCH and self.connection not in self._context.header_maps:
+            await self.list_tools(self.server)  # learns which arguments are sent as headers
+            return RequestNotProcessed(failure)
+        if await self._reject_stored_era(rpc, failure) and error.code in _NEVER_EXECUTED:
+            return RequestNotProcessed(failure)
+        await record_failure(self.history, rpc, failure, error)
+        return failure
+
+    def _is_unprocessed(self, rpc: RpcClient, error: RpcError) -> bool:
+        """Retire the session if the server did not process a request because of it."""
+        if not (rpc.transport.wants_new_session(error) or is_unsent(error)):
+            return False
+        self.retire()
+        return True
+
+    async def list_tools(self, server: ServerSettings) -> Listing:
+        """List the tools of the server, and its resources and prompts.
+
+        Raises:
+            RequestNotProcessed: If the server provably did not process a request.
+            UpstreamError: As `Upstreams.list_tools`.
+        """
+        async with self.lease() as rpc:
+            self._context.events.publish(ServerDiscovering(server.name))
+            self.changes.rearm()
+            pages = await self._pages(server, rpc)
+            self.history.record_success()
+            info = await self._refreshed_info(rpc)
+            listing = await read_listing(
+                pages,
+                info.capabilities,
+                rpc.list_page,
+                seconds=server.timeouts.list,
+                find_fault=rpc.transport.header_fault if info.is_modern else lambda _: None,
+            )
+            maps = (
+                await header_maps(listing.tools, rpc.transport.header_map) if info.is_modern else {}
+            )
+        self._context.header_maps[self.connection] = maps
+        return replace(listing, instructions=info.instructions, connection=self.connection)
+
+    async def _pages(self, server: ServerSettings, rpc: RpcClient) -> Pages:
+        seconds = server.timeouts.list
+        try:
+            return await read_pages(partial(rpc.list_page, "tools/list"), seconds=seconds)
+        except RpcError as error:
+            has_no_tools = "tools" not in rpc.info.capabilities and bool(
+                declared_kinds(rpc.info.capabilities)
+            )
+            if rpc.is_proven and (error.code == METHOD_NOT_FOUND or has_no_tools):
+                return Pages()  # a server without tools need not support the request
+            failure = await listing_error(rpc.transport, error)
+            if self._is_unprocessed(rpc, error):
+                raise RequestNotProcessed(failure) from error
+            await record_failure(self.history, rpc, failure, error)
+        except TimeoutError:
+            failure = UpstreamTimeoutError(server.name, "tools/list", seconds)
+            self.history.record_timeout("tools/list", seconds)
+        except ValueError as error:
+            failure = UpstreamProtocolError(server.name, str(error))
+        is_rejected = await self._reject_stored_era(rpc, failure)
+        raise RequestNotProcessed(failure) if is_rejected else failure
+
+    async def ping(self, server: ServerSettings) -> float:
+        """The seconds until the server has answered; it is connected first, which is not in it.
+
+        Raises:
+            RequestNotProcessed: If the server provably did not process it.
+            UpstreamError: If it cannot be reached, or does not answer in time.
+        """
+        async with self.lease() as rpc:
+            try:
+                if not rpc.is_proven:  # it may be starting still, which is not what is measured
+                    await rpc.ping(seconds=server.timeouts.call)
+                began = time.monotonic()
+                await rpc.ping(seconds=server.timeouts.call)
+            except RequestTimeoutError as timeout:
+                self.history.record_timeout(_PING, timeout.seconds)
+                raise UpstreamTimeoutError(server.name, _PING, timeout.seconds) from None
+            except RpcError as error:
+                if error.code != METHOD_NOT_FOUND:  # which is an answer, too
+                    failure = await call_error(rpc.transport, _PING, error)
+                    if self._is_unprocessed(rpc, error):
+                        raise RequestNotProcessed(failure) from error
+                    await record_failure(self.history, rpc, failure, error)
+                    raise failure from error
+            seconds = time.monotonic() - began
+            self.history.record_success()
+            return seconds
+
+    async def _request_messages(self, rpc: RpcClient, level: str) -> None:
         """Have the server send its log messages from a level on; the most verbose one counts.
 
         In the newer era each call names its own level.
@@ -248,7 +482,7 @@ class Session:
             self._log_level = level
             await rpc.set_log_level(level)
 
-    async def refreshed_info(self, rpc: RpcClient) -> ServerInfo:
+    async def _refreshed_info(self, rpc: RpcClient) -> ServerInfo:
         """The server info; one from an earlier connection is requested again and stored."""
         if not rpc.is_stored:
             return rpc.info
@@ -257,7 +491,7 @@ class Session:
             await self._era.save(Era(rpc.transport.kind, rpc.info.discover))
         return rpc.info
 
-    async def reject_stored_era(self, rpc: RpcClient, error: UpstreamError) -> bool:
+    async def _reject_stored_era(self, rpc: RpcClient, error: UpstreamError) -> bool:
         """Delete the stored era if `error` may come from it; returns whether it was deleted.
 
         The next session then probes the server.
@@ -448,6 +682,97 @@ class Session:
         self._context.on_message(self.server.name, notification.method, notification.params)
         self.changes.publish(notification)
         self.calls.notify(notification)
+
+
+class _Leased(NamedTuple):
+    """A session that is leased for one call. Implements `TaskServer`."""
+
+    session: Session
+    rpc: RpcClient
+    server: ServerSettings
+    call: Call
+
+    @property
+    def is_lost(self) -> bool:
+        return self.rpc.transport.is_lost
+
+    async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
+        """Send a request about a task; see `TaskServer.ask`."""
+        try:
+            return await self.session._request(  # noqa: SLF001 - a part of the session
+                self.rpc, self.server, request, self.call, at_most=seconds
+            )
+        except RequestNotProcessed as again:  # the call itself must not be sent again
+            raise again.error from again
+
+    async def task_result(
+        self, request: UpstreamRequest, on_progress: OnProgress | None, hand_out: HandOut
+    ) -> JSONObject:
+        """The result of a call that may become a task."""
+        progress = RisingProgress(on_progress) if on_progress else None
+        result = await self.session._request(  # noqa: SLF001 - a part of the session
+            self.rpc, self.server, request, self.call, progress.report if progress else None
+        )
+        if not is_task(result):
+            return result
+        state = TaskState.from_json(self.server.name, result)
+        if handle := hand_out(self.session, self.call, request, state):
+            return handle
+        longest = max(self.server.timeouts.call, LONGEST_CALL)
+        wait = TaskWait(state, self.call, request.subject, self, progress, seconds=longest)
+        return await wait.result()
+
+
+async def require_flat(server: ServerSettings, result: JSONObject) -> None:
+    """Refuse a result that nests too deep.
+
+    Raises:
+        UpstreamProtocolError: If it does.
+    """
+    if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+        reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
+        raise UpstreamProtocolError(server.name, reason)
+
+
+class _RootsChanges:
+    """The changes of roots in one session; a burst of them is one notification."""
+
+    def __init__(self) -> None:
+        self._changed = anyio.Event()
+
+    def note(self) -> None:
+        """The roots have changed; no-op if the server will be notified anyway."""
+        self._changed.set()
+
+    async def announce(self, rpc: RpcClient) -> None:
+        """Notify the server of each change, until cancelled."""
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(_ROOTS_DEBOUNCE_INTERVAL)
+            self._changed = anyio.Event()
+            await rpc.notify("notifications/roots/list_changed")
+            await anyio.sleep(_ROOTS_INTERVAL)
+
+
+def _stats_of(rpc: RpcClient | None, *, users: int) -> SessionStats:
+    """The counters of a session, and the last stderr lines of its program; `rpc` once connected."""
+    if rpc is None:
+        return SessionStats(users=users)
+    version, transport = rpc.info.version, rpc.transport
+    if not isinstance(transport, PipeTransport):
+        return SessionStats(users=users, protocol_version=version)
+    garbage, pending = transport.reader.garbage, transport.peer.pending
+    return SessionStats(
+        users=users,
+        protocol_version=version,
+        pid=transport.child.pid,
+        garbage=garbage.count,
+        samples=tuple(garbage.samples),
+        strays=pending.unsolicited,
+        duplicates=pending.duplicates,
+        stderr=transport.stderr,
+        sandbox=transport.sandbox,
+    )
 
 
 def _broken(server: ServerName, error: Exception) -> UnavailableError:

@@ -1,25 +1,43 @@
 """The open sessions: one for each server, or for each client of a server.
 
-They are opened on first use, shared, and opened again when they no longer fit.
+They are opened on first use, shared, closed when idle, and opened again when they no longer fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.settings import ServerSettings
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
+from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
+from discovery_engine.events import EventBus
 from discovery_engine.rpc.client import Client
+from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call
+from discovery_engine.upstream.call import Call, CallObserver, QuestionSettings, QuestionsOf
+from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
+from discovery_engine.upstream.connection import Admit, EraMemory
 from discovery_engine.upstream.handshake import Capabilities
-from discovery_engine.upstream.history import ServerHistory
+from discovery_engine.upstream.history import Policy, ServerHistory
+from discovery_engine.upstream.http.logins import Logins
+from discovery_engine.upstream.open_tasks import LONGEST_LIFE, OpenTask, OpenTasks
 from discovery_engine.upstream.question import declarable, merged
-from discovery_engine.upstream.session import Session
-from discovery_engine.upstream.transport_opening import SessionContext
+from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.resource_watch import ResourceWatch
+from discovery_engine.upstream.session import Session, require_flat
+from discovery_engine.upstream.state import StateInfo
+from discovery_engine.upstream.stdio.reaper import open_reaper
+from discovery_engine.upstream.task import TaskMethod, TaskState, invalid_task, task_request
+from discovery_engine.upstream.task_wait import is_unknown
+from discovery_engine.upstream.transport_opening import OnServerMessage, OnStderr, SessionContext
 
 SessionKey: TypeAlias = tuple[ServerName, str | None]
 """A server and the client whose session it is; None for a shared session."""
@@ -27,51 +45,231 @@ SessionKey: TypeAlias = tuple[ServerName, str | None]
 _OWNERS_ROOTS: Capabilities = {"roots": {"listChanged": True}}
 """Declared where the owner's roots are given: a reload may change them."""
 _SOLE_CLIENT = ""  # where the gateway has only one client
+_QUESTIONS = QuestionSettings()
+
+
+@asynccontextmanager
+async def open_sessions(  # noqa: PLR0913 - each by its name
+    *,
+    max_connecting: int,
+    idle_timeout: float,
+    events: EventBus,
+    eras: EraMemory,
+    environ: Mapping[str, str],
+    secrets: SecretResolver,
+    admit: Admit,
+    on_stderr: OnStderr = lambda _server, _lines: None,
+    policy: Policy = Policy(),  # noqa: B008 - frozen
+    logins: Logins | None = None,
+    questions_of: QuestionsOf = lambda _: _QUESTIONS,
+    data: Path | None = None,
+    on_message: OnServerMessage = lambda _server, _method, _params: None,
+    instance: str = "",
+    pass_env: Callable[[], Sequence[str]] = tuple,
+) -> AsyncIterator[SessionPool]:
+    """Yield the sessions; on exit every session is closed and every program ended.
+
+    Args:
+        max_connecting: How many servers start at the same time.
+        idle_timeout: Seconds without a call after which a session is closed.
+        events: Gets events of connects, listings and changes of tools.
+        eras: Stores the protocol era of each server.
+        environ: Programs inherit a safe subset of it.
+        secrets: Resolves the references of entries.
+        admit: Called before each start or connect; raises if it is not approved.
+        on_stderr: Called with the stderr lines of programs.
+        policy: The limits of calls and client sessions, and the clock of retries.
+        logins: Access tokens of remote servers; none are sent if None.
+        questions_of: How long questions of a server wait, and which its owner answers; read for
+            each question.
+        data: Holds the private folders of programs in a sandbox; without, none is started in one.
+        on_message: Called with notifications and pings of servers.
+        instance: The name of this process among the gateways of a database; empty without one.
+        pass_env: The variables of `environ` that programs inherit besides, by names or patterns.
+    """
+    async with open_reaper() as reaper, open_task_group() as tasks:
+        context = SessionContext(
+            events,
+            eras,
+            environ,
+            secrets,
+            StartLimiter(max_connecting),
+            SessionLimiter(policy.own_sessions),
+            CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize)),
+            {},
+            reaper,
+            FairScheduler(),
+            idle_timeout,
+            admit,
+            on_stderr,
+            questions_of,
+            data,
+            logins,
+            on_message,
+            pass_env,
+        )
+        yield SessionPool(context, tasks, policy, instance)
+        tasks.cancel_scope.cancel()
 
 
 class SessionPool:
-    """Runs its sessions in `tasks`."""
+    """Created by `open_sessions`, which owns the task group that they run in."""
 
     def __init__(
-        self,
-        context: SessionContext,
-        tasks: TaskGroup,
-        history_of: Callable[[ServerSettings], ServerHistory],
+        self, context: SessionContext, group: TaskGroup, policy: Policy, instance: str
     ) -> None:
         self._context = context
-        self._tasks = tasks
-        self._history_of = history_of
+        self._group = group
+        self._policy = policy
+        self._login_stamp = context.logins.stamp() if context.logins else None
         self._sessions: dict[SessionKey, Session] = {}
         self._expected: Capabilities = {}
+        self._watches: dict[ServerName, ResourceWatch] = {}
+        self.histories: dict[ServerName, ServerHistory] = {}
+        """The history of every server used so far."""
+        self.tasks = OpenTasks(at=instance)
+        """The tasks that were handed to clients."""
 
-    def by_server(self) -> Mapping[ServerName, Session]:
-        """The newest session of each server."""
-        return {name: session for (name, _), session in self._sessions.items()}
+    def history_of(self, server: ServerSettings) -> ServerHistory:
+        """The history of a server, under its present settings."""
+        if (history := self.histories.get(server.name)) is None:
+            history = ServerHistory(server, self._context.events, self._policy)
+            self.histories[server.name] = history
+        history.apply_settings(server)
+        if history.awaits_login:
+            self._try_new_logins()
+        return history
+
+    def _try_new_logins(self) -> None:
+        """After a login, maybe in another process, servers that wait for one are tried at once."""
+        logins = self._context.logins
+        if logins and (stamp := logins.stamp()) != self._login_stamp:
+            self._login_stamp = stamp
+            for history in self.histories.values():
+                if history.awaits_login:
+                    history.reset_backoff()
+
+    def states(self) -> Mapping[ServerName, StateInfo]:
+        """The state of every server used so far, with its counters and last stderr lines."""
+        live = {name: session.stats for (name, _), session in self._sessions.items()}
+        return {name: history.report(live.get(name)) for name, history in self.histories.items()}
+
+    async def watch(self, server: ServerSettings, uri: str) -> None:
+        """Have `ResourceUpdated` published for a resource, until `unwatch`.
+
+        Raises:
+            UpstreamError: If the server cannot be reached, or does not notify of updates.
+        """
+        watch = self._watches.get(server.name)
+        if watch is None or watch.server.transport != server.transport:
+            watch = ResourceWatch(server, lambda: self.for_listing(server))
+            self._watches[server.name] = watch
+        await watch.add(uri, self._group)
+
+    def unwatch(self, server: ServerName, uri: str) -> None:
+        """No-op if it is not watched."""
+        if watch := self._watches.get(server):
+            watch.remove(uri)
+
+    def call(
+        self, server: ServerSettings, caller: Client | None, observer: CallObserver | None = None
+    ) -> Call:
+        """A call that begins; `observer` gets what happens meanwhile."""
+        context = self._context
+        return Call(server.name, caller, context.questions_of, context.scheduler, observer)
+
+    def hand_out(
+        self, session: Session, call: Call, request: UpstreamRequest, state: TaskState
+    ) -> JSONObject | None:
+        """Give a task to the client of a call, if it takes tasks; see `HandOut`."""
+        owner = call.client.id
+        if not (call.client.takes_tasks and self.tasks.has_room(owner)):
+            return None
+        task = self.tasks.add(session, call.server, request.subject, owner, state)
+        return {"resultType": "task", **state.seed(task.handle, LONGEST_LIFE)}
+
+    async def ask_task(
+        self,
+        server: ServerSettings,
+        task: OpenTask,
+        method: TaskMethod,
+        call: Call,
+        responses: JSONObject | None,
+    ) -> JSONObject:
+        """Return the answer of a task's server to a request about it.
+
+        Raises:
+            TaskNotFoundError: If the server, or its session, does not have it any more.
+            UpstreamError: As `Session.ask`.
+        """
+        request = task_request(method, task.state.id, task.subject, responses)
+        session = self._session_of(task, server, call)
+        try:
+            answer = await session.ask(server, request, call)
+        except UpstreamProtocolError as error:
+            if not is_unknown(error):
+                raise
+            self.tasks.remove(task)
+            raise TaskNotFoundError from error
+        session.history.record_success()
+        if method == "tasks/cancel":
+            session.release(task.handle)
+        if method != "tasks/get":
+            return {}
+        try:
+            await require_flat(server, answer)
+            return await _observed(task, call, answer)
+        except UpstreamProtocolError:
+            self.tasks.remove(task)
+            raise
+
+    def _session_of(self, task: OpenTask, server: ServerSettings, call: Call) -> Session:
+        """The session that has a task.
+
+        A remote server has it in every session; a program that was started again has others.
+        """
+        if not task.session.is_retired:
+            return task.session
+        if isinstance(server.transport, RemoteTransport):
+            session = self.for_call(server, call)
+            if session.connection == task.session.connection:
+                task.session = session
+                return session
+        self.tasks.remove(task)
+        raise TaskNotFoundError
 
     def close(self, server: ServerName) -> None:
-        """Close the sessions of a server; see `Upstreams.close`."""
+        """Close the sessions of a server after their current calls; no-op if there are none."""
+        if watch := self._watches.pop(server, None):
+            watch.end()
         for (name, _), session in self._sessions.items():
             if name == server:
                 session.retire()
 
     def close_client(self, client: str) -> None:
-        """Close the sessions of a client; see `Upstreams.close_client`."""
+        """Close the sessions of a client after its current calls; no-op if there are none."""
         for (_, owner), session in self._sessions.items():
             if owner == client:
                 session.retire()
 
     def roots_changed(self, client: Client) -> None:
-        """Notify servers of a client's changed roots; see `Upstreams.roots_changed`."""
+        """Notify the servers of a client's calls that its roots have changed.
+
+        They ask for them outside of every call, and the client is asked then.
+        """
         for session in self._sessions.values():
             session.roots_changed(client)
 
     def settings_changed(self) -> None:
-        """Notify servers of the owner's changed roots; see `Upstreams.settings_changed`."""
+        """Notify servers of roots that their owner has changed since they were given."""
         for session in self._sessions.values():
             session.settings_changed()
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """Declare a client's capabilities in later sessions; see `Upstreams.expect`."""
+        """Declare the capabilities of a client to servers, in sessions that are opened from now on.
+
+        A session that was opened before is opened again at the first call that needs them.
+        """
         self._expected = merged(self._expected, declarable(capabilities))
 
     def for_listing(self, server: ServerSettings) -> Session:
@@ -140,9 +338,9 @@ class SessionPool:
             declared = merged(session.capabilities, declared)
         if self._context.questions_of(server.name).roots is not None:
             declared = merged(declared, _OWNERS_ROOTS)
-        session = Session(server, self._context, self._history_of(server), declared)
+        session = Session(server, self._context, self.history_of(server), declared)
         self._sessions[key] = session
-        self._tasks.start_soon(self._run, session)
+        self._group.start_soon(self._run, session)
         return session
 
     async def _run(self, session: Session) -> None:
@@ -163,3 +361,17 @@ def _serves(session: Session, server: ServerSettings) -> bool:
         server.limits.answer_mib,
     )
     return is_alike and not session.is_retired
+
+
+async def _observed(task: OpenTask, call: Call, answer: JSONObject) -> JSONObject:
+    """The state of a task, as its client is given it."""
+    state = TaskState.from_json(task.server, answer)
+    if state.id != task.state.id:
+        raise invalid_task(task.server, "what it reports is about another task")
+    report = state.shown(task.server, task.handle, LONGEST_LIFE)
+    task.observe(state)
+    if state.status == "input_required":
+        questions = call.read_questions(answer)
+        requests = (await call.annotated(answer, questions))["inputRequests"]
+        report["inputRequests"] = {key: requests[key] for key in questions}
+    return report

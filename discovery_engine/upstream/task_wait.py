@@ -30,7 +30,6 @@ from discovery_engine.rpc.protocol import (
     MISSING_CLIENT_CAPABILITY,
 )
 from discovery_engine.upstream.call import Call
-from discovery_engine.upstream.input_rounds import answers, read_questions
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.task import (
     TaskMethod,
@@ -166,11 +165,11 @@ class TaskWait:
 
     async def _answer(self) -> None:
         """Have each open question answered, once; the answers are sent until they are taken."""
-        questions = read_questions(self._call, self._state.fields)
+        questions = self._call.read_questions(self._state.fields)
         new = {key: question for key, question in questions.items() if key not in self._responses}
         if new:
             with self._call.clock.paused():
-                self._responses |= await answers(self._call, new)
+                self._responses |= await self._call.answers(new)
         due = {key: self._responses[key] for key in questions if key not in self._delivered}
         if due and await self._request("tasks/update", due) is not None:
             self._delivered |= due.keys()

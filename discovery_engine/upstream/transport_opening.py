@@ -17,7 +17,7 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionsOf
-from discovery_engine.upstream.concurrency import SessionLimiter, StartLimiter
+from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.http.missing_sdk import missing_sdk
@@ -29,6 +29,7 @@ from discovery_engine.upstream.stdio.pipe_transport import (
 )
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.transport import (
+    HeaderMap,
     MessageHandlers,
     OnNotification,
     OnRequest,
@@ -50,6 +51,10 @@ class SessionContext(Struct, frozen=True):
     secrets: SecretResolver
     start_limiter: StartLimiter
     session_limiter: SessionLimiter
+    everywhere: CallLimiter
+    """Limits the requests of calls in flight at all servers."""
+    header_maps: dict[str, Mapping[str, HeaderMap]]
+    """The arguments that are sent as headers, by connection and tool, once its tools are listed."""
     reaper: Reaper
     scheduler: FairScheduler
     idle_timeout: float

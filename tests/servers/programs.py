@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -21,11 +23,13 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.events import EventBus
+from discovery_engine.runtime.upstreams import Upstreams
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings, QuestionsOf
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.upstreams import Upstreams, open_upstreams
+from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.session_pool import open_sessions
 
 HERE = Path(__file__).parent
 
@@ -94,7 +98,16 @@ def program(command: str, *args: str, connect: float = 30.0, **fields: Any) -> S
     return ServerSettings(ServerName("broken"), transport, timeouts=Timeouts(connect=connect))
 
 
-def upstreams(
+class TestedUpstreams(Upstreams):
+    async def call(
+        self, server: ServerSettings, tool: str, arguments: JSONObject, **options: Any
+    ) -> JSONObject:
+        """The result of a tool; `options` are those of `send`."""
+        return await self.send(server, UpstreamRequest.call(tool, arguments), **options)
+
+
+@asynccontextmanager
+async def upstreams(
     *,
     events: EventBus | None = None,
     eras: Eras | None = None,
@@ -105,14 +118,16 @@ def upstreams(
     questions: QuestionsOf | QuestionSettings | None = None,
     data: Path | None = None,
     pass_env: Callable[[], Sequence[str]] = tuple,
-) -> AbstractAsyncContextManager[Upstreams]:
-    return open_upstreams(
+) -> AsyncIterator[TestedUpstreams]:
+    secrets = EnvironmentResolver(environ)
+    open_live = partial(
+        open_sessions,
         max_connecting=max_connecting,
         idle_timeout=idle_timeout,
         events=events or EventBus(),
         eras=Eras() if eras is None else eras,
         environ=environ,
-        secrets=EnvironmentResolver(environ),
+        secrets=secrets,
         policy=policy or Policy(),
         questions_of=questions
         if callable(questions)
@@ -121,21 +136,25 @@ def upstreams(
         data=data,
         pass_env=pass_env,
     )
+    async with open_task_group() as tasks:
+        yield TestedUpstreams(tasks, lambda on_stderr: open_live(on_stderr=on_stderr), secrets)
+        tasks.cancel_scope.cancel()
 
 
 async def call(
-    opened: Upstreams, server: ServerSettings, tool: str = "echo", **arguments: Any
+    opened: TestedUpstreams, server: ServerSettings, tool: str = "echo", **arguments: Any
 ) -> str:
     """The text that a tool answers."""
     with anyio.fail_after(60):
         return text_of(await opened.call(server, tool, arguments))
 
 
-async def pid_of(opened: Upstreams, server: ServerSettings) -> int:
+async def pid_of(opened: TestedUpstreams, server: ServerSettings) -> int:
     await opened.list_tools(server)
-    pid = opened.sessions()[server.name].pid
-    assert pid is not None
-    return pid
+    stats = opened.states()[server.name].stats
+    assert stats is not None
+    assert stats.pid is not None
+    return stats.pid
 
 
 def text_of(result: JSONObject) -> str:

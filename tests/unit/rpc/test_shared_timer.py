@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rpc.shared_timer import SharedTimer
+from discovery_engine.rpc.request_timer import SharedTimer
 
 pytestmark = pytest.mark.anyio
 

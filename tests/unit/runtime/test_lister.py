@@ -17,8 +17,8 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.registry.protocols import Registry
+from discovery_engine.runtime import upstreams as entry
 from discovery_engine.runtime.ingestion.listing_result import ListingResult
-from discovery_engine.runtime.lazy_upstreams import LazyUpstreams
 from discovery_engine.runtime.lister import ServerLister
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
@@ -79,7 +79,7 @@ class Setup:
     async def opened(self, store: Registry | None = None) -> AsyncIterator[ServerLister]:
         self.current = await current_view(make_settings("a", "b"), store)
         async with anyio.create_task_group() as tasks:
-            upstreams = cast("LazyUpstreams", self.upstreams)
+            upstreams = cast("entry.Upstreams", self.upstreams)
             with anyio.fail_after(60):
                 yield ServerLister(
                     self.current,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from discovery_engine.upstream.breaker import Breaker, RetryLater
+from discovery_engine.upstream.history import Breaker, RetryLater
 from tests.rows import rows
 
 

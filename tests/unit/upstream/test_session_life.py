@@ -27,8 +27,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamTimeoutError,
 )
-from discovery_engine.upstream.breaker import Breaker, RetryLater
-from discovery_engine.upstream.history import Policy
+from discovery_engine.upstream.history import Breaker, Policy, RetryLater
 from discovery_engine.upstream.state import ServerState
 from tests.servers.programs import eventually, fault_server, is_running, upstreams
 

@@ -12,7 +12,7 @@ from discovery_engine.config.settings import (
     Timeouts,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.startup import (
+from discovery_engine.upstream.handshake import (
     FIRST_START_TIMEOUT,
     RUNNER_START_TIMEOUT,
     startup_timeout,

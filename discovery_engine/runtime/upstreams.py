@@ -1,7 +1,9 @@
-"""The upstreams as the engine uses them: opened on first use, their output redacted.
+"""The entry point to the servers: their tools are listed here, and calls are sent.
 
-Errors and stderr of a server may contain the secrets of its entry; they are redacted here, before
-anything else reads them.
+Sessions are opened on first use, since loading them takes longer than answering a search. A call is
+sent once; only one that the server provably did not process is sent a second time. Errors and
+stderr of a server may contain the secrets of its entry; they are redacted here, before anything
+else reads them.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from discovery_engine.runtime.rate_limits import CallQuota, RateLimits
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.question import declarable, merged
-from discovery_engine.upstream.requests import CALL_TOOL
+from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest, at_most_twice
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.upstream.stderr_log import StderrLog
 
@@ -37,11 +39,12 @@ if TYPE_CHECKING:
     from discovery_engine.runtime.server_record import ServerRecorder
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.call import CallObserver
+    from discovery_engine.upstream.history import ServerHistory
     from discovery_engine.upstream.listing import ListedOfferings, Listing
     from discovery_engine.upstream.open_tasks import OpenTask
-    from discovery_engine.upstream.requests import UpstreamRequest
+    from discovery_engine.upstream.session_pool import SessionPool
     from discovery_engine.upstream.task import TaskMethod
-    from discovery_engine.upstream.upstreams import OnStderr, Upstreams
+    from discovery_engine.upstream.transport_opening import OnStderr
 
 OnTried: TypeAlias = Callable[[ServerSettings, UpstreamError | None], Awaitable[None]]
 """Called after a request to a server, with its error, or None if it was answered."""
@@ -51,13 +54,13 @@ _WORDS = ("statusMessage", "error")
 _SHARES_NOTHINGS = None, OutputRedactor(frozenset())
 
 
-class LazyUpstreams:
-    """Opens the upstreams in `tasks` on first use and keeps them open."""
+class Upstreams:
+    """Opens the sessions in `tasks` on first use; they are closed when `tasks` is cancelled."""
 
     def __init__(
         self,
         tasks: TaskGroup,
-        open_upstreams: Callable[[OnStderr], AbstractAsyncContextManager[Upstreams]],
+        open_sessions: Callable[[OnStderr], AbstractAsyncContextManager[SessionPool]],
         secrets: SecretResolver,
         rates: RateLimits | None = None,
         recorder: Recorder | None = None,
@@ -68,11 +71,11 @@ class LazyUpstreams:
         self._server_recorder = server_recorder
         self._on_tried = on_tried
         self._tasks = tasks
-        self._open_upstreams = open_upstreams
+        self._open_sessions = open_sessions
         self._secrets = secrets
         self._rates = rates
         self._recorder = recorder
-        self._upstreams: Upstreams | None = None
+        self._sessions: SessionPool | None = None
         self._opening = anyio.Lock()
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
         self._stderr_logs: dict[ServerName, StderrLog] = {}
@@ -80,10 +83,16 @@ class LazyUpstreams:
         self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
-        """Return the redacted listing of a server; see `Upstreams.list_tools`."""
+        """All tools of a server, redacted; it is connected first if need be.
+
+        Raises:
+            UnavailableError: If connecting fails, or the connection breaks.
+            UpstreamTimeoutError: If it does not list in time.
+            UpstreamProtocolError: If it answers with an error or an invalid list.
+        """
         redactor = await self._redactor_of(server)
         try:
-            listing = await (await self._opened()).list_tools(server)
+            listing = await self._listing(server)
         except UpstreamError as error:
             (await self._renewed(server, redactor)).redact_error(error)
             raise
@@ -94,40 +103,58 @@ class LazyUpstreams:
         return redacted
 
     async def ping(self, server: ServerSettings) -> float:
-        """Return the seconds until a server answered `ping`; see `Upstreams.ping`."""
-        async with self._asking(server) as upstreams:
-            return await upstreams.ping(server)
+        """The seconds until a server has answered `ping`; it is tried even if it is backing off.
+
+        Raises:
+            UpstreamError: As `list_tools`.
+        """
+        async with self._asking(server):
+            sessions = await self._opened()
+            history = sessions.history_of(server)
+            history.reset_backoff()
+            with history.attempt():
+                return await at_most_twice(lambda: sessions.for_listing(server).ping(server))
 
     async def send(
         self,
         server: ServerSettings,
         request: UpstreamRequest,
         *,
-        caller: Client | None,
-        continuation: Continuation | None,
-        on_progress: OnProgress | None,
-        quota: CallQuota | None,
+        caller: Client | None = None,
+        continuation: Continuation | None = None,
+        on_progress: OnProgress | None = None,
+        quota: CallQuota | None = None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """Send a request and return its result in valid form; see `Upstreams.send`.
+        """The result of a request, complete and in valid form.
 
-        It counts against the calls that the server and `quota` allow in a minute.
+        Args:
+            server: Connected first if needed. The request counts against the calls that it allows
+                in a minute.
+            request: Sent unchecked.
+            caller: The client that makes the request; with `session: per_client` each has its own
+                session.
+            continuation: Its answers to an `input_required` result of the same request, which is
+                not another call.
+            on_progress: Called with the progress notifications of the request.
+            quota: Another limit of calls in a minute.
+            observer: Gets what happens meanwhile.
 
         Raises:
-            RateLimitedError: If the calls of the server or of `quota` are used up. Continuing a
-                call is not another call.
+            RateLimitedError: If the calls of the server or of `quota` are used up.
+            UnavailableError: If connecting fails, the server is backing off, or its call queue is
+                full; `retry_after` says when to try again.
+            OutcomeUnknownError: If the connection breaks during the call.
+            UpstreamTimeoutError: If it does not answer in time; the request is cancelled.
+            UpstreamProtocolError: If it answers with an error, or the answer is invalid.
+            InputRequiredError: If it fails after the server asked what its client did not answer.
         """
         if self._rates and continuation is None:
             self._rates.take(CallQuota.of_server(server), quota)
         try:
-            async with self._asking(server) as upstreams:
-                result = await upstreams.send(
-                    server,
-                    request,
-                    caller=caller,
-                    continuation=continuation,
-                    on_progress=on_progress,
-                    observer=observer,
+            async with self._asking(server):
+                result = await self._result(
+                    server, request, caller, continuation, on_progress, observer
                 )
         except UpstreamProtocolError as error:
             if self._recorder:
@@ -139,6 +166,33 @@ class LazyUpstreams:
             await self._recorder.record(server.name, request, result, redactor)
         return await received(request.method, result, uri=request.params.get("uri", ""))
 
+    async def _result(
+        self,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        caller: Client | None,
+        continuation: Continuation | None,
+        on_progress: OnProgress | None,
+        observer: CallObserver | None,
+    ) -> JSONObject:
+        sessions = await self._opened()
+        call, history = sessions.call(server, caller, observer), sessions.history_of(server)
+        history.stats.calls += 1
+
+        async def send(request: UpstreamRequest) -> JSONObject:
+            session = await sessions.ready_for(server, call)
+            return await session.send(server, request, call, on_progress, sessions.hand_out)
+
+        with history.trial(), call.holding(await history.acquire_slot(server, observer)):
+            return await call.complete(
+                lambda request: at_most_twice(lambda: send(request)), request, continuation
+            )
+
+    async def _listing(self, server: ServerSettings) -> Listing:
+        sessions = await self._opened()
+        with sessions.history_of(server).attempt():
+            return await at_most_twice(lambda: sessions.for_listing(server).list_tools(server))
+
     async def ask_task(
         self,
         server: ServerSettings,
@@ -147,13 +201,20 @@ class LazyUpstreams:
         caller: Client | None,
         responses: JSONObject | None = None,
     ) -> JSONObject:
-        """Ask the server of a task about it; see `Upstreams.ask_task`.
+        """Return the answer of a task's server to a request about it.
 
         The texts of the server are redacted like those of an error.
+
+        Raises:
+            TaskNotFoundError: If the server, or its session, does not have it any more.
+            UpstreamError: As `send`.
         """
         redactor = await self._redactor_of(server)
-        async with self._asking(server) as upstreams:
-            answer = await upstreams.ask_task(server, task, method, caller, responses)
+        async with self._asking(server):
+            sessions = await self._opened()
+            call, history = sessions.call(server, caller), sessions.history_of(server)
+            with history.trial(), call.holding(await history.acquire_slot(server)):
+                answer = await sessions.ask_task(server, task, method, call, responses)
         if "result" in answer:
             answer = {**answer, "result": await received(CALL_TOOL, answer["result"])}
         return answer | {
@@ -162,22 +223,26 @@ class LazyUpstreams:
 
     def open_task(self, handle: str, *, owner: str | None) -> OpenTask | None:
         """A task that was handed to a client; None if it has none of that handle."""
-        return self._upstreams.tasks.get(handle, owner=owner) if self._upstreams else None
+        return self._sessions.tasks.get(handle, owner=owner) if self._sessions else None
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
-        """Watch a resource; see `Upstreams.watch`."""
-        async with self._asking(server) as upstreams:
-            await upstreams.watch(server, uri)
+        """Have `ResourceUpdated` published for a resource, until `unwatch`.
+
+        Raises:
+            UpstreamError: If the server cannot be reached, or does not notify of updates.
+        """
+        async with self._asking(server):
+            await (await self._opened()).watch(server, uri)
 
     def unwatch(self, server: ServerName, uri: str) -> None:
-        """Stop watching a resource; see `Upstreams.unwatch`. No-op before the first use."""
-        if self._upstreams:
-            self._upstreams.unwatch(server, uri)
+        """No-op if it is not watched."""
+        if self._sessions:
+            self._sessions.unwatch(server, uri)
 
     async def close(self, server: ServerName) -> None:
-        """Close the sessions of a server; see `Upstreams.close`. No-op before the first use."""
-        if self._upstreams:
-            await self._upstreams.close(server)
+        """Close the sessions of a server after their current calls; no-op if there are none."""
+        if self._sessions:
+            self._sessions.close(server)
 
     async def close_changed(
         self,
@@ -187,54 +252,48 @@ class LazyUpstreams:
         """Close the sessions of servers whose transport changed or that are gone."""
         for name, server in before.items():
             is_same = name in now and now[name].transport == server.transport
-            if self._upstreams and not is_same:
-                await self._upstreams.close(name)
+            if self._sessions and not is_same:
+                self._sessions.close(name)
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """Declare a client's capabilities to servers from now on; see `Upstreams.expect`."""
+        """Declare a client's capabilities to servers from now on."""
         self._expected = merged(self._expected, declarable(capabilities))
-        if self._upstreams:
-            self._upstreams.expect(capabilities)
+        if self._sessions:
+            self._sessions.expect(capabilities)
 
     def roots_changed(self, client: Client) -> None:
-        """Notify servers of changed roots of a client; no-op before the first use.
-
-        See `Upstreams.roots_changed`.
-        """
-        if self._upstreams:
-            self._upstreams.roots_changed(client)
+        """Notify the servers of a client's calls that its roots have changed."""
+        if self._sessions:
+            self._sessions.roots_changed(client)
 
     def settings_changed(self) -> None:
-        """Notify servers of roots that their owner has changed; no-op before the first use.
-
-        See `Upstreams.settings_changed`.
-        """
-        if self._upstreams:
-            self._upstreams.settings_changed()
+        """Notify servers of roots that their owner has changed since they were given."""
+        if self._sessions:
+            self._sessions.settings_changed()
 
     def close_client(self, client: str) -> None:
-        """Close a client's sessions; see `Upstreams.close_client`. No-op before the first use."""
-        if self._upstreams:
-            self._upstreams.close_client(client)
+        """Close the sessions of a client after its current calls; no-op if there are none."""
+        if self._sessions:
+            self._sessions.close_client(client)
 
     def reset_backoff(self, server: ServerName) -> None:
-        """End a server's backoff; see `Upstreams.reset_backoff`. No-op before the first use."""
-        if self._upstreams:
-            self._upstreams.reset_backoff(server)
+        """Allow the next request to a server at once, although it is backing off."""
+        if history := self._history(server):
+            history.reset_backoff()
 
     def note_answer(self, server: ServerName) -> None:
         """Use a server again that is down here: it has answered another process."""
-        history = self._upstreams.histories.get(server) if self._upstreams else None
+        history = self._history(server)
         if history and not history.is_ready:
             history.record_success()
 
     def contacted(self) -> set[ServerName]:
         """The servers used so far."""
-        return set(self._upstreams.histories) if self._upstreams else set()
+        return set(self._sessions.histories) if self._sessions else set()
 
     def live(self, name: ServerName) -> StateInfo | None:
         """The redacted live state of a server; None if it was never used."""
-        history = self._upstreams.histories.get(name) if self._upstreams else None
+        history = self._history(name)
         if history is None:
             return None
         _, redactor = self._redactors.get(name, _SHARES_NOTHINGS)
@@ -248,7 +307,7 @@ class LazyUpstreams:
 
     def startup(self, name: ServerName) -> StateInfo:
         """The state of a server that is being started or listed."""
-        history = self._upstreams.histories.get(name) if self._upstreams else None
+        history = self._history(name)
         start = history.start if history else None
         if start is None:
             return StateInfo(ServerState.STARTING)
@@ -257,19 +316,23 @@ class LazyUpstreams:
         return StateInfo(ServerState.STARTING, stderr=stderr, starting_for=start.seconds)
 
     def states(self) -> Mapping[ServerName, StateInfo]:
-        """Return redacted states of servers; see `Upstreams.states`. Empty before the first use."""
-        states = self._upstreams.states() if self._upstreams else {}
+        """The redacted state of every server used so far, with its counters."""
+        states = self._sessions.states() if self._sessions else {}
         return {
             name: _redacted_info(info, self._redactors.get(name, _SHARES_NOTHINGS)[1])
             for name, info in states.items()
         }
 
+    def _history(self, name: ServerName) -> ServerHistory | None:
+        """The history of a server; None if it was never used."""
+        return self._sessions.histories.get(name) if self._sessions else None
+
     @asynccontextmanager
-    async def _asking(self, server: ServerSettings) -> AsyncIterator[Upstreams]:
+    async def _asking(self, server: ServerSettings) -> AsyncIterator[None]:
         """Make one request of a server in the block; its error is redacted."""
         redactor = await self._redactor_of(server)
         try:
-            yield await self._opened()
+            yield
         except UpstreamError as error:
             (await self._renewed(server, redactor)).redact_error(error)
             if self._on_tried:
@@ -278,18 +341,18 @@ class LazyUpstreams:
         if self._on_tried:
             await self._on_tried(server, None)
 
-    async def _opened(self) -> Upstreams:
-        if self._upstreams is not None:
-            return self._upstreams
+    async def _opened(self) -> SessionPool:
+        if self._sessions is not None:
+            return self._sessions
         async with self._opening:
-            if self._upstreams is None:
-                self._upstreams = await self._tasks.start(self._hold)
-            return self._upstreams
+            if self._sessions is None:
+                self._sessions = await self._tasks.start(self._hold)
+            return self._sessions
 
-    async def _hold(self, *, task_status: TaskStatus[Upstreams]) -> None:
-        async with self._open_upstreams(self._on_stderr) as upstreams:
-            upstreams.expect(self._expected)
-            task_status.started(upstreams)
+    async def _hold(self, *, task_status: TaskStatus[SessionPool]) -> None:
+        async with self._open_sessions(self._on_stderr) as sessions:
+            sessions.expect(self._expected)
+            task_status.started(sessions)
             await anyio.sleep_forever()
 
     async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
