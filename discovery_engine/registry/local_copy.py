@@ -136,9 +136,8 @@ class LocalCopy:
                 # An older backup took its place, and the decisions made since are lost.
                 self._remote.report_loss(at=time.time())
             # To copy 100,000 acceptances takes 10 s, and those that are new 0.3.
-            newer = self._remote.newer_decisions(self._newest)
-            export = newer.export
-            if number < self._newest or not self.store.add_decisions(newer):
+            export = self._remote.export_decisions(after=self._newest)
+            if number < self._newest or not self.store.import_decisions(export):
                 export = self._remote.export_decisions()
                 self.store.import_decisions(export)
             self._newest = self._seen = export.number

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.records import EVERY_SCOPE, EffectiveDecisions, LossRecord
-from discovery_engine.registry.sqlite import decision_tables
+from discovery_engine.registry.records import EVERY_SCOPE, DecisionExport, LossRecord
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
-from discovery_engine.registry.sqlite.database import Database, FileConnection
+from discovery_engine.registry.sqlite.database import Database
 from discovery_engine.registry.sqlite.decision_mark import DecisionMark
+from discovery_engine.registry.sqlite.file_connection import FileConnection
 from discovery_engine.registry.sqlite.migrations import migrate
 from discovery_engine.registry.sqlite.registry import SqliteRegistry
 from discovery_engine.trust.decisions import UNREAD
@@ -61,13 +61,8 @@ class FallbackRegistry(MemoryRegistry):
         self._hint = hint
         self._is_stand_in = is_stand_in
         if is_unread:
-            unread = EffectiveDecisions.of([LossRecord(EVERY_SCOPE, UNREAD)])
-
-            def write(db: sqlite3.Connection) -> tuple[int, EffectiveDecisions]:
-                decision_tables.replace(db, unread)
-                return 1, unread
-
-            self._database.replace_decisions(write)
+            unread = DecisionExport(1, (LossRecord(EVERY_SCOPE, UNREAD),), {})
+            self.import_decisions(unread)
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         if self._is_stand_in:
@@ -149,7 +144,7 @@ class _NoMark(DecisionMark):
         """There is no file."""
 
     def check(
-        self, connection: sqlite3.Connection, *, rows: bool = False, was_damaged: bool = False
+        self, connection: FileConnection, *, rows: bool = False, was_damaged: bool = False
     ) -> None: ...
 
     def note(self, number: int, scopes: Iterable[str]) -> None: ...

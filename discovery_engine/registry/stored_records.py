@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from discovery_engine._util.batches import batches
-from discovery_engine.registry.tables import (
-    agent_request_table,
-    era_table,
-    lease_table,
-    preset_table,
-    request_table,
-    usage_table,
-    vector_table,
-    webhook_table,
-)
+from discovery_engine.registry.leases import Lease
+from discovery_engine.registry.preset_records import Preset
+from discovery_engine.registry.request_records import AgentRequest
+from discovery_engine.registry.stored_reader import StoredReader
+from discovery_engine.registry.stored_text import from_column, key_of, to_column
+from discovery_engine.registry.tables import request_table, vector_table, webhook_table
+from discovery_engine.registry.transactions import reads, writes
 from discovery_engine.registry.webhook_rows import NoEvents
+from discovery_engine.search.usage import UseCount
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.registry.leases import Lease
-    from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.statements import Connection
     from discovery_engine.registry.webhook_export import StoredDelivery, WebhookExport
     from discovery_engine.search.examples.written import WrittenRequests
-    from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.webhooks.delivery import Delivery, WebhookState
 
-T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
+ERAS_KEPT = 100_000  # connections; the oldest are dropped first
+REQUESTS_KEPT = 500  # of agents under a scope; the oldest are dropped first
 _VECTORS_AT_ONCE = 2_000  # in one transaction: 200,000 take longer than one may
 
 
-class StoredRecords:
+class StoredRecords(StoredReader):
     """The part of a registry that needs nothing but transactions."""
-
-    @abstractmethod
-    def _read(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on a consistent snapshot and return its result."""
-
-    @abstractmethod
-    def _write(self, work: Callable[[Connection], T]) -> T:
-        """Keep all that `work` does, or none."""
 
     _has_webhooks = True
     """True if events for webhooks are stored; a copy of another registry must not store them."""
@@ -55,28 +46,34 @@ class StoredRecords:
         """Return the writer of events for webhooks, within a transaction."""
         return event_writer(connection, scope) if self._has_webhooks else NoEvents()
 
-    def _announce(self, connection: Connection) -> None:
-        """Have other processes look for changes once the transaction is committed."""
+    # How servers introduced themselves
 
-    def _write_announced(self, work: Callable[[Connection], T]) -> T:
-        def write(connection: Connection) -> T:
-            result = work(connection)
-            self._announce(connection)
-            return result
+    @reads
+    def load_era(self, db: Connection, connection: str) -> JSONObject | None:
+        statement = "SELECT era FROM eras WHERE connection = ?"
+        row = db.execute(statement, (connection,)).fetchone()
+        try:
+            era = json.loads(row[0]) if row else None
+        except ValueError:
+            return None  # it is damaged; the next connection replaces it
+        return era if isinstance(era, dict) else None
 
-        return self._write(write)
+    @writes
+    def save_era(self, db: Connection, connection: str, era: JSONObject | None) -> None:
+        if era is None:
+            db.execute("DELETE FROM eras WHERE connection = ?", (connection,))
+            return
+        db.execute(
+            """
+            INSERT INTO eras (connection, era) VALUES (?, ?)
+            ON CONFLICT (connection) DO UPDATE
+            SET era = excluded.era WHERE eras.era <> excluded.era
+            """,
+            (connection, json.dumps(era)),
+        )
+        db.execute("DELETE FROM eras WHERE id <= (SELECT max(id) FROM eras) - ?", (ERAS_KEPT,))
 
-    def load_era(self, connection: str) -> JSONObject | None:
-        return self._read(partial(era_table.load, reached=connection))
-
-    def save_era(self, connection: str, era: JSONObject | None) -> None:
-        self._write(partial(era_table.save, reached=connection, era=era))
-
-    def requests_mark(self) -> str:
-        return self._read(request_table.mark)
-
-    def written_requests(self) -> tuple[WrittenRequests, ...]:
-        return self._read(request_table.load)
+    # Requests that a language model wrote
 
     def save_requests(self, written: Iterable[WrittenRequests]) -> None:
         self._write_announced(partial(request_table.save, written=tuple(written)))
@@ -84,52 +81,134 @@ class StoredRecords:
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
         return self._write_announced(partial(request_table.forget, tools=tools))
 
-    def agent_requests(self, scope: str) -> tuple[AgentRequest, ...]:
-        return self._read(partial(agent_request_table.load, scope=scope))
+    # Requests of agents
 
-    def save_agent_request(self, scope: str, request: AgentRequest) -> None:
-        self._write(partial(agent_request_table.save, scope=scope, request=request))
+    @reads
+    def agent_requests(self, db: Connection, scope: str) -> tuple[AgentRequest, ...]:
+        statement = "SELECT request FROM agent_requests WHERE scope_key = ? ORDER BY number"
+        rows = db.execute(statement, (key_of(scope),))
+        return tuple(request for (text,) in rows if (request := _agent_request(text)))
 
-    def replace_agent_request(self, scope: str, known: AgentRequest, new: AgentRequest) -> bool:
-        replace = partial(agent_request_table.replace_one, scope=scope, known=known, new=new)
-        return self._write(replace)
+    @writes
+    def save_agent_request(self, db: Connection, scope: str, request: AgentRequest) -> None:
+        _save_agent_request(db, scope, request)
 
-    def presets(self, scope: str) -> tuple[Preset, ...]:
-        return self._read(partial(preset_table.load, scope=scope))
+    @writes
+    def replace_agent_request(
+        self, db: Connection, scope: str, known: AgentRequest, new: AgentRequest
+    ) -> bool:
+        statement = "SELECT request FROM agent_requests WHERE scope_key = ? AND id = ?"
+        row = db.execute(statement + db.for_update, (key_of(scope), known.id)).fetchone()
+        is_same = row is not None and _agent_request(row[0]) == known
+        if is_same:
+            _save_agent_request(db, scope, new)
+        return is_same
 
-    def save_preset(self, scope: str, preset: Preset) -> None:
-        self._write(partial(preset_table.save, scope=scope, preset=preset))
+    # Presets
 
-    def delete_preset(self, scope: str, key: tuple[str, str, str]) -> bool:
-        return self._write(partial(preset_table.delete, scope=scope, key=key))
+    @reads
+    def presets(self, db: Connection, scope: str) -> tuple[Preset, ...]:
+        statement = """
+            SELECT server, tool, name, arguments, updated_at FROM presets WHERE scope_key = ?
+            """
+        presets = []
+        for *names, arguments, updated_at in db.execute(statement, (key_of(scope),)):
+            server, tool, name = map(from_column, names)
+            try:
+                presets.append(Preset(server, tool, name, json.loads(arguments), updated_at))
+            except (ValueError, RecursionError) as error:
+                logger.warning("A preset cannot be read: %s", error)
+        return tuple(sorted(presets, key=lambda preset: preset.key))
+
+    @writes
+    def save_preset(self, db: Connection, scope: str, preset: Preset) -> None:
+        db.execute(
+            """
+            INSERT INTO presets (key, scope_key, scope, server, tool, name, arguments, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (key) DO UPDATE
+            SET arguments = excluded.arguments, updated_at = excluded.updated_at
+            """,
+            (
+                key_of(scope, *preset.key),
+                key_of(scope),
+                *map(to_column, (scope, *preset.key)),
+                json.dumps(preset.arguments),  # in ASCII, which holds half a surrogate pair, too
+                preset.updated_at,
+            ),
+        )
+
+    @writes
+    def delete_preset(self, db: Connection, scope: str, key: tuple[str, str, str]) -> bool:
+        statement = "DELETE FROM presets WHERE key = ?"
+        return db.execute(statement, (key_of(scope, *key),)).rowcount > 0
+
+    # Leases
 
     @property
     def shared_leases(self) -> Self:
         return self
 
-    def lease(self, name: str) -> Lease | None:
-        return self._read(partial(lease_table.load, name=name))
+    @reads
+    def lease(self, db: Connection, name: str) -> Lease | None:
+        statement = "SELECT holder, fence, renewals FROM leases WHERE key = ?"
+        row = db.execute(statement, (key_of(name),)).fetchone()
+        return Lease(name, from_column(row[0]), row[1], row[2]) if row else None
 
+    @writes
     def acquire_lease(
-        self, name: str, holder: str, *, instead_of: Lease | None = None
+        self, db: Connection, name: str, holder: str, *, instead_of: Lease | None = None
     ) -> Lease | None:
-        acquire = partial(lease_table.acquire, name=name, holder=holder, instead_of=instead_of)
-        return self._write(acquire)
+        # One statement, so that of two that try at once one waits, and then finds it taken.
+        predecessor = instead_of or Lease(name, "", -1)
+        row = db.execute(
+            """
+            INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, ?, 1, 0)
+            ON CONFLICT (key) DO UPDATE
+            SET holder = excluded.holder, fence = leases.fence + 1, renewals = 0
+            WHERE leases.holder = ''
+                OR (leases.holder = ? AND leases.fence = ? AND leases.renewals = ?)
+            RETURNING fence
+            """,
+            (
+                key_of(name), to_column(name), to_column(holder),
+                to_column(predecessor.holder), predecessor.fence, predecessor.renewals,
+            ),
+        ).fetchone()  # fmt: skip
+        return Lease(name, holder, row[0]) if row else None
 
-    def renew_lease(self, lease: Lease) -> Lease | None:
-        return self._write(partial(lease_table.renew, lease=lease))
+    @writes
+    def renew_lease(self, db: Connection, lease: Lease) -> Lease | None:
+        statement = """
+            UPDATE leases SET renewals = renewals + 1
+            WHERE key = ? AND holder = ? AND fence = ? RETURNING renewals
+            """
+        row = db.execute(statement, _held(lease)).fetchone()
+        return Lease(lease.name, lease.holder, lease.fence, row[0]) if row else None
 
-    def release_lease(self, lease: Lease) -> None:
-        self._write(partial(lease_table.release, lease=lease))
+    @writes
+    def release_lease(self, db: Connection, lease: Lease) -> None:
+        statement = "UPDATE leases SET holder = '' WHERE key = ? AND holder = ? AND fence = ?"
+        db.execute(statement, _held(lease))
 
-    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
-        return self._read(partial(usage_table.uses, scope=scope))
+    # Uses of tools
 
-    def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
-        self._write(partial(usage_table.count, scope=scope, key=key, at=at))
+    @writes
+    def count_use(self, db: Connection, scope: str, key: ToolKey, *, at: float) -> None:
+        if (server := _server(db, scope, key)) is None:
+            return
+        statement = "SELECT count, at FROM uses WHERE server = ? AND key = ?"
+        row = db.execute(statement, (server, key_of(key.tool))).fetchone()
+        _save_use(db, server, key, UseCount(*(row or (0.0, at))).incremented(at))
 
-    def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
-        self._write(partial(usage_table.save_all, scope=scope, uses=uses))
+    @writes
+    def save_uses(self, db: Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
+        """Have these counts, whatever there were; those of unknown servers are left out."""
+        for key, use in uses.items():
+            if (server := _server(db, scope, key)) is not None:
+                _save_use(db, server, key, use)
+
+    # Vectors
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         stored: dict[bytes, bytes] = {}
@@ -167,39 +246,55 @@ class StoredRecords:
     def used_vectors(self, scope: str) -> list[tuple[str, bytes]]:
         return self._read(partial(vector_table.used, scope=scope))
 
-    def webhook_states(self, scope: str) -> tuple[WebhookState, ...]:
-        return tuple(self._read(partial(webhook_table.states, scope=scope)))
+    # Webhooks
 
-    def due_webhooks(self, scope: str) -> frozenset[str]:
-        return frozenset(self._read(partial(webhook_table.due, scope=scope)))
+    @reads
+    def webhook_states(self, db: Connection, scope: str) -> tuple[WebhookState, ...]:
+        return tuple(webhook_table.states(db, scope))
 
+    @reads
+    def due_webhooks(self, db: Connection, scope: str) -> frozenset[str]:
+        return frozenset(webhook_table.due(db, scope))
+
+    @writes
     def claim_deliveries(
-        self, scope: str, webhook: str, *, limit: int, lease: float
+        self, db: Connection, scope: str, webhook: str, *, limit: int, lease: float
     ) -> tuple[Delivery, ...]:
-        claim = partial(webhook_table.claim, scope=scope, webhook=webhook, limit=limit, lease=lease)
-        return tuple(self._write(claim))
+        return tuple(webhook_table.claim(db, scope, webhook, limit, lease))
 
-    def finish_delivery(self, delivery: Delivery) -> bool:
-        return self._write(partial(webhook_table.finish, delivery=delivery))
+    @writes
+    def finish_delivery(self, db: Connection, delivery: Delivery) -> bool:
+        return webhook_table.finish(db, delivery)
 
-    def fail_delivery(self, delivery: Delivery, reason: str, *, retry_in: float | None) -> bool:
-        fail = partial(webhook_table.fail, delivery=delivery, reason=reason, retry_in=retry_in)
-        return self._write(fail)
+    @writes
+    def fail_delivery(
+        self, db: Connection, delivery: Delivery, reason: str, *, retry_in: float | None
+    ) -> bool:
+        return webhook_table.fail(db, delivery, reason, retry_in)
 
-    def disable_webhook(self, scope: str, webhook: str, reason: str, *, address: str) -> int:
-        return self._write(lambda db: webhook_table.disable(db, scope, webhook, reason, address))
+    @writes
+    def disable_webhook(
+        self, db: Connection, scope: str, webhook: str, reason: str, *, address: str
+    ) -> int:
+        return webhook_table.disable(db, scope, webhook, reason, address)
 
-    def retry_deliveries(self, scope: str, webhooks: Collection[str] | None = None) -> int:
-        return self._write(partial(webhook_table.retry, scope=scope, webhooks=webhooks))
+    @writes
+    def retry_deliveries(
+        self, db: Connection, scope: str, webhooks: Collection[str] | None = None
+    ) -> int:
+        return webhook_table.retry(db, scope, webhooks)
 
-    def export_webhooks(self, scope: str) -> WebhookExport:
-        return self._read(partial(webhook_table.export, scope=scope))
+    @reads
+    def export_webhooks(self, db: Connection, scope: str) -> WebhookExport:
+        return webhook_table.export(db, scope)
 
-    def import_webhooks(self, scope: str, webhooks: WebhookExport) -> None:
-        self._write(partial(webhook_table.replace, scope=scope, export=webhooks))
+    @writes
+    def import_webhooks(self, db: Connection, scope: str, webhooks: WebhookExport) -> None:
+        webhook_table.replace(db, scope, webhooks)
 
-    def export_deliveries(self, scope: str) -> list[StoredDelivery]:
-        return self._read(partial(webhook_table.deliveries, scope=scope))
+    @reads
+    def export_deliveries(self, db: Connection, scope: str) -> list[StoredDelivery]:
+        return webhook_table.deliveries(db, scope)
 
     def import_deliveries(self, scope: str, deliveries: Iterable[StoredDelivery]) -> None:
         self._write(partial(webhook_table.add_all, scope=scope, stored=tuple(deliveries)))
@@ -214,6 +309,57 @@ def event_writer(connection: Connection, scope: str) -> NoEvents:
     from discovery_engine.registry.webhook_writer import WebhookWriter  # noqa: PLC0415
 
     return WebhookWriter(connection, scope, rows)
+
+
+def _agent_request(text: str) -> AgentRequest | None:
+    try:
+        return msgspec.json.decode(from_column(text), type=AgentRequest)
+    except (msgspec.MsgspecError, ValueError) as error:
+        logger.warning("A request of an agent cannot be read: %s", error)
+        return None
+
+
+def _save_agent_request(connection: Connection, scope: str, request: AgentRequest) -> None:
+    text = to_column(msgspec.json.encode(request).decode())
+    connection.execute(
+        """
+        INSERT INTO agent_requests (scope_key, scope, id, request) VALUES (?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET request = excluded.request
+        """,
+        (key_of(scope), to_column(scope), request.id, text),
+    )
+    connection.execute(
+        """
+        DELETE FROM agent_requests WHERE scope_key = ? AND number <= (
+            SELECT number FROM agent_requests WHERE scope_key = ?
+            ORDER BY number DESC LIMIT 1 OFFSET ?
+        )
+        """,
+        (key_of(scope), key_of(scope), REQUESTS_KEPT),
+    )
+
+
+def _held(lease: Lease) -> tuple[object, ...]:
+    return key_of(lease.name), to_column(lease.holder), lease.fence
+
+
+def _server(connection: Connection, scope: str, key: ToolKey) -> int | None:
+    statement = """
+        SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
+        WHERE scopes.key = ? AND servers.key = ?
+        """
+    keys = key_of(scope), key_of(key.server)
+    row = connection.execute(statement + connection.for_update, keys).fetchone()
+    return row[0] if row else None
+
+
+def _save_use(connection: Connection, server: int, key: ToolKey, use: UseCount) -> None:
+    statement = """
+        INSERT INTO uses (server, key, tool, count, at) VALUES (?, ?, ?, ?, ?)
+        ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
+        """
+    row = server, key_of(key.tool), to_column(key.tool), use.count, use.at
+    connection.execute(statement, row)
 
 
 def _some(digests: Iterable[bytes]) -> Iterator[list[bytes]]:

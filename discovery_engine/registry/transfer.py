@@ -25,7 +25,6 @@ from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.records import (
     EVERY_SCOPE,
     DecisionExport,
-    EffectiveDecisions,
     LossRecord,
 )
 from discovery_engine.registry.snapshot import Snapshot
@@ -56,7 +55,7 @@ class PortableRegistry(Registry, Protocol):
 
     def export_decisions(self) -> DecisionExport: ...
 
-    def import_decisions(self, decisions: DecisionExport) -> None:
+    def import_decisions(self, decisions: DecisionExport) -> bool:
         """Hold these, and no others; a loss that is there counts until all are written."""
 
     def save_uses(self, scope: str, uses: Mapping[ToolKey, UseCount]) -> None: ...
@@ -99,8 +98,8 @@ def copy_registry(
     """
     _require_room(source, target)
     # Who is given a copy that was not finished accepts nothing because it is new.
-    unfinished = EffectiveDecisions.of([LossRecord(EVERY_SCOPE, clock())])
-    target.import_decisions(DecisionExport(1, unfinished, {}))
+    unfinished = LossRecord(EVERY_SCOPE, clock())
+    target.import_decisions(DecisionExport(1, (unfinished,), {}))
     scopes = sorted(source.scopes())
     for number, scope in enumerate(scopes, 1):
         _ScopeCopy(source, target, scope, f"configuration {number} of {len(scopes)}", report).run()
@@ -108,7 +107,7 @@ def copy_registry(
     for some in _reported(requests, lambda _: _ROW, "written requests", report):
         target.save_requests(some)
     decisions = source.export_decisions()
-    report(f"decisions: {len(decisions.effective):,}")
+    report(f"decisions: {len(decisions.records):,}")
     target.import_decisions(decisions)
     report("comparing the copy with the original")
     expected, actual = content_of(source), content_of(target)
@@ -127,7 +126,7 @@ def content_of(registry: PortableRegistry) -> dict[str, ContentDigest]:
     for scope in sorted(registry.scopes()):
         for kind, item in _content_of_scope(registry, scope):
             digests[kind].append(_digest((scope, item)))
-    digests["decisions"] = [*map(_digest, registry.export_decisions().effective)]
+    digests["decisions"] = [*map(_digest, registry.export_decisions().records)]
     digests["written requests"] = [*map(_digest, registry.written_requests())]
     return {kind: _content_digest(digests[kind]) for kind in _KINDS}
 

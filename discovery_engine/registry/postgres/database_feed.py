@@ -13,11 +13,8 @@ import anyio.to_thread
 import psycopg
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.postgres import (
-    gateway_queries,
-    trust_queries,
-)
-from discovery_engine.registry.tables import request_table, snapshot_table
+from discovery_engine.registry.postgres import gateway_queries
+from discovery_engine.registry.tables import decision_table, request_table, snapshot_table
 
 if TYPE_CHECKING:
     from psycopg import Connection, Notify
@@ -90,17 +87,6 @@ def notify_relayed(connection: Connection, instance: str) -> None:
     connection.execute("SELECT pg_notify(%s, %s)", (RELAY_CHANNEL, instance))
 
 
-def announced(work: Callable[[Connection], T]) -> Callable[[Connection], T]:
-    """`work`, after which the other gateways look for changes."""
-
-    def do(connection: Connection) -> T:
-        result = work(connection)
-        notify(connection)
-        return result
-
-    return do
-
-
 def reconnection_pauses(
     longest: float, randomness: Callable[[], float] = random.random
 ) -> Iterator[float]:
@@ -140,7 +126,7 @@ def _listening(
 def newest_change(connection: TimedConnection) -> object:
     """Something else after each change that gateways look for."""
     return (
-        trust_queries.number(connection),
+        decision_table.newest(connection),
         request_table.mark(connection),
         snapshot_table.saves(connection),
         gateway_queries.tokens_mark(connection),

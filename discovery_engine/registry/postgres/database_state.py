@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.registry.gateway_store import SHARES_NOTHING, STATE_KEY
-from discovery_engine.registry.postgres import trust_queries
 from discovery_engine.registry.postgres.search_vectors import is_recent
+from discovery_engine.registry.tables import decision_table
 
 if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
@@ -118,7 +118,7 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
             installed or "",
             available is not None,
             scopes,
-            trust_queries.number(db),
+            decision_table.newest(db),
             vectors,
             int(size or 0),
             has_secret or bool(db.pgconn.password),

@@ -12,21 +12,21 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage_or_bad_text
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.records import EffectiveDecisions, Record
-from discovery_engine.registry.sqlite import decision_tables, index_table
+from discovery_engine.registry.sqlite import decision_checks, index_table
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at, is_busy
 from discovery_engine.registry.sqlite.decision_mark import DecisionMark
-from discovery_engine.registry.sqlite.decision_tables import RowCounts
+from discovery_engine.registry.sqlite.file_connection import FileConnection
 from discovery_engine.registry.sqlite.migrations import migrate
+from discovery_engine.registry.tables.decision_table import DecisionTable
 
 logger = logging.getLogger(__name__)
 
@@ -62,40 +62,6 @@ def sqlite_database(
         clock=clock,
         patience=patience,
     )
-
-
-class FileConnection(sqlite3.Connection):
-    """A connection as `registry.statements` has it."""
-
-    for_update = skip_locked = ""
-    """A transaction that writes has no others beside it."""
-    clock: Callable[[], float] = staticmethod(time.time)
-
-    next_save = "(SELECT coalesce(max(saved), 0) + 1 FROM scopes)"
-
-    def next_fences(self, count: int) -> range:
-        self.execute("UPDATE refresh_fences SET last = last + ?", (count,))
-        [last] = self.execute("SELECT last FROM refresh_fences").fetchone()
-        return range(last - count + 1, last + 1)
-
-    def raise_fences(self, newest: int) -> None:
-        self.execute("UPDATE refresh_fences SET last = max(last, ?)", (newest,))
-
-    def lock_table(self, table: str) -> None:
-        """Nobody else writes meanwhile."""
-
-    def rows(
-        self,
-        statement: str,
-        parameters: Sequence[Any],
-        /,
-        *,
-        at_once: int,  # noqa: ARG002 - it is all there
-    ) -> sqlite3.Cursor:
-        return self.execute(statement, parameters)
-
-    def now(self) -> float:
-        return self.clock()
 
 
 class Database:
@@ -136,7 +102,9 @@ class Database:
         self._alone = threading.RLock()
         self._is_closed = False
         self._is_checked = False
-        self._counts: RowCounts | None = None
+        """True if every row of decisions was verified."""
+        self._is_complete = False
+        """True if none is missing; see `decision_checks.has_all_rows`."""
         with _registry_errors(self.path):
             self._connection = self._opened()
 
@@ -167,59 +135,61 @@ class Database:
 
         return self._run(found)
 
-    def read_verified(self, work: Callable[[FileConnection, RowCounts], T | None]) -> T:
-        """Read a few decisions like `read_newest`; `work` verifies each row that it reads.
+    def read_rows(
+        self,
+        work: Callable[[FileConnection], T],
+        table: DecisionTable,
+        names: Collection[str],
+    ) -> T:
+        """Read a few decisions like `read_newest`; see `decision_checks.require_rows`.
 
-        If `work` returns None, all rows are verified first, and it is run again.
+        If they are damaged, all rows are verified first, and `work` is run again.
         """
+
+        def verified(db: FileConnection) -> T:
+            if not (self._is_complete or decision_checks.has_all_rows(db)):
+                raise decision_checks.DamagedRowsError("rows of decisions are missing")
+            self._is_complete = True
+            decision_checks.require_rows(db, table, names)
+            return work(db)
 
         def found() -> T:
             self._mark.check(self._connection)
-            if (result := self._verified(work)) is not None:
-                return result
-            self._mark.check(self._connection, rows=True)
-            self._counts = None
-            if (result := self._verified(work)) is None:
-                raise sqlite3.DatabaseError("rows of decisions are damaged")
-            return result
+            try:
+                return self._found(verified)
+            except decision_checks.DamagedRowsError:
+                self._mark.check(self._connection, rows=True)
+                return self._found(verified)
 
         return self._run(found)
 
-    def decide(self, work: Callable[[FileConnection], tuple[T, Sequence[Record]]]) -> T:
-        """Write decisions like `write`; `work` returns the result and the records that it made."""
+    def decide(
+        self, work: Callable[[FileConnection], tuple[T, int | None]], scopes: Iterable[str]
+    ) -> T:
+        """Write decisions of some scopes like `write`.
 
-        def numbered(db: FileConnection) -> tuple[T, int, frozenset[str]]:
-            result, records = work(db)
-            number = decision_tables.newest(db) + len(records)
-            if records:
-                decision_tables.set_newest(db, number)
-            return result, number, frozenset(record.scope for record in records)
+        `work` returns its result, and the number of the newest decision if it made any.
+        """
 
         def decided() -> T:
             with self._mark.locked():
                 self._mark.check(self._connection)
-                result, number, scopes = self._written(numbered)
-                if scopes:
+                result, number = self._written(_counted(work))
+                if number is not None:
                     self._mark.note(number, scopes)
                 return result
 
         return self._run(decided)
 
     def replace_decisions(
-        self, work: Callable[[FileConnection], tuple[int, EffectiveDecisions]]
+        self, work: Callable[[FileConnection], object], number: int, scopes: Iterable[str]
     ) -> None:
-        """Hold the decisions that `work` writes, with the number that it gives, and no others."""
-
-        def numbered(db: FileConnection) -> tuple[int, EffectiveDecisions]:
-            number, effective = work(db)
-            decision_tables.set_newest(db, number)
-            return number, effective
+        """Hold the decisions that `work` writes, with this number, and no others."""
 
         def replaced() -> None:
             with self._mark.locked():
-                number, effective = self._written(numbered)
-                self._mark.write(number, effective.scopes)
-            self._counts = None
+                self._written(_counted(work))
+                self._mark.write(number, scopes)
 
         self._run(replaced)
 
@@ -235,10 +205,6 @@ class Database:
         with self._alone, _registry_errors(self.path):
             self._connection.close()
             self._is_closed = True
-
-    def _verified(self, work: Callable[[FileConnection, RowCounts], T | None]) -> T | None:
-        counts = self._counts = self._counts or self._found(decision_tables.count_rows)
-        return None if counts is None else self._found(lambda db: work(db, counts))
 
     def _run(self, transaction: Callable[[], T]) -> T:
         with self._alone, _registry_errors(self.path):
@@ -305,7 +271,7 @@ class Database:
 
     def _connected(self) -> FileConnection:
         was_private = _make_private(self.path)
-        self._is_checked, self._counts = False, None
+        self._is_checked = self._is_complete = False
         self._identity = file_identity(self.path)
         connection = sqlite3.connect(
             self.path,
@@ -348,6 +314,17 @@ class Database:
             aside.name,
         )
         return True
+
+
+def _counted(work: Callable[[FileConnection], T]) -> Callable[[FileConnection], T]:
+    """`work`, after which the number of rows of decisions is kept."""
+
+    def write(connection: FileConnection) -> T:
+        result = work(connection)
+        decision_checks.note_count(connection)
+        return result
+
+    return write
 
 
 def _make_private(path: Path) -> bool:

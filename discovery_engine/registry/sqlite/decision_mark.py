@@ -22,9 +22,16 @@ from msgspec import Struct
 
 from discovery_engine._util.digests import blake2b
 from discovery_engine._util.file_lock import lock_file
-from discovery_engine.registry.records import EVERY_SCOPE, LossRecord
-from discovery_engine.registry.sqlite import decision_tables
+from discovery_engine.registry.records import (
+    EVERY_SCOPE,
+    DecisionExport,
+    LossRecord,
+    decided_scopes,
+)
+from discovery_engine.registry.sqlite import decision_checks
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
+from discovery_engine.registry.sqlite.file_connection import FileConnection
+from discovery_engine.registry.tables import decision_table
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +78,7 @@ class DecisionMark:
         self._depth = 0
 
     def check(
-        self, connection: sqlite3.Connection, *, rows: bool = False, was_damaged: bool = False
+        self, connection: FileConnection, *, rows: bool = False, was_damaged: bool = False
     ) -> None:
         """Record a loss if decisions are missing; if none is, no lock is taken.
 
@@ -95,7 +102,7 @@ class DecisionMark:
         except OSError:
             # Where nothing can be written the database will do, unless something newer is known.
             mark = _read(self._path)
-            if was_damaged or (mark and mark.number > decision_tables.newest(connection)):
+            if was_damaged or (mark and mark.number > decision_table.newest(connection)):
                 raise
 
     def note(self, number: int, scopes: Iterable[str]) -> None:
@@ -149,30 +156,32 @@ class DecisionMark:
                 self._depth = 0
                 os.close(descriptor)
 
-    def _agrees(self, connection: sqlite3.Connection, *, rows: bool) -> bool:
+    def _agrees(self, connection: FileConnection, *, rows: bool) -> bool:
         """Return whether both have the same newest decision; with `rows`, also if all are sound."""
-        number, mark = decision_tables.newest(connection), _read(self._path)
+        number, mark = decision_table.newest(connection), _read(self._path)
         if number == 0:
             return mark is None
         if mark is None or mark.scopes is None or mark.number != number:
             return False
-        return not rows or decision_tables.stored(connection).is_sound
+        return not rows or decision_checks.is_sound(connection)
 
-    def _reconcile(self, connection: sqlite3.Connection, *, was_damaged: bool) -> None:
+    def _reconcile(self, connection: FileConnection, *, was_damaged: bool) -> None:
         """Record what is lost, and have the mark name the newest decision; the lock is held."""
         self._busy.retry(partial(connection.execute, "BEGIN IMMEDIATE"))
         try:
-            stored, mark = decision_tables.stored(connection), _read(self._path)
-            effective, number = stored.effective, stored.number
-            scopes = effective.scopes
+            records, mark = decision_checks.intact_records(connection), _read(self._path)
+            number, scopes = decision_table.newest(connection), decided_scopes(records)
             is_behind = mark.number > number if mark else was_damaged and not number
-            if is_behind or not stored.is_sound:
+            if is_behind or not decision_checks.is_sound(connection):
                 number = max(number, mark.number if mark else 0) + 1
                 scopes = scopes | mark.scopes if mark and mark.scopes else frozenset({EVERY_SCOPE})
+                marks = decision_table.marks(connection)
+                rest = DecisionExport(number, tuple(records), marks)
+                decision_table.replace(connection, rest)
                 for scope in scopes:
-                    effective.add(LossRecord(scope, self._clock()))
-                decision_tables.replace(connection, effective)
-                decision_tables.set_newest(connection, number)
+                    loss = LossRecord(scope, self._clock(), number=number)
+                    decision_table.save_loss(connection, loss)
+                decision_checks.note_count(connection)
             self._busy.retry(partial(connection.execute, "COMMIT"))
         except BaseException:
             with suppress(sqlite3.Error):  # the first error is the one to report

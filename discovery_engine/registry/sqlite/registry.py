@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from discovery_engine.registry.sqlite import (
-    decision_tables,
-)
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler
-from discovery_engine.registry.sqlite.database import Database, FileConnection, sqlite_database
-from discovery_engine.registry.sqlite.sqlite_decisions import SqliteDecisions
+from discovery_engine.registry.sqlite.database import Database, sqlite_database
 from discovery_engine.registry.sqlite.sqlite_reader import SqliteReader
 from discovery_engine.registry.stored_catalog import StoredCatalog
-from discovery_engine.registry.tables import snapshot_table
+from discovery_engine.registry.stored_decisions import StoredDecisions
+from discovery_engine.registry.tables import decision_table, snapshot_table
+
+if TYPE_CHECKING:
+    from discovery_engine.registry.records import DecisionExport
+    from discovery_engine.registry.sqlite.file_connection import FileConnection
+    from discovery_engine.registry.tables.decision_table import DecisionTable
 
 T = TypeVar("T")
 
@@ -53,9 +56,9 @@ def open_sqlite(
 
 
 class SqliteRegistry(
-    StoredCatalog,
-    SqliteDecisions,
     SqliteReader,
+    StoredCatalog,
+    StoredDecisions,
     AbstractContextManager["SqliteRegistry"],
 ):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
@@ -87,17 +90,50 @@ class SqliteRegistry(
         database = self._database
 
         def newest() -> tuple[int, str, int]:
-            decision = database.read_newest(decision_tables.newest)
+            decision = self.newest_decision()
             saved = database.read(snapshot_table.newest_listing)
             return decision, self.requests_mark(), saved
 
         return decision_changes(database.path, newest)
 
-    def _read(self, work: Callable[[FileConnection], T]) -> T:
-        return self._database.read(work)
+    def newest_decision(self) -> int:
+        return self._database.read_newest(decision_table.newest)
 
-    def _write(self, work: Callable[[FileConnection], T]) -> T:
-        return self._database.write(work)
+    def import_decisions(self, decisions: DecisionExport) -> bool:
+        """Hold these decisions and no others, but for the acceptances that they follow.
+
+        Returns False, and changes nothing, if these are not all that is held so far.
+        """
+        if decisions.after is None:
+            self._database.replace_decisions(
+                partial(decision_table.replace, decisions=decisions),
+                decisions.number,
+                decisions.scopes,
+            )
+            return True
+
+        def add(db: FileConnection) -> tuple[bool, int | None]:
+            newest = decision_table.newest(db)
+            last = decision_table.last_accepted(db, newest)
+            if (newest, last) != (decisions.after, decisions.last):
+                return False, None
+            decision_table.replace(db, decisions, kept=[decision_table.ACCEPTANCES])
+            return True, decisions.number
+
+        return self._database.decide(add, decisions.scopes)
+
+    def _read_decisions(self, work: Callable[[FileConnection], T]) -> T:
+        return self._database.read_decisions(work)
+
+    def _read_rows(
+        self, work: Callable[[FileConnection], T], table: DecisionTable, names: Collection[str]
+    ) -> T:
+        return self._database.read_rows(work, table, names)
+
+    def _write_decisions(
+        self, work: Callable[[FileConnection], tuple[T, int | None]], scopes: Iterable[str]
+    ) -> T:
+        return self._database.decide(work, scopes)
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,34 +1,25 @@
-"""The part of a registry in SQLite that a command needs to answer from it, without an engine.
-
-It is a class of its own because most commands need no more: what only engines, workers and
-webhooks need of the registry takes them a twentieth of their time to load.
-"""
+"""The part of a registry in SQLite that a command needs to answer from it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from discovery_engine.registry.sqlite import (
-    decision_tables,
-    index_table,
-    server_tables,
-)
+from discovery_engine.registry.sqlite import index_table
 from discovery_engine.registry.sqlite.database import Database
-from discovery_engine.registry.tables import request_table, snapshot_table, usage_table
+from discovery_engine.registry.stored_reader import StoredReader
 
 if TYPE_CHECKING:
     from discovery_engine.registry.protocols import RegistryHealth
-    from discovery_engine.registry.snapshot import Snapshot
-    from discovery_engine.search.examples.written import WrittenRequests
-    from discovery_engine.search.usage import UseCount
-    from discovery_engine.tools.model import ToolKey
+    from discovery_engine.registry.sqlite.file_connection import FileConnection
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class SqliteReader:
+
+class SqliteReader(StoredReader):
     """The part of `SqliteRegistry` that such commands open; closing it closes the file.
 
     It writes nothing but the search index, which is made of what it reads.
@@ -38,25 +29,6 @@ class SqliteReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    def load(self, scope: str) -> Snapshot | None:
-        loaded = self._database.read(lambda db: snapshot_table.load(db, scope))
-        return loaded[0].read(scope) if loaded else None
-
-    def lost_at(self, scope: str) -> float | None:
-        return self._database.read(lambda db: decision_tables.lost_at(db, scope))
-
-    def servers_mark(self, scope: str) -> str:
-        return self._database.read(lambda db: server_tables.mark(db, scope))
-
-    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
-        return self._database.read(lambda db: usage_table.uses(db, scope))
-
-    def requests_mark(self) -> str:
-        return self._database.read(request_table.mark)
-
-    def written_requests(self) -> tuple[WrittenRequests, ...]:
-        return self._database.read(request_table.load)
 
     @property
     def indexes(self) -> SqliteReader:
@@ -80,3 +52,9 @@ class SqliteReader:
 
     def close(self) -> None:
         self._database.close()
+
+    def _read(self, work: Callable[[FileConnection], T]) -> T:
+        return self._database.read(work)
+
+    def _write(self, work: Callable[[FileConnection], T]) -> T:
+        return self._database.write(work)

@@ -16,8 +16,8 @@ import pytest
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
+from discovery_engine.registry import stored_records
 from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
-from discovery_engine.registry.tables import era_table
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
 from tests.rows import rows
@@ -392,7 +392,7 @@ def test_the_scopes_least_lately_saved_make_room_for_new_ones(path: Path) -> Non
 def test_the_eras_first_met_make_room_for_new_ones(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(era_table, "ERAS_KEPT", 1000)
+    monkeypatch.setattr(stored_records, "ERAS_KEPT", 1000)
     with open_sqlite(path) as store:
         rows = [(f"c{i}", "{}") for i in range(1000)]
         insert = "INSERT INTO eras (connection, era) VALUES (?, ?)"

@@ -14,6 +14,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite.migrations import migrate
 from discovery_engine.registry.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
+from discovery_engine.trust.decisions import Decisions
 from tests.rows import rows
 
 GOLDEN = Path(__file__).parent / "golden" / "0021.sql"
@@ -144,16 +145,39 @@ def test_a_registry_of_the_last_released_version_still_loads(tmp_path: Path) -> 
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(GOLDEN.read_text(encoding="utf-8"))
 
+    scope = "/home/someone/discovery.yaml"
     with open_sqlite(path) as store:
-        snapshot = store.load("/home/someone/discovery.yaml")
+        snapshot = store.load(scope)
+        decisions = store.decisions(scope)
+        [accepted] = store.history(scope, "a")
+        [server] = store.registered_servers(scope)
 
     assert snapshot
+    assert decisions == Decisions(
+        {"a": frozenset({"1d"})}, {"a": {"one": frozenset({"c0de", "f00d"})}}, None
+    )
+    assert (accepted.definition, server.name) == ('{"name":"one"}', "mail")
     part = snapshot.catalog.part(ServerName("a"))
     offerings = [(e.offering.kind, e.offering.name, e.verdict.reason) for e in part.offerings]
     assert [str(entry.key) for entry in snapshot.catalog] == ["a:one", "a:two"]
     assert [entry.verdict.enabled for entry in snapshot.catalog] == [True, False]
     assert [server.name for server in snapshot.settings.servers] == ["a", "b"]
     assert offerings == [("resource", "a", "default"), ("prompt", "review", "changed")]
+
+
+@pytest.mark.requirement("REG-14", "REG-21")
+def test_decisions_that_were_damaged_before_an_update_are_lost_after_it(tmp_path: Path) -> None:
+    path = tmp_path / "registry.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(GOLDEN.read_text(encoding="utf-8"))
+        with connection:
+            connection.execute("UPDATE acceptances SET fingerprint = 'other'")
+
+    with open_sqlite(path) as store:
+        decisions = store.decisions("/home/someone/discovery.yaml")
+
+    assert decisions.accepted == {}
+    assert decisions.lost_at is not None
 
 
 def shape(connection: sqlite3.Connection) -> set[tuple[str, str]]:

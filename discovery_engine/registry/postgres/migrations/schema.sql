@@ -1,4 +1,4 @@
--- version: 13
+-- version: 14
 -- usable from: 12
 -- Text of others has no longest length, and an index of PostgreSQL takes 2.7 KB: a column `key` is
 -- the digest of all that makes a row the only one of its kind.
@@ -87,7 +87,8 @@ CREATE TABLE discovery.decision_log (
 );
 INSERT INTO discovery.decision_log VALUES (1, 0);
 
--- What the owner approved to be started. It outlives the scope's catalog.
+-- What the owner approved to be started. It outlives the scope's catalog. A checksum is verified in a
+-- file alone.
 CREATE TABLE discovery.approvals (
     key bytea PRIMARY KEY,
     number bigint NOT NULL,
@@ -96,7 +97,8 @@ CREATE TABLE discovery.approvals (
     identity text NOT NULL,
     at double precision NOT NULL,
     scope_key bytea NOT NULL,
-    server_key bytea NOT NULL
+    server_key bytea NOT NULL,
+    checksum text
 );
 CREATE INDEX approvals_by_scope ON discovery.approvals (scope_key);
 
@@ -112,7 +114,8 @@ CREATE TABLE discovery.acceptances (
     definition text NOT NULL,
     at double precision NOT NULL,
     scope_key bytea NOT NULL,
-    server_key bytea NOT NULL
+    server_key bytea NOT NULL,
+    checksum text
 );
 CREATE INDEX acceptances_by_scope ON discovery.acceptances (scope_key);
 CREATE INDEX acceptances_by_server ON discovery.acceptances (server_key);
@@ -121,9 +124,11 @@ CREATE INDEX acceptances_by_server ON discovery.acceptances (server_key);
 -- that has no row of its own.
 CREATE TABLE discovery.losses (
     key bytea PRIMARY KEY,
+    number bigint NOT NULL DEFAULT 0,
     scope text NOT NULL,
     at double precision NOT NULL,
-    acknowledged double precision
+    acknowledged double precision,
+    checksum text
 );
 
 -- Servers that stand in no file, and the owner's switches for any server.
@@ -133,16 +138,19 @@ CREATE TABLE discovery.registered_servers (
     scope text NOT NULL,
     name text NOT NULL,
     content text NOT NULL,
-    scope_key bytea NOT NULL
+    scope_key bytea NOT NULL,
+    checksum text
 );
 CREATE INDEX registered_servers_by_scope ON discovery.registered_servers (scope_key);
 CREATE TABLE discovery.switches (
     key bytea PRIMARY KEY,
+    number bigint NOT NULL DEFAULT 0,
     scope text NOT NULL,
     server text NOT NULL,
     is_wanted boolean NOT NULL,
     at double precision NOT NULL,
-    scope_key bytea NOT NULL
+    scope_key bytea NOT NULL,
+    checksum text
 );
 CREATE INDEX switches_by_scope ON discovery.switches (scope_key);
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.sqlite.encoding import from_column as from_blob
 from discovery_engine.registry.stored_text import key_of, to_column
+from discovery_engine.registry.tables.decision_table import checksum_of
 
 _FOLDER = Path(__file__).parent
 _VERSION = "-- version: "
@@ -36,6 +36,7 @@ def migrate(connection: sqlite3.Connection, folder: Path = _FOLDER) -> None:
         return
     connection.create_function("key_of", -1, key_of, deterministic=True)
     connection.create_function("to_column", 1, _escaped, deterministic=True)
+    connection.create_function("checksum_of", -1, _checksum, deterministic=True)
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been here since the first look.
@@ -67,7 +68,13 @@ def _version(connection: sqlite3.Connection, *, oldest: int, newest: int) -> int
 
 
 def _escaped(value: str | bytes) -> str:
-    return to_column(from_blob(value))
+    # Programs before wrote text that is not UTF-8 as bytes.
+    text = value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+    return to_column(text)
+
+
+def _checksum(*columns: object) -> str:
+    return checksum_of(columns)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
--- version: 22
+-- version: 23
 
 -- Where a table has a column `key`, rows are found by digests of names, as in PostgreSQL, and their
 -- text is escaped as there: `registry.stored_text`.
@@ -89,32 +89,37 @@ CREATE TABLE uses (
 ) WITHOUT ROWID;
 
 -- `number` is that of the newest decision; `rows` is how many rows the tables of decisions have, so
--- that one that is missing shows. `checksum` is empty: programs before kept a second copy.
+-- that one that is missing shows.
 CREATE TABLE decision_log (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     number INTEGER NOT NULL,
-    checksum TEXT NOT NULL,
-    rows INTEGER NOT NULL
+    rows INTEGER NOT NULL DEFAULT 0
 );
-INSERT INTO decision_log VALUES (1, 0, '', 0);
+INSERT INTO decision_log VALUES (1, 0, 0);
 
 -- What the owner approved to be started. It outlives the scope's catalog: what was forgotten
--- with a removed server would be approved by adding it again. A checksum is of the row's other
--- columns, here and below; NULL where an older version wrote it.
+-- with a removed server would be approved by adding it again. Here and below `number` is that of the
+-- decision, and a checksum is of all columns that follow the number; it is NULL where a row is damaged.
 CREATE TABLE approvals (
-    id INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
+    server_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     server TEXT NOT NULL,
     identity TEXT NOT NULL,
     at REAL NOT NULL,
-    checksum TEXT,
-    UNIQUE (scope, server, identity)
+    checksum TEXT
 );
 
--- Every tool as it was ever accepted, by its owner or at first sight; `id` rises with time. The
--- instructions of a server stand under the tool ''.
+-- Every tool as it was ever accepted, by its owner or at first sight. The instructions of a server
+-- stand under the tool ''. There is no index by scope: what reads all of a scope scans the table, so
+-- that no damaged index hides a row.
 CREATE TABLE acceptances (
-    id INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY,
+    key BLOB NOT NULL UNIQUE,
+    scope_key BLOB NOT NULL,
+    server_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     server TEXT NOT NULL,
     tool TEXT NOT NULL,
@@ -122,42 +127,47 @@ CREATE TABLE acceptances (
     fingerprint TEXT NOT NULL,
     definition TEXT NOT NULL,
     at REAL NOT NULL,
-    checksum TEXT,
-    UNIQUE (scope, server, tool, meaning)
+    checksum TEXT
 );
+CREATE INDEX acceptances_by_server ON acceptances (server_key);
 
 -- When decisions of a scope were lost, and when its owner acknowledged that; '*' is every scope
 -- that has no row of its own.
 CREATE TABLE losses (
-    scope TEXT PRIMARY KEY,
+    number INTEGER NOT NULL,
+    key BLOB PRIMARY KEY,
+    scope TEXT NOT NULL,
     at REAL NOT NULL,
     acknowledged REAL,
-    checksum TEXT NOT NULL
+    checksum TEXT
 );
 
 -- Servers that stand in no file, and the owner's switches for any server. Both are decisions.
 CREATE TABLE registered_servers (
-    id INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     name TEXT NOT NULL,
     content TEXT NOT NULL,
-    checksum TEXT NOT NULL,
-    UNIQUE (scope, name)
+    checksum TEXT
 );
 CREATE TABLE switches (
-    id INTEGER PRIMARY KEY,
+    number INTEGER NOT NULL,
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
     scope TEXT NOT NULL,
     server TEXT NOT NULL,
     is_wanted INTEGER NOT NULL,
     at REAL NOT NULL,
-    checksum TEXT NOT NULL,
-    UNIQUE (scope, server)
+    checksum TEXT
 );
 
 -- Another mark after every change of a scope's servers or switches, so that a start finds out by one
 -- row whether the settings that it remembers still hold.
 CREATE TABLE server_marks (
-    scope TEXT PRIMARY KEY,
+    key BLOB PRIMARY KEY,
+    scope TEXT NOT NULL,
     mark TEXT NOT NULL
 );
 
