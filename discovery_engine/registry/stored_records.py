@@ -35,6 +35,11 @@ ERAS_KEPT = 100_000  # connections; the oldest are dropped first
 REQUESTS_KEPT = 500  # of agents under a scope; the oldest are dropped first
 _VECTORS_AT_ONCE = 2_000  # in one transaction: 200,000 take longer than one may
 
+_SAVE_USE = """
+    INSERT INTO uses (server, key, tool, count, at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
+    """
+
 
 class StoredRecords(StoredReader):
     """The part of a registry that needs nothing but transactions."""
@@ -195,18 +200,21 @@ class StoredRecords(StoredReader):
 
     @writes
     def count_use(self, db: Connection, scope: str, key: ToolKey, *, at: float) -> None:
-        if (server := _server(db, scope, key)) is None:
+        if (server := _server(db, scope, key.server)) is None:
             return
         statement = "SELECT count, at FROM uses WHERE server = ? AND key = ?"
         row = db.execute(statement, (server, key_of(key.tool))).fetchone()
-        _save_use(db, server, key, UseCount(*(row or (0.0, at))).incremented(at))
+        use = UseCount(*(row or (0.0, at))).incremented(at)
+        db.execute(_SAVE_USE, _use_row(server, key, use))
 
     @writes
     def save_uses(self, db: Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
         """Have these counts, whatever there were; those of unknown servers are left out."""
-        for key, use in uses.items():
-            if (server := _server(db, scope, key)) is not None:
-                _save_use(db, server, key, use)
+        servers = {name: _server(db, scope, name) for name in {key.server for key in uses}}
+        known = {key: use for key, use in uses.items() if servers[key.server] is not None}
+        db.executemany(
+            _SAVE_USE, [_use_row(servers[key.server], key, use) for key, use in known.items()]
+        )
 
     # Vectors
 
@@ -343,23 +351,18 @@ def _held(lease: Lease) -> tuple[object, ...]:
     return key_of(lease.name), to_column(lease.holder), lease.fence
 
 
-def _server(connection: Connection, scope: str, key: ToolKey) -> int | None:
+def _server(connection: Connection, scope: str, name: str) -> int | None:
     statement = """
         SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
         WHERE scopes.key = ? AND servers.key = ?
         """
-    keys = key_of(scope), key_of(key.server)
+    keys = key_of(scope), key_of(name)
     row = connection.execute(statement + connection.for_update, keys).fetchone()
     return row[0] if row else None
 
 
-def _save_use(connection: Connection, server: int, key: ToolKey, use: UseCount) -> None:
-    statement = """
-        INSERT INTO uses (server, key, tool, count, at) VALUES (?, ?, ?, ?, ?)
-        ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
-        """
-    row = server, key_of(key.tool), to_column(key.tool), use.count, use.at
-    connection.execute(statement, row)
+def _use_row(server: int | None, key: ToolKey, use: UseCount) -> tuple[object, ...]:
+    return server, key_of(key.tool), to_column(key.tool), use.count, use.at
 
 
 def _some(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
