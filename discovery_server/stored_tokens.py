@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
 from discovery_server.access_token import START_OVER, AccessToken, decode_tokens, encode_tokens
 from discovery_server.token_files import (
@@ -37,7 +36,6 @@ TokenChange: TypeAlias = Callable[[tuple[AccessToken, ...]], tuple[AccessToken, 
 
 _MAX_STORED_TOKENS_BYTES = 1 << 20  # bytes
 _WAIT = 10.0  # seconds for another process that is writing
-_LOCK_RETRY_INTERVAL = 0.01  # seconds between two tries of a lock
 
 
 class StoredTokens:
@@ -122,24 +120,12 @@ class StoredTokens:
         """While no other process writes."""
         lock = self.path.with_suffix(".lock")
         try:
-            lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE)
+            descriptor = open_locked(lock, at_most=_WAIT)
+        except BlockingIOError:
+            raise token_problem(self.path, "is being written for too long") from None
         except OSError as error:
             raise token_problem(lock, f"cannot be opened: {reason_of(error)}") from error
         try:
-            deadline = time.monotonic() + _WAIT
-            while not _is_locked_now(descriptor):
-                if time.monotonic() > deadline:
-                    raise token_problem(self.path, "is being written for too long")
-                time.sleep(_LOCK_RETRY_INTERVAL)
             yield
         finally:
             os.close(descriptor)
-
-
-def _is_locked_now(descriptor: int) -> bool:
-    try:
-        lock_file(descriptor)
-    except BlockingIOError:
-        return False
-    return True

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 
+_PRIVATE = 0o600
+_POLL_INTERVAL = 0.005  # seconds
 _BEYOND = 1 << 30  # the byte of a file that is locked on Windows: none that is ever written
 
 
@@ -33,3 +37,34 @@ lock_file = _locker()
 
 Raises BlockingIOError if the file is locked through another descriptor.
 """
+
+
+def open_locked(path: Path, *, at_most: float) -> int:
+    """Open a file that is made for its lock alone, and lock it.
+
+    Its folder is made, too. Close the descriptor to release the lock.
+
+    Raises:
+        BlockingIOError: If another process has the lock for longer than `at_most` seconds.
+        OSError: If the file cannot be opened.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE)
+    deadline = time.monotonic() + at_most
+    try:
+        while not _is_locked_now(descriptor, must_be=time.monotonic() >= deadline):
+            time.sleep(_POLL_INTERVAL)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_locked_now(descriptor: int, *, must_be: bool) -> bool:
+    try:
+        lock_file(descriptor)
+    except BlockingIOError:
+        if must_be:
+            raise
+        return False
+    return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage, transaction
 from discovery_engine.call_log.log_tables import (
     DAMAGED,
@@ -42,7 +41,6 @@ T = TypeVar("T")
 _LOCK = "calls.lock"
 _PRIVATE = 0o600
 _LOG_BUSY_TIMEOUT = 5.0  # seconds to wait for another process
-_POLL_INTERVAL = 0.005  # seconds
 _FREED_AT_ONCE = 64  # pages that are given back to the disk at once: 1 MiB
 _LOSSES = 100  # that are remembered
 _DAY = 86_400.0  # seconds
@@ -244,29 +242,17 @@ class LogDatabase:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._errors():
-            self._lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, _PRIVATE)
         try:
-            self._wait_for_lock(descriptor)
+            descriptor = open_locked(self._lock, at_most=self._patience)
+        except BlockingIOError:
+            message = f"the call log {self.path} is locked by another process"
+            raise CallLogError(message, hint="end the process that hangs") from None
+        except OSError as error:
+            raise self._error(error) from error
+        try:
             yield
         finally:
             os.close(descriptor)
-
-    def _wait_for_lock(self, descriptor: int) -> None:
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                lock_file(descriptor)
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    message = f"the call log {self.path} is locked by another process"
-                    raise CallLogError(message, hint="end the process that hangs") from None
-                time.sleep(_POLL_INTERVAL)
-            except OSError as error:
-                raise self._error(error) from error
-            else:
-                return
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is not None and file_identity(self.path) == self._identity:

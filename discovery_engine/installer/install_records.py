@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.location import decision_scopes
@@ -40,7 +39,6 @@ Place: TypeAlias = Literal["file", "registry"]
 
 _MAX_INSTALL_RECORD_BYTES = 4 * 1024 * 1024  # bytes of a record
 _WAIT = 10.0  # seconds for another process that installs; then an error says so
-_LOCK_RETRY_INTERVAL = 0.05
 
 
 class Grants(Struct, frozen=True):
@@ -144,14 +142,11 @@ class InstallRecords:
             InstallBusyError: If another one does.
         """
         with _disk_errors(self._folder):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                descriptor = open_locked(self._folder / "lock", at_most=_WAIT)
+            except BlockingIOError:
+                raise InstallBusyError from None
         try:
-            deadline = time.monotonic() + _WAIT
-            while not _is_locked_now(descriptor):
-                if time.monotonic() > deadline:
-                    raise InstallBusyError
-                time.sleep(_LOCK_RETRY_INTERVAL)
             yield
         finally:
             os.close(descriptor)
@@ -299,11 +294,3 @@ def _disk_errors(path: Path) -> Iterator[None]:
             f"{path} cannot be written: {error.strerror or error}",
             hint="check the space and the permissions of the data folder",
         ) from error
-
-
-def _is_locked_now(descriptor: int) -> bool:
-    try:
-        lock_file(descriptor)
-    except BlockingIOError:
-        return False
-    return True

@@ -13,16 +13,15 @@ import base64
 import binascii
 import hashlib
 import os
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import SecretStoreError
 from discovery_engine.secret_store.keys import KeyPlace, KeyRecord, Keys
@@ -35,7 +34,6 @@ _MAX_SECRET_STORE_BYTES = 16 * 1024 * 1024  # bytes; a login takes some 4 KiB
 _CHECK = b"discovery"
 _PRIVATE = 0o600
 _WAIT = 10.0  # seconds for another process that is writing
-_LOCK_RETRY_INTERVAL = 0.01  # seconds between two tries of a lock
 _ABSENT: Stamp = ()
 
 
@@ -156,11 +154,14 @@ class EncryptedStore:
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
-        descriptor = self._open_lock(f"locks/{digest}")
+        descriptor = None
         try:
-            yield _is_locked_now(descriptor)
+            with suppress(BlockingIOError):
+                descriptor = self._open_lock(f"locks/{digest}", at_most=0.0)
+            yield descriptor is not None
         finally:
-            os.close(descriptor)
+            if descriptor is not None:
+                os.close(descriptor)
 
     def _created(self, keys: Keys, instead_of: KeyRecord | None = None) -> _Document:
         record = keys.create(instead_of)
@@ -241,22 +242,22 @@ class EncryptedStore:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        descriptor = self._open_lock("secrets.lock")
         try:
-            deadline = time.monotonic() + _WAIT
-            while not _is_locked_now(descriptor):
-                if time.monotonic() > deadline:
-                    raise SecretStoreError.of_file(self.path, "is being written for too long")
-                time.sleep(_LOCK_RETRY_INTERVAL)
+            descriptor = self._open_lock("secrets.lock", at_most=_WAIT)
+        except BlockingIOError:
+            reason = "is being written for too long"
+            raise SecretStoreError.of_file(self.path, reason) from None
+        try:
             yield
         finally:
             os.close(descriptor)
 
-    def _open_lock(self, name: str) -> int:
+    def _open_lock(self, name: str, *, at_most: float) -> int:
         path = self.path.parent / name
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE)
+            return open_locked(path, at_most=at_most)
+        except BlockingIOError:
+            raise
         except OSError as error:
             reason = f"cannot be opened: {error.strerror}"
             raise SecretStoreError.of_file(path, reason) from error
@@ -272,14 +273,6 @@ def _encrypt(key: bytes, record: KeyRecord, name: str, value: bytes) -> str:
 
 def _bound_to(record: KeyRecord, name: str) -> bytes:
     return f"{_VERSION}|{record.id}|{name}".encode()
-
-
-def _is_locked_now(descriptor: int) -> bool:
-    try:
-        lock_file(descriptor)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _start_over(path: Path) -> str:
