@@ -5,7 +5,6 @@ All that a registry holds is read as a `DecisionExport`, which another registry 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -81,9 +80,5 @@ class DecisionExport(Struct, frozen=True):
 
     @property
     def scopes(self) -> frozenset[str]:
-        """The scopes in which something was decided."""
-        return decided_scopes(self.records)
-
-
-def decided_scopes(records: Iterable[Record]) -> frozenset[str]:
-    return frozenset(record.scope for record in records if not isinstance(record, LossRecord))
+        """The scopes in which something was decided, or lost."""
+        return frozenset(record.scope for record in self.records)

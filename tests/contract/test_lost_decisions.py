@@ -235,6 +235,19 @@ def test_a_loss_is_over_for_a_scope_once_its_owner_knows(folder: Path) -> None:
 
 
 @pytest.mark.requirement("REG-21")
+def test_a_loss_that_was_not_acknowledged_outlives_a_further_loss(folder: Path) -> None:
+    decide(folder, 1)
+    (folder / DATABASE).unlink()
+    found(folder)
+    (folder / MARK).unlink()
+    with open_sqlite(folder / DATABASE) as store:
+        store.approve("other", [Approval("s", "identity")], at=1.0)
+    (folder / DATABASE).unlink()
+
+    assert found(folder).lost_at is not None
+
+
+@pytest.mark.requirement("REG-21")
 def test_where_nothing_shows_what_was_lost_it_may_be_anything(folder: Path) -> None:
     decide(folder, 1)
     random_bytes(folder / DATABASE)

@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.digests import blake2b
 from discovery_engine._util.file_lock import lock_file
@@ -26,7 +27,6 @@ from discovery_engine.registry.records import (
     EVERY_SCOPE,
     DecisionExport,
     LossRecord,
-    decided_scopes,
 )
 from discovery_engine.registry.sqlite import decision_checks
 from discovery_engine.registry.sqlite.busy_handler import BusyHandler, busy_handler_at
@@ -169,15 +169,19 @@ class DecisionMark:
         """Record what is lost, and have the mark name the newest decision; the lock is held."""
         self._busy.retry(partial(connection.execute, "BEGIN IMMEDIATE"))
         try:
-            records, mark = decision_checks.intact_records(connection), _read(self._path)
-            number, scopes = decision_table.newest(connection), decided_scopes(records)
+            number, mark = decision_table.newest(connection), _read(self._path)
+            intact = DecisionExport(
+                number,
+                tuple(decision_checks.intact_records(connection)),
+                decision_table.marks(connection),
+            )
+            # A scope that has lost all of its decisions is still one of those that had any.
+            scopes = intact.scopes
             is_behind = mark.number > number if mark else was_damaged and not number
             if is_behind or not decision_checks.is_sound(connection):
                 number = max(number, mark.number if mark else 0) + 1
                 scopes = scopes | mark.scopes if mark and mark.scopes else frozenset({EVERY_SCOPE})
-                marks = decision_table.marks(connection)
-                rest = DecisionExport(number, tuple(records), marks)
-                decision_table.replace(connection, rest)
+                decision_table.replace(connection, replace(intact, number=number))
                 for scope in scopes:
                     loss = LossRecord(scope, self._clock(), number=number)
                     decision_table.save_loss(connection, loss)
