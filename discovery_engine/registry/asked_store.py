@@ -1,34 +1,37 @@
-"""A store that has each call made by another one, through what watches whether that answers."""
+"""A store that passes calls on to another one, through what watches whether that answers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Iterable
 from inspect import isfunction
 from typing import Any, TypeVar
 
 C = TypeVar("C", bound=type)
 
 
-def asks(*protocols: type) -> Callable[[C], C]:
-    """Have a class pass each method of the protocols, which it says it has, to its `_asked`.
+def passes_on(through: str, *names: str | type) -> Callable[[C], C]:
+    """Have a class pass methods on, by their names or as all of a protocol.
 
-    That is given a call of a store. Methods that the class itself defines stay.
+    Its method `through` is given a function that calls a store.
     """
 
     def decorate(cls: C) -> C:
-        for protocol in protocols:
-            for name, method in vars(protocol).items():
-                if isfunction(method) and not name.startswith("_") and name not in vars(cls):
-                    setattr(cls, name, _passed_on(method))
+        for name in (each for named in names for each in _methods(named)):
+            setattr(cls, name, _passed_on(name, through))
         return cls
 
     return decorate
 
 
-def _passed_on(method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def ask(self: Any, *args: Any, **options: Any) -> Any:
-        return self._asked(lambda store: getattr(store, method.__name__)(*args, **options))
+def _methods(named: str | type) -> Iterable[str]:
+    if isinstance(named, str):
+        return [named]
+    return [name for name, part in vars(named).items() if isfunction(part) and name[0] != "_"]
 
-    return ask
+
+def _passed_on(name: str, through: str) -> Callable[..., Any]:
+    def pass_on(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self, through)(lambda store: getattr(store, name)(*args, **options))
+
+    pass_on.__name__ = name
+    return pass_on

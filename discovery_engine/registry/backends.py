@@ -169,7 +169,7 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     local = open_file(path)
     try:
         copy = open_file(folder / path.name)
-        return SharedRegistry(remote, copy, local, folder=folder)  # type: ignore[abstract] # by `asks`
+        return SharedRegistry(remote, copy, local, folder=folder)  # type: ignore[abstract] # by `passes_on`
     except BaseException:
         local.close()
         raise

@@ -7,8 +7,8 @@
 
 A decision is refused while the database does not answer, rather than accepted and lost. What is
 seen for the first time meanwhile is remembered for this run, and accepted afterwards unless another
-gateway has. Listings, vectors and counts of uses are written in the background, from bounded
-outboxes: what is read never waits for them.
+gateway has. Listings, vectors and counts of uses are written in the background, from a bounded
+buffer: what is read never waits for them.
 """
 
 from __future__ import annotations
@@ -22,38 +22,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry.asked_store import asks
+from discovery_engine.registry.asked_store import passes_on
 from discovery_engine.registry.failover import Failover
 from discovery_engine.registry.gateway_store import GatewayStore
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import (
     AgentRequestStore,
+    EraStore,
     LeaseStore,
     PresetStore,
+    Registry,
     RegistryHealth,
 )
 from discovery_engine.registry.refresh_queue import RefreshQueue
 from discovery_engine.registry.search_database import SearchDatabaseProxy
-from discovery_engine.registry.waiting_writes import WaitingWrites
 from discovery_engine.registry.webhook_store import WebhookStore
+from discovery_engine.registry.write_buffer import WriteBuffer
 from discovery_engine.trust.decisions import UNREAD, Decisions, with_accepted
 
 if TYPE_CHECKING:
     import anyio
 
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.leases import Lease
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.registry.protocols import Registry
-    from discovery_engine.registry.server_records import RegisteredServer, ServerSwitches
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.registry.snapshot import Snapshot
     from discovery_engine.registry.sqlite.registry import SqliteRegistry
     from discovery_engine.search.examples.written import WrittenRequests
-    from discovery_engine.search.usage import UseCount
     from discovery_engine.tools.model import ServerName, ToolKey
-    from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
+    from discovery_engine.trust.decisions import Acceptance, AcceptedTools
 
 T = TypeVar("T")
 
@@ -61,8 +59,14 @@ T = TypeVar("T")
 _BOOKKEEPING_TIME_SHARE = 0.1
 
 
-@asks(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
-class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore):
+@passes_on("_asked", RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
+@passes_on("_asked", "save_requests", "forget_requests")
+@passes_on("_here", EraStore, LeaseStore)
+@passes_on("_read", "load_settings", "history", "vector_count", "uses", "requests_mark")
+@passes_on("_read_decision", "approvals", "servers_mark", "registered_servers", "switches")
+@passes_on("_decided", "approve", "revoke", "acknowledge_loss")
+@passes_on("_decided", "save_servers", "delete_servers", "set_switches")
+class SharedRegistry(Registry):
     """Made by `backends.open_shared`; closes the three that it was given.
 
     The queue, webhooks, presets and requests of agents are in the database alone: what may be
@@ -95,12 +99,20 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         # One connection is left to what is read, however many writes wait for a lock.
         self._writers = threading.Semaphore(max(remote.database.max_connections - 1, 1))
         patience = remote.database.timeout * _BOOKKEEPING_TIME_SHARE
-        self._waiting = WaitingWrites(self._send, self.availability, patience=patience)
+        self._waiting = WriteBuffer(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
-        self.search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))
-        self.gateways = _SharedGateways(  # type: ignore[abstract] # by `asks`
+        self._search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))
+        self._gateways = _SharedGateways(  # type: ignore[abstract] # by `passes_on`
             remote.gateways, lambda call: ask(lambda _: call())
         )
+
+    @property
+    def search(self) -> SearchDatabase:
+        return self._search
+
+    @property
+    def gateways(self) -> GatewayStore:
+        return self._gateways
 
     # What all gateways see; the copy while the database does not answer.
 
@@ -112,18 +124,17 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         return snapshot
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
-        waiting = self._waiting.listed_servers(scope)
+        waiting = self._waiting.unsaved_servers(scope)
         parts, is_live = self._failover.read(lambda store: store.changed_parts(scope))
         if parts and is_live:
             self._copy.write(lambda copy: copy.save_parts(scope, parts, revision=0))
             # What this gateway listed before may be written by now, or still: it must not stay.
             for part in parts:
                 if part.server in waiting:
-                    self._waiting.replace_waiting(scope, part)
+                    self._waiting.save_parts(
+                        scope, [part], revision=0, decided=None, keep_newer=True
+                    )
         return parts
-
-    def load_settings(self, scope: str) -> Settings | None:
-        return self._failover.read(lambda store: store.load_settings(scope))[0]
 
     def newest_decision(self) -> int:
         number, is_live = self._failover.read(
@@ -143,9 +154,6 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         decisions, _ = self._failover.read_decision(lambda store: store.decisions(scope))
         return _with_first_seen(decisions, seen)
 
-    def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        return self._failover.read_decision(lambda store: store.approvals(scope))[0]
-
     def accepted(self, scope: str, server: str) -> AcceptedTools:
         seen = [
             acceptance
@@ -155,37 +163,16 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         tools, _ = self._failover.read_decision(lambda store: store.accepted(scope, server))
         return _with_first_seen(Decisions(accepted={server: tools}), seen).accepted[server]
 
-    def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self._failover.read(lambda store: store.history(scope, server))[0]
-
     def lost_at(self, scope: str) -> float | None:
         lost, is_live = self._failover.read_decision(lambda store: store.lost_at(scope))
         # Before the first answer of the database it is unknown what its owner withholds.
         return UNREAD if not (is_live or self._failover.has_met) else lost
-
-    def servers_mark(self, scope: str) -> str:
-        return self._failover.read_decision(lambda store: store.servers_mark(scope))[0]
-
-    def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
-        return self._failover.read_decision(lambda store: store.registered_servers(scope))[0]
-
-    def switches(self, scope: str) -> ServerSwitches:
-        return self._failover.read_decision(lambda store: store.switches(scope))[0]
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         vectors, is_live = self._failover.read(lambda store: store.vectors(model, digests))
         if is_live:
             self._copy.note_vectors(model, vectors)
         return vectors
-
-    def vector_count(self, scope: str) -> int:
-        return self._failover.read(lambda store: store.vector_count(scope))[0]
-
-    def uses(self, scope: str) -> Mapping[ToolKey, UseCount]:
-        return self._failover.read(lambda store: store.uses(scope))[0]
-
-    def requests_mark(self) -> str:
-        return self._failover.read(lambda store: store.requests_mark())[0]
 
     def written_requests(self) -> tuple[WrittenRequests, ...]:
         requests, is_live = self._failover.read(lambda store: store.written_requests())
@@ -206,7 +193,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
             store.save_settings(scope, settings, keep_others=keep_others)
 
         self._copy.write(save)
-        self._waiting.save_settings(scope, save)
+        self._waiting.add("catalog", ("settings", scope), save)
 
     def save_parts(
         self,
@@ -219,12 +206,12 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
     ) -> None:
         new = tuple(parts)
 
-        def save(store: Registry) -> None:
+        def save(store: Registry | WriteBuffer) -> None:
             store.save_parts(scope, new, revision=revision, decided=decided, keep_newer=keep_newer)
 
         self._copy.skip_older_snapshots()
         self._copy.write(save)
-        self._waiting.save_parts(scope, new, save, revision=revision)
+        save(self._waiting)
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
         new = dict(vectors)
@@ -233,7 +220,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
             store.save_vectors(scope, model, new)
 
         self._copy.write(save)
-        self._waiting.write_vectors(("save", scope, model, frozenset(new)), save)
+        self._waiting.add("vectors", ("save", scope, model, frozenset(new)), save)
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         used = frozenset(digests)
@@ -243,7 +230,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
 
         self._copy.save_noted_vectors(scope, model, used)
         self._copy.write(keep)
-        self._waiting.write_vectors(("keep", scope, model, used), keep)
+        self._waiting.add("vectors", ("keep", scope, model, used), keep)
         return 0
 
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
@@ -251,7 +238,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
             store.count_use(scope, key, at=at)
 
         self._copy.write(count)
-        self._waiting.count_use(scope, key, count)
+        self._waiting.add("uses", object(), count)  # each counts: none replaces another
 
     # Decisions and all else that is acknowledged.
 
@@ -262,14 +249,6 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         self._waiting.forget(scope, names)
         self._copy.write(lambda copy: copy.forget(scope, names))
         return count
-
-    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
-        new = tuple(approvals)
-        self._decided(lambda store: store.approve(scope, new, at=at))
-
-    def revoke(self, scope: str, servers: Iterable[str]) -> int:
-        names = tuple(servers)
-        return self._decided(lambda store: store.revoke(scope, names))
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
@@ -288,31 +267,10 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
                 return count
         return self._accept_for_now(scope, new, at)
 
-    def acknowledge_loss(self, scope: str, *, at: float) -> None:
-        self._decided(lambda store: store.acknowledge_loss(scope, at=at))
-
-    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        new = tuple(servers)
-        self._decided(lambda store: store.save_servers(scope, new))
-
-    def delete_servers(self, scope: str, names: Iterable[str]) -> int:
-        gone = tuple(names)
-        return self._decided(lambda store: store.delete_servers(scope, gone))
-
-    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
-        self._decided(lambda store: store.set_switches(scope, wanted, at=at))
-
-    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
-        new = tuple(written)
-        self._asked(lambda store: store.save_requests(new))
-
-    def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
-        return self._asked(lambda store: store.forget_requests(tools))
-
     @property
     def shared_leases(self) -> LeaseStore:
         # Without a lease one goes on alone: waiting for a silent database each time is of no use.
-        return _SharedLeases(self._failover.ask_if_available)  # type: ignore[abstract] # by `asks`
+        return _SharedLeases(self._failover.ask_if_available)  # type: ignore[abstract] # by `passes_on`
 
     @property
     def health(self) -> RegistryHealth:
@@ -326,26 +284,6 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
     def indexes(self) -> SqliteRegistry:
         return self._copy.store
 
-    def load_era(self, connection: str) -> JSONObject | None:
-        return self._local.load_era(connection)
-
-    def save_era(self, connection: str, era: JSONObject | None) -> None:
-        self._local.save_era(connection, era)
-
-    def lease(self, name: str) -> Lease | None:
-        return self._local.lease(name)
-
-    def acquire_lease(
-        self, name: str, holder: str, *, instead_of: Lease | None = None
-    ) -> Lease | None:
-        return self._local.acquire_lease(name, holder, instead_of=instead_of)
-
-    def renew_lease(self, lease: Lease) -> Lease | None:
-        return self._local.renew_lease(lease)
-
-    def release_lease(self, lease: Lease) -> None:
-        self._local.release_lease(lease)
-
     def close(self) -> None:
         self._waiting.close(self._remote.database.timeout)
         self._copy.finish()
@@ -354,6 +292,15 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
 
     def _asked(self, ask: Callable[[Registry], T]) -> T:
         return self._failover.ask(ask)
+
+    def _here(self, ask: Callable[[Registry], T]) -> T:
+        return ask(self._local)
+
+    def _read(self, ask: Callable[[Registry], T]) -> T:
+        return self._failover.read(ask)[0]
+
+    def _read_decision(self, ask: Callable[[Registry], T]) -> T:
+        return self._failover.read_decision(ask)[0]
 
     def _resume(self) -> None:
         self._waiting.resume()
@@ -392,7 +339,7 @@ class SharedRegistry(RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
         return self._waiting.accept(scope, new, at)
 
 
-@asks(LeaseStore)
+@passes_on("_asked", LeaseStore)
 class _SharedLeases(LeaseStore):
     """The leases in the database, of which no copy knows anything."""
 
@@ -400,7 +347,7 @@ class _SharedLeases(LeaseStore):
         self._asked = asked
 
 
-@asks(GatewayStore)
+@passes_on("_asked", GatewayStore)
 class _SharedGateways(GatewayStore):
     """The state that gateways share; `ask` calls the database, or raises why it cannot."""
 
