@@ -7,11 +7,13 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
 
 SUFFIXES = ("-wal", "-shm", "-journal", "")
@@ -38,6 +40,7 @@ class SqliteFile:
         prepare: Called with each new connection, before anything else uses it.
         is_cache: Whether a file that is damaged, of another version, or open to others is deleted,
             and begun anew.
+        aside: Where one that is damaged is put before a new one is begun.
         timeout: Seconds to wait for other processes.
 
     Raises:
@@ -50,9 +53,13 @@ class SqliteFile:
         prepare: Callable[[sqlite3.Connection], None],
         *,
         is_cache: bool = False,
+        aside: Path | None = None,
         timeout: float = 10.0,
     ) -> None:
         self.path = path.absolute()
+        self.was_damaged = False
+        """True once a damaged file was set aside; who reports it sets it back."""
+        self._aside = aside
         self._prepare = prepare
         self._is_cache = is_cache
         self._timeout = timeout
@@ -68,6 +75,10 @@ class SqliteFile:
         """Keep all that `work` does, or nothing. It may be run twice."""
         return self._run(work, "BEGIN IMMEDIATE")
 
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
     def close(self) -> None:
         with self._alone:
             if self._connection:
@@ -77,23 +88,26 @@ class SqliteFile:
     def _run(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         with self._alone:
             try:
-                return transaction(self._opened(), work, begin=begin)
+                return transaction(self.connection(), work, begin=begin)
             except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-                if not self._is_cache or not _is_unusable(error):
+                if self._is_cache and _is_unusable(error):
+                    self._delete()
+                elif self._aside and is_damage_or_bad_text(error):
+                    self._set_aside(self._aside)
+                else:
                     raise
-                self._delete()
-                return transaction(self._opened(), work, begin=begin)
+                return transaction(self.connection(), work, begin=begin)
 
-    def _opened(self) -> sqlite3.Connection:
+    def connection(self) -> sqlite3.Connection:
+        """The connection, outside of a transaction, to the file that is there now."""
         if self._connection and file_identity(self.path) == self._identity:
             return self._connection
         self.close()
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+            create_private(self.path)
         if self._is_cache and os.name == "posix" and self.path.stat().st_mode & 0o077:
             self._delete()
-            return self._opened()
+            return self.connection()
         connection = sqlite3.connect(
             self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
@@ -109,6 +123,29 @@ class SqliteFile:
         self.close()
         for suffix in SUFFIXES:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    def _set_aside(self, aside: Path) -> None:
+        self.close()
+        move_database(self.path, aside)
+        self.was_damaged = True
+
+
+def create_private(path: Path) -> None:
+    """Make an empty file that its owner alone can read, and its folder.
+
+    Raises:
+        FileExistsError: If there is one. It must not be opened: closing a file that this process
+            has open elsewhere would drop SQLite's locks on it.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+
+
+def move_database(path: Path, target: Path) -> None:
+    """Move a file, with those that SQLite keeps beside it, over what is there."""
+    for suffix in SUFFIXES:
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{target}{suffix}")
 
 
 def make_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
@@ -136,18 +173,22 @@ def _is_unusable(error: Exception) -> bool:
 
 
 def transaction(
-    connection: sqlite3.Connection,
-    work: Callable[[sqlite3.Connection], T],
+    connection: C,
+    work: Callable[[C], T],
     *,
     begin: str = "BEGIN IMMEDIATE",
+    run: Callable[[Callable[[], object]], object] = lambda step: step(),
 ) -> T:
-    """Run `work` and return its result; all of its changes are kept, or none."""
-    connection.execute(begin)
+    """Run `work` and return its result; all of its changes are kept, or none.
+
+    `run` takes each step that may find the file locked.
+    """
+    run(partial(connection.execute, begin))
     try:
         result = work(connection)
-        connection.execute("COMMIT")
+        run(partial(connection.execute, "COMMIT"))
     except BaseException:
-        with suppress(sqlite3.Error):  # the first error is the one to report
+        with suppress(sqlite3.Error, UnicodeDecodeError):  # the first error is the one to report
             connection.rollback()
         raise
     return result

@@ -17,7 +17,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from discovery_engine._util.file_lock import open_locked
-from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage, transaction
+from discovery_engine._util.sqlite_file import SqliteFile
 from discovery_engine.call_log.log_tables import (
     DAMAGED,
     FILE,
@@ -39,7 +39,6 @@ from discovery_engine.call_log.tally import Tally
 T = TypeVar("T")
 
 _LOCK = "calls.lock"
-_PRIVATE = 0o600
 _LOG_BUSY_TIMEOUT = 5.0  # seconds to wait for another process
 _FREED_AT_ONCE = 64  # pages that are given back to the disk at once: 1 MiB
 _LOSSES = 100  # that are remembered
@@ -68,11 +67,10 @@ class LogDatabase:
         self._lock = folder / _LOCK
         self._scope_name = scope
         self._patience = patience
-        self._connection: sqlite3.Connection | None = None
-        self._identity: tuple[int, int] | None = None
+        self.file = SqliteFile(
+            self.path, self._prepare, aside=self.path.with_name(DAMAGED), timeout=patience
+        )
         self._scope = 0
-        self.recovered = False
-        """True if a damaged file was set aside; the code that reports it sets it back."""
 
     def write(
         self,
@@ -176,7 +174,7 @@ class LogDatabase:
         count = self._run(work)
         with self._locked(), self._errors():
             # Deleted rows stay in free pages and in the write-ahead log until they are overwritten.
-            db = self._opened()
+            db = self.file.connection()
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return count
@@ -217,28 +215,15 @@ class LogDatabase:
 
     def close(self) -> None:
         """Close the file; the next method opens it again."""
-        if self._connection is not None:
+        if self.file.is_open:
             # The last one to close checkpoints, which must not happen twice at once.
             with suppress(CallLogError), self._locked():
-                self._drop()
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            with suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
+                self.file.close()
+            self.file.close()
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._locked(), self._errors():
-            try:
-                return transaction(self._opened(), work)
-            except sqlite3.DatabaseError as error:
-                self._drop()
-                if not is_damage(error):
-                    raise
-                self._set_aside()
-                return transaction(self._opened(), work)
+            return self.file.write(work)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -254,31 +239,9 @@ class LogDatabase:
         finally:
             os.close(descriptor)
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is not None and file_identity(self.path) == self._identity:
-            return self._connection
-        self._drop()
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
-        self._identity = file_identity(self.path)
-        connection = sqlite3.connect(
-            self.path, timeout=self._patience, isolation_level=None, check_same_thread=False
-        )
-        try:
-            prepare(connection)
-            self._scope = scope_id(connection, self._scope_name)
-        except BaseException:
-            connection.close()
-            raise
-        self._connection = connection
-        return connection
-
-    def _set_aside(self) -> None:
-        """Keep one damaged file for an examination; the lock is held."""
-        for suffix in SUFFIXES:
-            with suppress(FileNotFoundError):
-                Path(f"{self.path}{suffix}").replace(f"{self.path.with_name(DAMAGED)}{suffix}")
-        self.recovered = True
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        prepare(connection)
+        self._scope = scope_id(connection, self._scope_name)
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

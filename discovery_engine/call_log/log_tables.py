@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from discovery_engine._util.sqlite_file import transaction
+from discovery_engine._util.sqlite_file import OtherVersionError, transaction
 from discovery_engine.call_log.log_entry import CALL_KINDS
 from discovery_engine.call_log.tally import CountedTool, Tally
 from discovery_engine.errors import DiscoveryError
@@ -118,7 +118,7 @@ def _create(db: sqlite3.Connection) -> None:
 
 def require_version(version: int) -> None:
     if version != _VERSION:
-        raise sqlite3.OperationalError(f"it is of another version of this program ({version})")
+        raise OtherVersionError(f"it is of another version of this program ({version})")
 
 
 def scope_id(db: sqlite3.Connection, name: str) -> int:

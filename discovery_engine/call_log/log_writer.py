@@ -250,8 +250,8 @@ class LogWriter:
             return
         self._reported, self._failed_at, self._reason = lost, None, ""
         self._unpruned += len(rows)
-        if database.recovered:
-            database.recovered = False
+        if database.file.was_damaged:
+            database.file.was_damaged = False
             logger.warning("The call log was damaged; it was set aside, and a new one begun")
 
     def _losses(self, dropped: int) -> list[Loss]:

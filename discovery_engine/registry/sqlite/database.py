@@ -18,7 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from discovery_engine._util.sqlite_file import SUFFIXES, file_identity, is_damage_or_bad_text
+from discovery_engine._util.sqlite_file import (
+    create_private,
+    file_identity,
+    is_damage_or_bad_text,
+    move_database,
+    transaction,
+)
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.sqlite import decision_checks, index_table
@@ -206,17 +212,17 @@ class Database:
             self._connection.close()
             self._is_closed = True
 
-    def _run(self, transaction: Callable[[], T]) -> T:
+    def _run(self, work: Callable[[], T]) -> T:
         with self._alone, _registry_errors(self.path):
             try:
                 self._follow()
-                return transaction()
+                return work()
             except _ERRORS as exc:
                 if not _is_damage(exc):
                     raise
                 self._connection.close()
                 self._connection = self._opened_anew(exc)
-                return transaction()
+                return work()
 
     def _follow(self) -> None:
         """Open the file that is there now, if it is another one than was opened."""
@@ -235,16 +241,7 @@ class Database:
             return self._transaction("BEGIN IMMEDIATE", work)
 
     def _transaction(self, begin: str, work: Callable[[FileConnection], T]) -> T:
-        connection = self._connection
-        self._busy.retry(partial(connection.execute, begin))
-        try:
-            result = work(connection)
-            self._busy.retry(partial(connection.execute, "COMMIT"))
-        except BaseException:
-            with suppress(*_ERRORS):  # the first error is the one to report
-                connection.rollback()
-            raise
-        return result
+        return transaction(self._connection, work, begin=begin, run=self._busy.retry)
 
     def _opened(self) -> FileConnection:
         try:
@@ -302,9 +299,7 @@ class Database:
         if file_identity(self.path) != self._identity:
             return False  # another process has done it, and begun a new file
         aside = _free_name(self.path)
-        for suffix in SUFFIXES:
-            with suppress(FileNotFoundError):
-                Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
+        move_database(self.path, aside)
         self.recovered = str(aside)
         logger.warning(
             "The registry %s is damaged (%s). It was set aside as %s and a new one begun; "
@@ -329,11 +324,8 @@ def _counted(work: Callable[[FileConnection], T]) -> Callable[[FileConnection], 
 
 def _make_private(path: Path) -> bool:
     """Make the file if it is not there, or close it to others; returns whether it was closed."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        # Only a file that was not there may be opened: closing one that this process has open
-        # elsewhere would drop SQLite's locks on it. Side files take the mode of the database.
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
+        create_private(path)  # side files take its mode
     except FileExistsError:
         # Even to set the mode that it has is refused where nothing can be written.
         if os.name == "posix" and stat.S_IMODE(path.stat().st_mode) != _PRIVATE and path.is_file():
