@@ -35,6 +35,6 @@ def test_a_power_cut_costs_the_newest_entries_alone(tmp_path: Path) -> None:
         found = [entry.tool for entry in LogReader(folder, "here").all()]
 
         assert found == [f"tool{number}" for number in range(len(found))]
-        assert not database.recovered
+        assert not database.file.was_damaged
         kept.append(len(found))
     assert max(kept) > ENTRIES / 2
