@@ -6,17 +6,21 @@ Records are redacted by the formatter, and written by threads.
 from __future__ import annotations
 
 import logging
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.text import clean
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_server import log_file, standard_error
+from discovery_server import standard_error
+from discovery_server.log_queue import LogQueue, write_all
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
@@ -34,6 +38,11 @@ _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _MORE = "\n    "  # before each further line, so that no message can forge a record
 
 # These log every request or every unexpected line at INFO.
+_FILE_SIZE = 10 * 1024 * 1024  # bytes
+_OLDER_FILES = 5  # kept beside the current one
+_MAX_WAITING = 100_000  # lines that may wait for the disk
+_LAST_WAIT = 1.0  # seconds
+
 _CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
 # The stderr of servers goes to the log file only.
 _SERVER_STDERR = "discovery_engine.upstream.stderr_log"
@@ -68,8 +77,7 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
         handlers = _to_stderr(settings, level)
         try:
             if file:
-                stream = streams.enter_context(log_file.opened(Path(file)))
-                handlers.append(logging.StreamHandler(stream))
+                handlers.append(streams.enter_context(_log_file(Path(file).expanduser())))
         except OSError as error:
             problem = error.strerror or str(error)
         with _handled(handlers, level):
@@ -167,3 +175,81 @@ def _report(kind: _Kind, window: _Window) -> None:
         logger.warning(
             "%d more warnings of %s like the last ones were suppressed", left_out, kind[0]
         )
+
+
+# The log file, written by a thread, so that a stalled disk does not block the event loop.
+
+
+@contextmanager
+def _log_file(path: Path) -> Iterator[LogQueue]:
+    """A handler that writes to a rotating file, or to a pipe or device of that name, in a thread.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = _File(path) if _is_regular(path) else _Pipe(path)
+    queue = LogQueue(_WarningWriter(file, path).write, _MAX_WAITING)
+    try:
+        yield queue
+    finally:
+        if queue.close_within(_LAST_WAIT):
+            with suppress(OSError):  # a full disk, which was logged
+                file.close()
+
+
+def _is_regular(path: Path) -> bool:
+    """Return whether it is a regular file, or does not exist yet."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
+class _WarningWriter:
+    """Writes to a file; the first of consecutive failures is logged as a warning to stderr."""
+
+    def __init__(self, file: _File | _Pipe, path: Path) -> None:
+        self._file = file
+        self._path = path
+        self._is_failing = False
+
+    def write(self, text: str) -> None:
+        try:
+            self._file.write(text)
+        except OSError as error:
+            if not self._is_failing:
+                self._is_failing = True
+                reason = error.strerror or str(error)
+                logger.warning("The log file %s cannot be written: %s", self._path, reason)
+            raise
+        self._is_failing = False
+
+
+class _File(RotatingFileHandler):
+    terminator = ""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=_FILE_SIZE, backupCount=_OLDER_FILES, encoding="utf-8")
+
+    def write(self, text: str) -> None:
+        self.emit(logging.makeLogRecord({"msg": text}))
+
+    def handleError(self, _: logging.LogRecord) -> NoReturn:  # noqa: N802 - the library's name
+        """Raise the error, which the library would print with a traceback for each record."""
+        raise  # noqa: PLE0704 - it is called where an error is handled
+
+
+class _Pipe:
+    """A pipe, a terminal or `/dev/stderr`: without a size, and its writer can block."""
+
+    def __init__(self, path: Path) -> None:
+        # Without O_NONBLOCK opening a named pipe waits for a reader.
+        flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+        self._descriptor = os.open(path, flags)
+
+    def write(self, text: str) -> None:
+        write_all(self._descriptor, text.encode(errors="replace"))
+
+    def close(self) -> None:
+        os.close(self._descriptor)

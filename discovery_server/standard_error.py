@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from typing import TextIO
 
-from discovery_server.line_writer import LineWriter, write_all
+from discovery_server.log_queue import LogQueue, write_all
 
-_MAX_WAITING = 256 * 1024  # characters that may wait for a reader: about 2,000 lines
+_MAX_WAITING = 2000  # lines that may wait for a reader
 _LAST_WAIT = 1.0  # seconds; clients kill a server two seconds after they closed its stdin
 
 
@@ -28,18 +28,16 @@ def unblocked() -> Iterator[None]:
     if not _can_block(stream):
         yield
         return
-    descriptor, encoding, errors = stream.fileno(), stream.encoding, stream.errors or "strict"
+    descriptor, encoding = stream.fileno(), stream.encoding
     stream.flush()
-    writer = LineWriter(
-        lambda text: write_all(descriptor, text.encode(encoding, errors)),
-        max_waiting=_MAX_WAITING,
-        joins=True,
+    queue = LogQueue(
+        lambda text: write_all(descriptor, text.encode(encoding, "backslashreplace")), _MAX_WAITING
     )
     try:
-        with redirect_stderr(_Unblocked(writer, stream)):
+        with redirect_stderr(_Unblocked(queue, stream)):
             yield
     finally:
-        writer.close(_LAST_WAIT)
+        queue.close_within(_LAST_WAIT)
 
 
 def _can_block(stream: TextIO) -> bool:
@@ -54,8 +52,8 @@ def _can_block(stream: TextIO) -> bool:
 
 
 class _Unblocked(io.TextIOBase):
-    def __init__(self, writer: LineWriter, stream: TextIO) -> None:
-        self._writer = writer
+    def __init__(self, queue: LogQueue, stream: TextIO) -> None:
+        self._queue = queue
         self._stream = stream
 
     @property
@@ -76,5 +74,5 @@ class _Unblocked(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        self._writer.write(text)
+        self._queue.put(text)
         return len(text)

@@ -38,7 +38,7 @@ def test_a_disk_that_is_full_is_warned_of_once(capfd: pytest.CaptureFixture[str]
 
     class Watcher(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if record.name == "discovery_server.log_file":
+            if record.name == "discovery_server.logs":
                 written.set()
 
     with log_to(LogSettings(file="/dev/full"), {}):
@@ -50,7 +50,7 @@ def test_a_disk_that_is_full_is_warned_of_once(capfd: pytest.CaptureFixture[str]
         logging.getLogger().removeHandler(watcher)
 
     captured = capfd.readouterr().err
-    warning = "WARNING discovery_server.log_file: The log file /dev/full cannot be written: "
+    warning = "WARNING discovery_server.logs: The log file /dev/full cannot be written: "
     assert captured.count(warning) == 1
     assert captured.count("test: told") == 100
     assert "Traceback" not in captured
