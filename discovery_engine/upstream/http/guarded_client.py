@@ -11,7 +11,6 @@ import html
 import json
 import re
 import secrets
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +18,7 @@ from http import HTTPStatus
 from typing import Any
 
 import httpx2
+from cachetools import LRUCache
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -165,7 +165,7 @@ class GuardedClient(httpx2.AsyncClient):
         """Results of calls and lists that the SDK sees as placeholders."""
         self._expects_answers = expects_answers
         self._login = login
-        self._failures: OrderedDict[str, HttpFailure] = OrderedDict()
+        self._failures: LRUCache[str, HttpFailure] = LRUCache(_REMEMBERED)
 
     def find_failure(self, data: JSONValue) -> HttpFailure | None:
         """The failure behind a JSON-RPC error, by its `data`."""
@@ -356,8 +356,6 @@ class GuardedClient(httpx2.AsyncClient):
         """The key under which a failure is found."""
         key = secrets.token_hex(16)
         self._failures[key] = failure
-        if len(self._failures) > _REMEMBERED:
-            self._failures.popitem(last=False)
         return key
 
 

@@ -7,8 +7,9 @@ in steps and stored; the SDK gets a small placeholder, whose random key no serve
 from __future__ import annotations
 
 import secrets
-from collections import OrderedDict
 from itertools import count
+
+from cachetools import LRUCache
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.json_codec import decode, decode_incrementally, encode
@@ -24,7 +25,7 @@ class LargeResults:
         self._scheduler = scheduler
         self._key = secrets.token_hex(16)
         self._numbers = count()
-        self._results: OrderedDict[int, JSONObject] = OrderedDict()
+        self._results: LRUCache[int, JSONObject] = LRUCache(_MAX_LARGE_RESULTS)
 
     async def decode(self, data: bytes) -> JSONValue:
         """The JSON of an answer, sanitized as by `json_codec.decode`.
@@ -40,8 +41,6 @@ class LargeResults:
         """The answer with a placeholder instead of its result, which is stored."""
         number = next(self._numbers)
         self._results[number] = answer["result"]
-        if len(self._results) > _MAX_LARGE_RESULTS:
-            self._results.popitem(last=False)
         return encode({"jsonrpc": "2.0", "id": answer["id"], "result": {self._key: number}})
 
     def restore(self, result: JSONObject) -> JSONObject:
