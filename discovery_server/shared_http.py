@@ -17,13 +17,13 @@ import anyio
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.errors import ConfigurationError
 from discovery_server.http import http_server
-from discovery_server.http.term_gate import TermGate
+from discovery_server.http.asgi import CLOSE, respond_text
 
 if TYPE_CHECKING:
     import socket
 
     from discovery_engine.runtime.leadership import Term
-    from discovery_server.http.asgi import ASGIApp
+    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.http.guard import Endpoint
     from discovery_server.http_service import HttpService
 
@@ -94,3 +94,24 @@ async def _stop(service: HttpService, term: Term) -> None:
         await term.lost.wait()
     finally:
         service.stop()
+
+
+_UNAVAILABLE = 503
+_RETRY = (b"retry-after", b"2")  # seconds; by then another process may listen
+
+
+class TermGate:
+    """ASGI middleware of an application that serves for one term."""
+
+    def __init__(self, app: ASGIApp, term: Term) -> None:
+        self._app = app
+        self._term = term
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._term.is_certain or await self._term.confirmed():
+            await self._app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close"})  # before it was accepted: a plain refusal
+        else:
+            text = "Another process serves this address by now"
+            await respond_text(send, _UNAVAILABLE, text, CLOSE, _RETRY)

@@ -8,17 +8,19 @@ waited longest for its client is closed. A client that reads its answer is never
 from __future__ import annotations
 
 import asyncio
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
 from discovery_server.http.client_addresses import machine_of
 
 if TYPE_CHECKING:
+    import ssl
+
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as HttpProtocol
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 else:
@@ -262,15 +264,12 @@ class Connection(HttpProtocol):
         self._update_stage()
 
     def handle_websocket_upgrade(self) -> None:
-        """Switch to WebSocket; the connection counts until the WebSocket is closed."""
+        """Switch to WebSocket, of which `EventFeed` has a limit of its own."""
         self._cancel_deadline()
         self._cancel_check()
-        self._connections.enter(self, Stage.ANSWER)
+        self._connections.remove(self)
         self.transport.flush()  # type: ignore[attr-defined] # a `SegmentedTransport`
         self.transport = self.transport.unwrapped  # type: ignore[attr-defined] # as above
-        make: Any = self.ws_protocol_class
-        remove = partial(self._connections.remove, self)
-        self.ws_protocol_class = partial(_released, make, remove)  # type: ignore[assignment]
         super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -348,16 +347,45 @@ class Connection(HttpProtocol):
         self.transport.close()
 
 
-def _released(
-    make: Callable[..., Any], release: Callable[[], None], **options: Any
-) -> asyncio.Protocol:
-    """A protocol that calls `release` when its connection is lost."""
-    protocol = make(**options)
-    lost = protocol.connection_lost
+class Handshake(SSLProtocol):
+    """A connection that is being encrypted; a `Connection` takes its place when it is.
 
-    def connection_lost(error: Exception | None) -> None:
-        release()
-        lost(error)
+    asyncio hands it over after the handshake. Until then it would not be counted, and clients that
+    never complete theirs could hold any number of descriptors.
+    """
 
-    protocol.connection_lost = connection_lost
-    return cast("asyncio.Protocol", protocol)
+    def __init__(
+        self, connections: Connections, connection: Connection, context: ssl.SSLContext
+    ) -> None:
+        self.address = ""
+        self.transport: asyncio.BaseTransport
+        self._connections = connections
+        connection.handshake = self
+        timeout: Any = connections.limits.head
+        no_waiter: Any = None
+        super().__init__(
+            asyncio.get_running_loop(),
+            connection,
+            context,
+            no_waiter,
+            server_side=True,
+            ssl_handshake_timeout=timeout,
+        )
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        peer = transport.get_extra_info("peername")
+        self.address = machine_of(peer[0]) if peer else ""
+        if self._connections.admit(self):
+            super().connection_made(transport)
+        else:
+            self.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connections.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Close the connection without a word: there is no key yet to write one with."""
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()

@@ -19,6 +19,7 @@ from discovery_server.http.connections import (
     Connection,
     ConnectionLimits,
     Connections,
+    Handshake,
     limits_of_process,
 )
 from discovery_server.http.graceful_shutdown import GracefulShutdown
@@ -137,6 +138,4 @@ def _fitting(names: Sequence[str], bound: str) -> str:
 
 
 def _handshake(connections: Connections, tls: Tls, **options: Any) -> asyncio.BaseProtocol:
-    from discovery_server.http.tls_connections import Handshake  # noqa: PLC0415 - seldom used
-
     return Handshake(connections, Connection(connections, **options), tls.context)

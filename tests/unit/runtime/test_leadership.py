@@ -16,7 +16,7 @@ from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.runtime.leader_lock import LeaderLock
 from discovery_engine.runtime.leadership import Leadership, LeaseTimes, Term
 from discovery_server.http.asgi import Message, Receive, Scope, Send
-from discovery_server.http.term_gate import TermGate
+from discovery_server.shared_http import TermGate
 from tests.servers.programs import eventually
 
 pytestmark = pytest.mark.anyio
