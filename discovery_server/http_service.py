@@ -28,13 +28,15 @@ from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed
 from discovery_server.http.authorization import Authorization, RequiredScopes
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
-from discovery_server.http.early_refusals import API_PATH, EVENTS_PATH, METRICS_PATH
 from discovery_server.http.guard import Guard
 from discovery_server.http.http_server import PATH, HttpServer
 from discovery_server.http.monitoring import HealthEndpoint, MetricsEndpoint
 from discovery_server.http.paths import (
+    API_PATH,
+    EVENTS_PATH,
     HEALTH_PATH,
     ICON_PATH,
+    METRICS_PATH,
     PAGE_PATH,
     SESSION_PATH,
     OnFirstRequest,
@@ -210,7 +212,7 @@ class HttpService:
 
     @cached_property
     def _transient(self) -> TransientServers:
-        from discovery_server.api.transient_events import open_transient  # noqa: PLC0415 - as above
+        from discovery_server.api.transient_routes import open_transient  # noqa: PLC0415 - as above
 
         data, environ = self._folder
         return open_transient(

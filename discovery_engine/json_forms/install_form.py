@@ -13,8 +13,6 @@ from discovery_engine.owner.setup_sync import SyncPlan
 from discovery_engine.secrets.masking import without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.errors import DiscoveryError
@@ -60,19 +58,6 @@ def rollback_plan_form(record: InstalledServer) -> JSONObject:
         "integrity": earlier.pin.integrity if earlier else None,
         "command": [command, *entry.get("args", ())] if command else None,
         "url": without_credentials(str(url)) if url else None,
-    }
-
-
-def uninstall_plan_form(
-    record: InstalledServer, secrets: Sequence[str], *, delete_secrets: bool
-) -> JSONObject:
-    """List what goes with an installed server; `secrets` are the names of its stored secrets."""
-    return {
-        "name": record.name,
-        "package": str(record.current.pin),
-        "where": record.where,
-        "deleted_secrets": list(secrets) if delete_secrets else [],
-        "kept_secrets": [] if delete_secrets else list(secrets),
     }
 
 

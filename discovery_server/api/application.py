@@ -9,79 +9,40 @@ send that without asking first, which is refused.
 from __future__ import annotations
 
 import logging
-import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from cachetools import LRUCache
 from msgspec import Struct, field
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocketDisconnect
 
-from discovery_engine.errors import (
-    ConfigurationError,
-    DisabledError,
-    DiscoveryError,
-    InputTooLongError,
-    InstallBusyError,
-    InstallFailedError,
-    InstallRefusedError,
-    InvalidArgumentsError,
-    InvalidInputError,
-    InvalidPackageNameError,
-    InvalidSecretError,
-    MissingInputsError,
-    NotFoundError,
-    PackageChangedError,
-    PackageManagerError,
-    PlanChangedError,
-    RateLimitedError,
-    RegistryError,
-    SecretStoreError,
-    ServerStartingError,
-    UnavailableError,
-    UpstreamError,
-    UpstreamTimeoutError,
-)
-from discovery_engine.json_forms.error_form import error_form
-from discovery_engine.owner.presets import PresetRefusedError
+from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.version import __version__
+from discovery_engine.view.scope import named_scope
 from discovery_server.api import (
-    cache_routes,
     call_routes,
-    configuration_routes,
-    eval_routes,
-    fleet_routes,
-    install_routes,
-    log_routes,
+    gateway_routes,
     marketplace_routes,
-    openapi,
     owner_routes,
-    preset_routes,
-    question_routes,
-    review_routes,
-    rule_routes,
     search_routes,
     server_change_routes,
     server_routes,
-    tester_routes,
-    token_routes,
     transient_routes,
-    webhook_routes,
 )
-from discovery_server.api.event_socket import follow_events
-from discovery_server.api.live_calls import (
-    CallCancelledError,
-    CallIdTakenError,
-    LiveCalls,
-    TooManyCallsError,
-)
-from discovery_server.api.next_routes import next_route
-from discovery_server.api.request_mistakes import mistake
+from discovery_server.api.error_answers import error_answer
+from discovery_server.api.event_feed import TooManyClientsError
+from discovery_server.api.live_calls import LiveCalls
+from discovery_server.api.parameters import DESCRIPTION, parameters
 from discovery_server.api.route import (
     ApiRequest,
     ApiRoute,
@@ -89,79 +50,34 @@ from discovery_server.api.route import (
     ScopeMissingError,
     UnexpectedRequestError,
 )
-from discovery_server.api.watched_resources import TooManyWatchedError, WatchedResources
-from discovery_server.http.early_refusals import API_PATH as PATH
-from discovery_server.http.early_refusals import EVENTS_PATH
-from discovery_server.shown_engines import ShownEngines
-from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
+from discovery_server.api.watched_resources import WatchedResources
+from discovery_server.http.paths import API_PATH, EVENTS_PATH
+from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS, TokenLimits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.websockets import WebSocket
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.call_log.log_entry import Actor
-    from discovery_engine.engine import Engine
+    from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
-    from discovery_server.api.event_feed import EventFeed
+    from discovery_server.api.event_feed import EventFeed, FeedClient
     from discovery_server.http.asgi import ASGIApp
 
 logger = logging.getLogger(__name__)
 
 ROUTES = (
-    *configuration_routes.ROUTES,
-    *server_routes.ROUTES,
-    *server_change_routes.ROUTES,
-    *tester_routes.ROUTES,
-    *cache_routes.ROUTES,
-    *search_routes.ROUTES,
-    *token_routes.ROUTES,
-    *transient_routes.ROUTES,
-    *rule_routes.ROUTES,
-    *eval_routes.ROUTES,
-    *call_routes.ROUTES,
-    *preset_routes.ROUTES,
-    *question_routes.ROUTES,
-    *log_routes.ROUTES,
-    *marketplace_routes.ROUTES,
-    *install_routes.ROUTES,
-    *owner_routes.ROUTES,
-    *fleet_routes.ROUTES,
-    *webhook_routes.ROUTES,
-    *review_routes.ROUTES,
+    *gateway_routes.routes.all,
+    *server_routes.routes.all,
+    *server_change_routes.routes.all,
+    *search_routes.routes.all,
+    *transient_routes.routes.all,
+    *call_routes.routes.all,
+    *marketplace_routes.routes.all,
+    *owner_routes.routes.all,
 )
-
-_LONGEST_BODY = 128 << 10  # bytes
-_DEEPEST = 64  # lists and maps; deeper than arguments of real tools
-_STATUSES: dict[type[DiscoveryError], int] = {
-    CallCancelledError: 409,
-    CallIdTakenError: 409,
-    DiscoveryError: 500,
-    ConfigurationError: 409,
-    DisabledError: 409,
-    InputTooLongError: 413,
-    InstallBusyError: 409,
-    InstallFailedError: 502,
-    InstallRefusedError: 409,
-    InvalidArgumentsError: 422,
-    InvalidInputError: 422,
-    InvalidPackageNameError: 422,
-    InvalidSecretError: 422,
-    MissingInputsError: 422,
-    NotFoundError: 404,
-    PackageChangedError: 409,
-    PackageManagerError: 502,
-    PlanChangedError: 409,
-    PresetRefusedError: 422,
-    RateLimitedError: 429,
-    RegistryError: 503,
-    SecretStoreError: 503,
-    ServerStartingError: 503,
-    TooManyCallsError: 429,
-    TooManyWatchedError: 429,
-    UnavailableError: 503,
-    UpstreamError: 502,
-    UpstreamTimeoutError: 504,
-}
+_POLICY, _TRY_AGAIN = 1008, 1013  # codes with which a WebSocket is closed
 
 
 class _Shared(Struct, frozen=True):
@@ -192,7 +108,7 @@ def make_api(engine: Engine, feed: EventFeed, transient: TransientServers) -> AS
         feed: What `/events` sends.
         transient: The servers for a trial.
     """
-    description = encode_finite(openapi.describe(ROUTES, PATH))
+    description = encode_finite(_described(ROUTES, API_PATH))
     shared = _Shared(ShownEngines(engine), LiveCalls(feed), WatchedResources(engine), transient)
 
     async def describe(_: Request) -> Response:
@@ -200,15 +116,15 @@ def make_api(engine: Engine, feed: EventFeed, transient: TransientServers) -> AS
 
     routes = [
         Route(
-            f"{PATH}{route.path}",
+            f"{API_PATH}{route.path}",
             partial(_answer, shared, route),
             methods=[route.method],
             name=route.name,
         )
         for route in ROUTES
     ]
-    routes.append(Route(f"{PATH}/openapi.json", describe, methods=["GET"]))
-    events = WebSocketRoute(EVENTS_PATH, partial(follow_events, feed))
+    routes.append(Route(DESCRIPTION, describe, methods=["GET"]))
+    events = WebSocketRoute(EVENTS_PATH, partial(_follow_events, feed))
     handlers = {404: _not_found, 405: _not_allowed}
     return Starlette(routes=[*routes, events], exception_handlers=handlers)
 
@@ -222,7 +138,7 @@ async def _answer(shared: _Shared, route: ApiRoute, request: Request) -> Respons
     except Exception:
         logger.exception("%s %s failed", route.method, route.path)
         return _refusal(UnexpectedRequestError(), request)
-    return _json(route.status, msgspec.to_builtins(answer))
+    return _json(200, msgspec.to_builtins(answer))
 
 
 @contextmanager
@@ -250,12 +166,11 @@ async def _checked(
     limits = request.scope.get("limits", NO_LIMITS)
     principals = request.scope.get("principals", NO_PRINCIPALS)
     scoped_engine = engine or shared.engines.of(request.scope.get("view"), limits, principals)
-    parameters = await _asked(request, route)
     return ApiRequest(
         engine=scoped_engine,
         owner=engine or shared.engines.whole,
         path=request.path_params,
-        asked=parameters,
+        asked=await parameters(request, route),
         scopes=scopes,
         by=_actor(request),
         user=request.scope.get("user", ""),
@@ -270,86 +185,6 @@ def _actor(request: Request) -> Actor:
     return "program" if "authorization" in request.headers else "person"
 
 
-async def _asked(request: Request, route: ApiRoute) -> Struct:
-    if route.has_body:
-        values = await _body(request)
-        is_strict = True
-    else:
-        values, is_strict = _query(request, route.asked), False
-    try:
-        return msgspec.convert(values, route.asked, strict=is_strict)
-    except msgspec.ValidationError as error:
-        raise mistake(route, values, error, f"{PATH}/openapi.json") from None
-
-
-async def _body(request: Request) -> Any:
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    parts, size = [], 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > _LONGEST_BODY:
-                text = f"a body may have at most {_LONGEST_BODY:,} bytes"
-                raise RequestError(413, text, hint="send less, or in several requests")
-            parts.append(part)
-    except ClientDisconnect:  # no client is left to read the answer
-        raise RequestError(400, "the body is incomplete", hint="send it again") from None
-    if not size:
-        return {}
-    if kind != "application/json":
-        text = f"the body was sent as {kind!r}" if kind else "the kind of the body is not named"
-        raise RequestError(415, text, hint="send JSON, with `Content-Type: application/json`")
-    try:
-        value = msgspec.json.decode(b"".join(parts))
-    except (ValueError, RecursionError):
-        hint = 'send a JSON object such as {"name": "value"}'
-        raise RequestError(400, "the body is not JSON, or nests too deeply", hint=hint) from None
-    if _is_deep(value):
-        text = f"the body nests deeper than {_DEEPEST} lists and maps"
-        raise RequestError(400, text, hint="send it flatter")
-    return value
-
-
-def _is_deep(value: Any) -> bool:
-    """Return whether a value nests so deeply that code which looks into it could fail."""
-    level = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            inner
-            for node in level
-            if isinstance(node, dict | list)
-            for inner in (node.values() if isinstance(node, dict) else node)
-        ]
-        if not level:
-            return False
-    return any(isinstance(node, dict | list) for node in level)
-
-
-def _query(request: Request, asked: type[Struct]) -> Mapping[str, Any]:
-    """The parameters of the query; those that may be repeated as lists."""
-    query = request.query_params
-    many = _repeated(asked)
-    parameters: dict[str, Any] = {}
-    for name in query:
-        values = query.getlist(name)
-        if name not in many and len(values) > 1:
-            text = f"the parameter {name!r} is there more than once"
-            raise RequestError(400, text, hint="send it once")
-        parameters[name] = values if name in many else values[0]
-    return parameters
-
-
-def _repeated(asked: type[Struct]) -> frozenset[str]:
-    hints = get_type_hints(asked)
-    return frozenset(name for name, hint in hints.items() if tuple in _origins(hint))
-
-
-def _origins(hint: Any) -> set[Any]:
-    if isinstance(hint, types.UnionType):
-        return {origin for member in get_args(hint) for origin in _origins(member)}
-    return {get_origin(hint)}
-
-
 def _is_for_owner(shared: _Shared, request: Request) -> bool:
     """Return whether an answer may contain what is for the owner alone."""
     principals = request.scope.get("principals", NO_PRINCIPALS)
@@ -357,22 +192,14 @@ def _is_for_owner(shared: _Shared, request: Request) -> bool:
 
 
 def _refusal(error: DiscoveryError, request: Request, *, to_owner: bool = True) -> Response:
-    form = error_form(error)
-    if not to_owner:
-        form["detail"] = ""
-    if isinstance(error, RequestError):
-        return _json(error.status, form | error.facts)
-    # A person on the page has a terminal for the commands, and no use for a route.
-    is_owner = "admin" in request.scope.get("scopes", ())
-    if _actor(request) == "program" and (route := next_route(error, is_owner=is_owner)):
-        form["hint"] = route
-    kinds = (kind for kind in type(error).__mro__ if kind in _STATUSES)
-    return _json(_STATUSES[next(kinds)], form)
+    has_admin = "admin" in request.scope.get("scopes", ())
+    by = _actor(request)
+    return _json(*error_answer(error, by=by, has_admin=has_admin, to_owner=to_owner))
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
     text = f"there is nothing at {request.url.path}"
-    hint = f"GET {PATH}/openapi.json names the routes"
+    hint = f"GET {DESCRIPTION} names the routes"
     return _refusal(RequestError(404, text, hint=hint), request)
 
 
@@ -388,3 +215,181 @@ async def _not_allowed(request: Request, error: Exception) -> Response:
 def _json(status: int, form: JSONObject) -> Response:
     headers = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
     return Response(encode_finite(form), status, headers, media_type="application/json")
+
+
+class _FeedMessage(
+    Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="refresh"
+):
+    """All that a client may send: it asks for the state anew."""
+
+
+async def _follow_events(feed: EventFeed, socket: WebSocket) -> None:
+    """Send a client what happens until it leaves, or does not read."""
+    if "admin" not in socket.scope.get("scopes", ()):  # events name what a view hides
+        await socket.close(_POLICY)
+        return
+    stream, after = socket.query_params.get("stream", ""), _number(socket.query_params.get("after"))
+    await socket.accept()
+    try:
+        async with feed.client(stream, after) as client, open_task_group() as tasks:
+            tasks.start_soon(_read, socket, client)
+            while (frame := await client.next()) is not None:
+                await socket.send_text(frame.decode())
+            tasks.cancel_scope.cancel()
+        await socket.close(_TRY_AGAIN, "too slow: connect again")
+    except TooManyClientsError as error:
+        await socket.close(_TRY_AGAIN, error.message)
+    except WebSocketDisconnect:
+        pass
+
+
+async def _read(socket: WebSocket, client: FeedClient) -> None:
+    """Answer what the client sends; a `WebSocketDisconnect` says that it has left."""
+    while True:
+        text = await socket.receive_text()
+        try:
+            msgspec.json.decode(text, type=_FeedMessage)
+        except (ValueError, RecursionError):
+            message = 'send {"type": "refresh"}, or nothing'
+            client.deliver(encode_finite({"type": "error", "message": message}))
+        else:
+            client.refresh()
+
+
+def _number(text: str | None) -> int:
+    with suppress(ValueError, TypeError):
+        return max(0, int(text or 0))
+    return 0
+
+
+# Engines; each holds a byte for every tool of servers that it shows in part.
+_MAX_CACHED_ENGINES = 64
+
+
+_Key: TypeAlias = "tuple[str | None, TokenLimits, frozenset[str] | None]"
+
+
+class ShownEngines:
+    """The parts of one engine; each is kept, because it judges a server only when that changes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.whole = engine
+        self._engines: LRUCache[_Key, ScopedEngine] = LRUCache(_MAX_CACHED_ENGINES)
+
+    def of(
+        self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
+    ) -> ScopedEngine:
+        """Return the part of the engine that a token shows.
+
+        Args:
+            view: The only view; None for all.
+            limits: The only servers and tools.
+            principals: The teams and the user that it stands for; None for the owner.
+
+        Raises:
+            ViewNotFoundError: If there is no such view now; with the nearest names.
+        """
+        if view is not None:
+            named_scope(self.whole.settings, view)
+        if not self.whole.settings.reserves:  # nothing is reserved
+            principals = None
+        if view is None and limits == NO_LIMITS and principals is None:
+            return self.whole
+        key = view, limits, principals
+        if key not in self._engines:
+            self._engines[key] = self._made(*key)
+        return self._engines[key]
+
+    def _made(
+        self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
+    ) -> ScopedEngine:
+        engine: ScopedEngine = self.whole
+        if principals is not None:
+            engine = engine.visible_to(*principals)
+        if view is not None:
+            engine = engine.in_view(view)
+        return engine if limits == NO_LIMITS else engine.within(limits.scope())
+
+
+# The OpenAPI description of the API, made from its routes and the types of their parameters.
+
+_VERSION = "3.1.0"
+_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_TEMPLATE = "#/components/schemas/{name}"
+_MEDIA_TYPE = "application/json"
+_ERROR: JSONObject = {
+    "type": "object",
+    "required": ["code", "message", "hint"],
+    "properties": {
+        "code": {"type": "string", "description": "Stable; those of the command line."},
+        "message": {"type": "string", "description": "What happened."},
+        "hint": {"type": "string", "description": "The next step; may be empty."},
+    },
+}
+
+
+def _described(routes: Iterable[ApiRoute], base: str) -> JSONObject:
+    """The document; `base` is the path below which the routes are."""
+    routes = tuple(routes)
+    kinds = {kind for route in routes for kind in (route.asked, route.answer) if kind}
+    ordered = sorted(kinds, key=lambda kind: kind.__name__)
+    _, schemas = msgspec.json.schema_components(ordered, ref_template=_TEMPLATE)
+    paths: dict[str, dict[str, JSONObject]] = {}
+    for route in routes:
+        path = route.path.replace(":path}", "}")
+        paths.setdefault(f"{base}{path}", {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": _VERSION,
+        "info": {"title": "discovery", "version": __version__},
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {**schemas, "Error": _ERROR},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
+    answer = {"$ref": _TEMPLATE.format(name=route.answer.__name__)} if route.answer else _OBJECT
+    operation: JSONObject = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": f"Needs a token with the scope `{route.scope}`.",
+        "responses": {
+            "200": {"description": "Done", "content": {_MEDIA_TYPE: {"schema": answer}}},
+            "default": {
+                "description": "It was refused, or failed",
+                "content": {_MEDIA_TYPE: {"schema": _TEMPLATE_OF_ERROR}},
+            },
+        },
+    }
+    parameters: list[JSONObject] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _PARAMETER.findall(route.path)
+    ]
+    if route.has_body:
+        schema = {"$ref": _TEMPLATE.format(name=route.asked.__name__)}
+        required = bool(schemas[route.asked.__name__].get("required"))
+        body = {"required": required, "content": {_MEDIA_TYPE: {"schema": schema}}}
+        operation["requestBody"] = body
+    else:
+        query_schema = schemas[route.asked.__name__]
+        required_names = query_schema.get("required", ())
+        parameters += [
+            {
+                "name": name,
+                "in": "query",
+                "required": name in required_names,
+                "description": schema.get("description", ""),
+                "schema": schema,
+            }
+            for name, schema in query_schema.get("properties", {}).items()
+        ]
+    if parameters:
+        operation["parameters"] = parameters
+    return operation
+
+
+_OBJECT: JSONObject = {"type": "object"}
+_TEMPLATE_OF_ERROR: JSONObject = {"$ref": _TEMPLATE.format(name="Error")}

@@ -1,15 +1,29 @@
-"""Routes of calls: tools, resources and prompts, tried by a person or used by a program."""
+"""Routes of calls: tools, resources, prompts, the questions of servers, and presets."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
+import anyio.to_thread
 from msgspec import Meta, Struct, field
 
 from discovery_engine._util.json import JSONObject
-from discovery_server.api.live_calls import CallForm, call_form
+from discovery_engine.json_forms.preset_form import preset_form
+from discovery_engine.owner.presets import LONGEST_NAME
+from discovery_engine.tools.arguments import mistakes_in
+from discovery_server.api.live_calls import (
+    Action,
+    CallForm,
+    OpenQuestion,
+    QuestionForm,
+    call_form,
+    question_form,
+)
 from discovery_server.api.paging import PageQuery, page
-from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, RequestError
+from discovery_server.api.route import ApiRequest, Nothing, RequestError, Routes
+
+routes = Routes()
+
 
 CallId: TypeAlias = Annotated[
     str, Meta(max_length=64, description="Chosen by the caller; no other call that runs has it.")
@@ -49,7 +63,9 @@ class ResultAnswer(Struct, frozen=True):
     result: Annotated[JSONObject, Meta(description="As the server sent it, whole.")]
 
 
+@routes("POST", "/servers/{server}/tools/{tool}/call", scope="call")
 async def call_tool(request: ApiRequest[CallTool]) -> ResultAnswer:
+    """Call a tool."""
     server, tool = request.path["server"], request.path["tool"]
     body, engine = request.asked, request.engine
     if not body.call_id:
@@ -71,7 +87,9 @@ async def call_tool(request: ApiRequest[CallTool]) -> ResultAnswer:
         return ResultAnswer(result)
 
 
+@routes("GET", "/calls", scope="call")
 async def running_calls(request: ApiRequest[PageQuery]) -> RunningCalls:
+    """List the calls with an id that run."""
     calls = sorted(request.calls.of_user(request.only_user), key=lambda call: call.call_id)
     query = request.asked
     page_calls, cursor = page(
@@ -80,7 +98,9 @@ async def running_calls(request: ApiRequest[PageQuery]) -> RunningCalls:
     return RunningCalls([call_form(call) for call in page_calls], cursor)
 
 
+@routes("DELETE", "/calls/{call_id}", scope="call")
 async def cancel_call(request: ApiRequest[Nothing]) -> CallCancelled:
+    """Cancel a call."""
     call_id = request.path["call_id"]
     calls = [call for call in request.calls.of_user(request.only_user) if call.call_id == call_id]
     if not calls:
@@ -91,61 +111,124 @@ async def cancel_call(request: ApiRequest[Nothing]) -> CallCancelled:
     return CallCancelled(cancelled=True)
 
 
+@routes("POST", "/servers/{server}/resources/read", scope="call")
 async def read_resource(request: ApiRequest[ReadResource]) -> ResultAnswer:
+    """Read a resource."""
     server, uri = request.path["server"], request.asked.uri
     return ResultAnswer(await request.engine.offerings.read_resource(uri, server=server))
 
 
+@routes("POST", "/servers/{server}/prompts/get", scope="call")
 async def get_prompt(request: ApiRequest[GetPrompt]) -> ResultAnswer:
+    """Get a prompt."""
     body, server = request.asked, request.path["server"]
     result = await request.engine.offerings.get_prompt(body.name, body.arguments, server=server)
     return ResultAnswer(result)
 
 
-_ONE = "/servers/{server}"
-ROUTES = (
-    ApiRoute(
-        "POST",
-        f"{_ONE}/tools/{{tool}}/call",
-        "Call a tool",
-        call_tool,
-        CallTool,
-        ResultAnswer,
-        scope="call",
-    ),
-    ApiRoute(
-        "GET",
-        "/calls",
-        "List the calls with an id that run",
-        running_calls,
-        PageQuery,
-        RunningCalls,
-        scope="call",
-    ),
-    ApiRoute(
-        "DELETE",
-        "/calls/{call_id}",
-        "Cancel a call",
-        cancel_call,
-        answer=CallCancelled,
-        scope="call",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ONE}/resources/read",
-        "Read a resource",
-        read_resource,
-        ReadResource,
-        ResultAnswer,
-        scope="call",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ONE}/prompts/get",
-        "Get a prompt",
-        get_prompt,
-        GetPrompt,
-        ResultAnswer,
-        scope="call",
-    ),
-)
+class QuestionPage(Struct, frozen=True):
+    questions: list[QuestionForm]
+    next_cursor: str | None
+
+
+class AnswerQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    action: Action
+    content: Annotated[
+        dict[str, Any] | None, Meta(description="The fields of a form that is accepted.")
+    ] = None
+
+
+class QuestionAnswered(Struct, frozen=True):
+    answered: bool
+
+
+@routes("GET", "/questions", scope="call")
+async def questions(request: ApiRequest[PageQuery]) -> QuestionPage:
+    """List the questions of servers that wait for an answer."""
+    query, open_questions = request.asked, request.calls.questions_of(request.only_user)
+    page_questions, cursor = page(
+        open_questions, lambda question: (question.id,), query.cursor, query.limit
+    )
+    return QuestionPage([question_form(question) for question in page_questions], cursor)
+
+
+@routes("POST", "/questions/{question_id}", scope="call")
+async def answer_question(request: ApiRequest[AnswerQuestion]) -> QuestionAnswered:
+    """Answer a question of a server."""
+    answer, question = request.asked, _waiting(request)
+    if answer.action == "accept" and question.is_form:
+        # In a thread: the schema is a server's, and may take a tenth of a second.
+        content = answer.content or {}
+        mistakes = await anyio.to_thread.run_sync(mistakes_in, question.schema, content)
+        if mistakes:
+            text = f"the answer does not fit the form: {'; '.join(mistakes)}"
+            raise RequestError(422, text, hint="the question still waits; answer it again")
+    # While it was checked, it may have been answered, or its call may have ended.
+    request.calls.answer(_waiting(request), answer.action, answer.content)
+    return QuestionAnswered(answered=True)
+
+
+def _waiting(request: ApiRequest[Any]) -> OpenQuestion:
+    question_id = request.path["question_id"]
+    for question in request.calls.questions_of(request.only_user):
+        if question.id == question_id:
+            return question
+    text = "this question waits no more: it was answered, its call has ended, or its time is over"
+    raise RequestError(404, text, hint="GET /api/questions names those that wait")
+
+
+_Address: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1000)]
+_Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+
+
+class PresetsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    server: Annotated[str | None, Meta(description="Only those of this server.")] = None
+    tool: Annotated[str | None, Meta(description="Only those of this tool.")] = None
+
+
+class PresetPage(Struct, frozen=True):
+    presets: list[JSONObject]
+    next_cursor: str | None
+
+
+class SavePreset(Struct, frozen=True, forbid_unknown_fields=True):
+    server: _Address
+    tool: _Address
+    name: _Name
+    arguments: Annotated[
+        dict[str, Any], Meta(description="Those of the tool; without secrets.")
+    ] = field(default_factory=dict)
+
+
+class PresetKey(Struct, frozen=True, forbid_unknown_fields=True):
+    server: _Address
+    tool: _Address
+    name: _Name
+
+
+class PresetDeleted(Struct, frozen=True):
+    deleted: bool
+
+
+@routes("GET", "/presets")
+async def presets(request: ApiRequest[PresetsQuery]) -> PresetPage:
+    """List arguments that are kept under names."""
+    query = request.asked
+    matches = await request.owner.presets.list(query.server, query.tool)
+    page_presets, cursor = page(matches, lambda preset: preset.key, query.cursor, query.limit)
+    return PresetPage([preset_form(preset) for preset in page_presets], cursor)
+
+
+@routes("PUT", "/presets")
+async def save_preset(request: ApiRequest[SavePreset]) -> JSONObject:
+    """Keep arguments under a name."""
+    body = request.asked
+    saved = await request.owner.presets.save(body.server, body.tool, body.name, body.arguments)
+    return preset_form(saved)
+
+
+@routes("DELETE", "/presets")
+async def delete_preset(request: ApiRequest[PresetKey]) -> PresetDeleted:
+    """Delete a preset."""
+    key = request.asked
+    return PresetDeleted(await request.owner.presets.delete(key.server, key.tool, key.name))

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from msgspec import Meta, Struct
 
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors import DiscoveryError, PlanChangedError
+from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_server.access_token import TokenScope
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.call_log.log_entry import Actor
-    from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_server.api.live_calls import LiveCalls
@@ -24,6 +35,17 @@ Method: TypeAlias = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Digest: TypeAlias = Annotated[
     str, Meta(min_length=1, max_length=200, description="`digest` of what was shown.")
 ]
+Confirmation: TypeAlias = (
+    Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            description="`digest` of what was shown; without it nothing is done, and it is shown.",
+        ),
+    ]
+    | None
+)
 
 Name: TypeAlias = Annotated[str, Meta(max_length=500)]
 Value: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
@@ -143,15 +165,17 @@ class ApiRoute(Struct, frozen=True):
     method: Method
     path: str
     """For instance `/servers/{server}`, below the address of the API; `{name:path}` takes `/`."""
-    summary: str
-    """The effect of the route in one line, in the imperative."""
     handler: Handler
-    asked: type[Struct] = Nothing
-    answer: type[Struct] | None = None
-    """None for any JSON object, such as a result as the server sent it."""
-    scope: TokenScope = "read"
+    scope: TokenScope
     """The scope that the token of a request must have."""
-    status: int = 200
+    asked: type[Struct]
+    answer: type[Struct] | None
+    """None for any JSON object, such as a result as the server sent it."""
+
+    @property
+    def summary(self) -> str:
+        """The effect of the route in one line, in the imperative."""
+        return (self.handler.__doc__ or "").partition("\n")[0].rstrip(".")
 
     @property
     def has_body(self) -> bool:
@@ -163,14 +187,61 @@ class ApiRoute(Struct, frozen=True):
         return self.handler.__name__
 
 
+class Routes:
+    """The routes of a module, in the order in which its functions declare them.
+
+    @routes("GET", "/status", scope="read")
+    async def status(request: ApiRequest[Nothing]) -> Status: ...
+
+    The types of a function are those of its request and answer, and its docstring describes it.
+    """
+
+    def __init__(self) -> None:
+        self.all: list[ApiRoute] = []
+
+    def __call__(
+        self, method: Method, path: str, *, scope: TokenScope = "admin"
+    ) -> Callable[[Answering], Answering]:
+        def declare(handler: Answering) -> Answering:
+            hints = get_type_hints(handler)
+            [asked] = get_args(hints["request"])
+            answer = None if get_origin(hints["return"]) else hints["return"]
+            self.all.append(ApiRoute(method, path, handler, scope, asked, answer))
+            return handler
+
+        return declare
+
+
 Handler: TypeAlias = Callable[[ApiRequest[Any]], Awaitable["Struct | JSONObject"]]
+Answering = TypeVar("Answering", bound=Handler)
 
 
-async def find_listed(request: ApiRequest[Any], server: str, tool: str) -> Entry:
-    """A tool, visible or not; a server that was never listed is listed first.
+# Plans: nothing of one is kept between the request that shows it and the one that has its digest.
+
+
+def with_digest(form: JSONObject) -> JSONObject:
+    """Return the form of a plan with its digest, which the request that confirms it has."""
+    return {**form, "digest": fingerprint(canonical_json(form))}
+
+
+def require_shown(form: JSONObject, digest: str, subject: str) -> None:
+    """Check that a plan, made anew, has the digest of the one that was shown.
 
     Raises:
-        NotFoundError: If there is none of that name.
+        PlanChangedError: If it has another one; `subject` is what is done, for instance
+            `installing 'files'`.
     """
-    await request.engine.list_tools(server, include_disabled=True)
-    return request.engine.view.find(server, tool)
+    if digest != with_digest(form)["digest"]:
+        raise PlanChangedError(subject)
+
+
+def to_confirm(form: JSONObject, digest: str | None, subject: str) -> JSONObject | None:
+    """Return the plan to show, with its digest; None if this very plan is confirmed.
+
+    Raises:
+        PlanChangedError: If another one is confirmed.
+    """
+    if digest is None:
+        return with_digest(form)
+    require_shown(form, digest, subject)
+    return None

@@ -1,22 +1,34 @@
-"""Routes of searching: what fits a request, and why."""
+"""Routes of searching, and of what tunes it: rules, saved queries, and what tools cost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct
+import anyio.to_thread
+from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.agent.context_costs import answer_tokens, context_costs, definition_tokens
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.evaluation.suggest import drafted_requests
+from discovery_engine.json_forms.change_form import (
+    case_file_form,
+    case_run_form,
+    change_form,
+    section_form,
+)
+from discovery_engine.json_forms.error_form import problem_form
 from discovery_engine.json_forms.search_form import examination_form, search_form
-from discovery_engine.json_forms.verdict_form import explained_tool_form, visible_to_form
 from discovery_engine.limits import QUERY_BYTES
-from discovery_engine.view.reservations import reservations_of
 from discovery_engine.view.search_answers import SearchKind
-from discovery_engine.view.verdict_explanation import explain_tool, why_hidden
-from discovery_server.api.route import ApiRequest, ApiRoute, find_listed
+from discovery_engine.view.view import View
+from discovery_server.api.route import ApiRequest, Confirmation, Name, Nothing, Routes
 
 if TYPE_CHECKING:
     from discovery_engine.view.view import View
+
+routes = Routes()
+
 
 _MAX_SEARCH_HITS = 100  # hits
 _MOST_OF_AGENTS = 50
@@ -42,11 +54,9 @@ class ExaminedQuery(Struct, frozen=True, forbid_unknown_fields=True):
     view: Annotated[str | None, Meta(description="As a client of this view would find.")] = None
 
 
-class WhyQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    view: Annotated[str | None, Meta(description="Also whether this view hides it.")] = None
-
-
+@routes("GET", "/search", scope="read")
 async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
+    """Find tools, resources and prompts."""
     parameters = request.asked
     if parameters.all:
         request.require_scope("admin")
@@ -63,7 +73,9 @@ async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
     return search_form(answer, engine.view, explain=parameters.explain)
 
 
+@routes("GET", "/search/examination")
 async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
+    """Show what an agent finds, why, and what is hidden from it."""
     parameters, owner = request.asked, request.owner
     examination = await owner.examine(
         parameters.query,
@@ -94,34 +106,145 @@ def _agent_form(answer: JSONObject, shown: View) -> JSONObject:
     return {"text": text, "tokens": meta.get("tokens"), "max_tokens": most}
 
 
-async def why(request: ApiRequest[WhyQuery]) -> JSONObject:
-    entry = await find_listed(request, request.path["server"], request.path["tool"])
-    view = request.engine.view
-    explanation = explain_tool(view, entry)
-    form: dict[str, Any] = explained_tool_form(entry, explanation, view)
-    if "admin" in request.scopes:
-        form |= visible_to_form(reservations_of(view, entry, explanation))
-    if name := request.asked.view:
-        form |= {"view": name, "hidden": why_hidden(view, entry, name)}
+Query = Annotated[str, Meta(max_length=QUERY_BYTES)]
+Sections = Annotated[
+    dict[str, str | list[Any]],
+    Meta(
+        max_length=50,
+        description="By name, as `GET /rules` has them: the whole text as YAML, or the entries.",
+    ),
+]
+
+
+class RuleSections(Struct, frozen=True):
+    path: str | None
+    sections: list[JSONObject]
+
+
+class SectionsPlan(Struct, frozen=True, forbid_unknown_fields=True):
+    sections: Sections
+    queries: Annotated[
+        tuple[Query, ...], Meta(max_length=20, description="Whose answers are compared.")
+    ] = ()
+    view: Annotated[str | None, Meta(description="What changes for clients of this view.")] = None
+    cases: Annotated[bool, Meta(description="Also ask the saved cases before and after.")] = False
+    digest: Confirmation = None
+
+
+@routes("GET", "/rules")
+async def rules(request: ApiRequest[Nothing]) -> RuleSections:
+    """Show rules, overrides and synonyms as they are written."""
+    sections = await request.owner.changes.sections()
+    return RuleSections(request.owner.settings.path, list(map(section_form, sections)))
+
+
+@routes("PUT", "/rules")
+async def write_rules(request: ApiRequest[SectionsPlan]) -> JSONObject:
+    """Show what other rules, overrides or synonyms would do, or write them as shown."""
+    body, changes = request.asked, request.owner.changes
+    if body.digest is None:
+        return await _planned(request)
+    planned = await changes.plan(body.sections)
+    planned.require_shown(body.digest)
+    await changes.apply(planned)
+    edit = planned.edit.edit
+    return {
+        "path": str(edit.path),
+        "backup": None if edit.is_empty else str(edit.backup),
+        "diff": planned.edit.diff,
+        "sections": list(map(section_form, await changes.sections())),
+    }
+
+
+async def _planned(request: ApiRequest[SectionsPlan]) -> JSONObject:
+    body, changes = request.asked, request.owner.changes
+    try:
+        planned = await changes.plan(body.sections)
+    except ConfigurationError as error:  # usual while a text is being typed: a result, no error
+        return {"problems": list(map(problem_form, error.problems)), "digest": None}
+    description = await changes.describe(planned, price=definition_tokens, view=body.view)
+    moves = await changes.compare(planned.projection, body.queries, view=body.view)
+    form = change_form(planned, description, moves)
+    if body.cases:
+        cases = request.owner.cases
+        run = await cases.run(cost=answer_tokens, view=body.view, change=planned.projection)
+        form["cases"] = case_run_form(run)
     return form
 
 
-ROUTES = (
-    ApiRoute("GET", "/search", "Find tools, resources and prompts", search, SearchQuery),
-    ApiRoute(
-        "GET",
-        "/search/examination",
-        "Show what an agent finds, why, and what is hidden from it",
-        examine,
-        ExaminedQuery,
-        scope="admin",
-    ),
-    ApiRoute(
-        "GET",
-        "/servers/{server}/tools/{tool}/why",
-        "Explain why a tool is enabled or disabled",
-        why,
-        WhyQuery,
-        scope="admin",
-    ),
-)
+class NewCase(Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=QUERY_BYTES, description="What is asked.")]
+    tools: Annotated[
+        tuple[Name, ...],
+        Meta(max_length=50, description="Each is right, as `server:tool`; without any none is."),
+    ] = ()
+    server: Annotated[Name, Meta(description="The agent asks for its tools only.")] = ""
+    id: Annotated[Name, Meta(description="A name that stays if the words change.")] = ""
+
+
+class CaseRemoved(Struct, frozen=True):
+    removed: str
+
+
+class RunQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    view: Annotated[str | None, Meta(description="As a client of this view asks.")] = None
+
+
+@routes("GET", "/eval/cases")
+async def eval_cases(request: ApiRequest[Nothing]) -> JSONObject:
+    """List the saved cases."""
+    return case_file_form(await request.owner.cases.list())
+
+
+@routes("POST", "/eval/cases")
+async def add_case(request: ApiRequest[NewCase]) -> JSONObject:
+    """Save a query with the tools that are right for it."""
+    body = request.asked
+    added = await request.owner.cases.add(body.query, body.tools, server=body.server, name=body.id)
+    form: JSONObject = to_builtins(added)
+    return form
+
+
+@routes("DELETE", "/eval/cases/{id:path}")
+async def remove_case(request: ApiRequest[Nothing]) -> CaseRemoved:
+    """Remove a saved case."""
+    name = request.path["id"]
+    await request.owner.cases.remove(name)
+    return CaseRemoved(name)
+
+
+@routes("POST", "/eval/run")
+async def run_cases(request: ApiRequest[RunQuery]) -> JSONObject:
+    """Ask the saved cases."""
+    run = await request.owner.cases.run(cost=answer_tokens, view=request.asked.view)
+    return case_run_form(run)
+
+
+class CostQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    request: Annotated[
+        str,
+        Meta(
+            max_length=QUERY_BYTES,
+            description="What an agent would search for; without it the figures are the mean of"
+            " requests that are drafted from the descriptions.",
+        ),
+    ] = ""
+
+
+class ContextCosts(Struct, frozen=True):
+    drafted: bool
+    requests: int
+    ways: Annotated[list[JSONObject], Meta(description="`all`, `meta`, `select`; estimated.")]
+
+
+@routes("GET", "/tokens", scope="read")
+async def tokens(request: ApiRequest[CostQuery]) -> ContextCosts:
+    """Estimate what the tools take of an agent's context."""
+    view, text = request.engine.view, request.asked.request
+    return await anyio.to_thread.run_sync(_costs, view, text)
+
+
+def _costs(view: View, asked: str) -> ContextCosts:
+    requests = [asked] if asked else drafted_requests(view)
+    costs = context_costs(view, requests) if requests else ()
+    return ContextCosts(not asked, len(requests), [cost.to_json() for cost in costs])

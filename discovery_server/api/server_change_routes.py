@@ -1,15 +1,14 @@
-"""Routes that change which servers there are: shown as a plan, and accepted by its digest."""
+"""Routes that change which servers there are: shown as a plan, and confirmed by its digest."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.json_forms.export_form import export_form
-from discovery_engine.json_forms.plan_digest import require_shown, with_digest
-from discovery_engine.json_forms.server_form import server_form
+from discovery_engine.json_forms.server_form import refresh_form, server_form
 from discovery_engine.json_forms.server_plan_form import (
     pasted_form,
     server_entry_form,
@@ -21,12 +20,16 @@ from discovery_engine.owner.server_export import ExportClient
 from discovery_engine.owner.server_plans import ServerPlan, Target
 from discovery_server.api.route import (
     ApiRequest,
-    ApiRoute,
-    Digest,
+    Confirmation,
     EntryBody,
     Nothing,
+    Routes,
     ServerEntry,
+    to_confirm,
 )
+
+routes = Routes()
+
 
 _Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Changes = Annotated[
@@ -57,27 +60,28 @@ class NewServer(EntryBody, frozen=True, forbid_unknown_fields=True):
     entry: ServerEntry
     to: _To = None
     wanted: bool = True
-
-
-class AddServer(EntryBody, frozen=True, forbid_unknown_fields=True):
-    name: _Name
-    entry: ServerEntry
-    digest: Digest
-    to: _To = None
-    wanted: bool = True
+    digest: Confirmation = None
 
 
 class ServerChange(EntryBody, frozen=True, forbid_unknown_fields=True):
     changes: _Changes
-
-
-class ChangeServer(EntryBody, frozen=True, forbid_unknown_fields=True):
-    changes: _Changes
-    digest: Digest
+    digest: Confirmation = None
 
 
 class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
-    digest: Digest
+    secrets: Annotated[
+        Literal["keep", "delete"],
+        Meta(description="What becomes of those stored for an installed server."),
+    ] = "keep"
+    digest: Confirmation = None
+
+
+class ServerAction(Struct, frozen=True, forbid_unknown_fields=True):
+    action: Annotated[
+        Literal["enable", "disable", "restart", "ping"],
+        Meta(description="A restart ends its sessions, and lists its tools anew."),
+    ]
+    timeout: Annotated[float, Meta(gt=0, le=60, description="Seconds, of a ping.")] = 10.0
 
 
 class MissingValues(Struct, frozen=True):
@@ -96,18 +100,18 @@ class GivenValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 class SetupFile(Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path = None
+    digest: Confirmation = None
 
 
-class RegisterSetup(Struct, frozen=True, forbid_unknown_fields=True):
-    digest: Digest
-    path: _Path = None
+class EntryForm(Struct, frozen=True, forbid_unknown_fields=True):
+    client: Annotated[
+        ExportClient | None, Meta(description="As this client writes it; null for our own form.")
+    ] = None
 
 
-class Export(Struct, frozen=True, forbid_unknown_fields=True):
-    client: Annotated[ExportClient, Meta(description="Whose form it is to have.")]
-
-
+@routes("POST", "/servers/read")
 async def read_pasted(request: ApiRequest[PastedText]) -> PastedServers:
+    """Show the servers of a block that was copied from another client."""
     return PastedServers(
         [
             pasted_form(server)
@@ -116,83 +120,108 @@ async def read_pasted(request: ApiRequest[PastedText]) -> PastedServers:
     )
 
 
-async def plan_server(request: ApiRequest[NewServer]) -> JSONObject:
-    return with_digest(_shown(request, await _new(request)))
+@routes("POST", "/servers")
+async def add_server(request: ApiRequest[NewServer]) -> JSONObject:
+    """Add a server as shown, and approve what it runs."""
+    body, servers = request.asked, request.owner.servers
+    plan = await servers.plan_add(body.name, body.entry, to=body.to, wanted=body.wanted)
+    return await _confirmed(request, plan, f"adding {body.name!r}")
 
 
-async def add_server(request: ApiRequest[AddServer]) -> JSONObject:
-    body, plan = request.asked, await _new(request)
-    require_shown(_shown(request, plan), body.digest, f"adding {body.name!r}")
-    return await _applied(request, plan)
+@routes("PATCH", "/servers/{server}")
+async def change_server(request: ApiRequest[ServerChange]) -> JSONObject:
+    """Change a server as shown, and approve what it runs."""
+    named, changes = request.path["server"], request.asked.changes
+    plan = await request.owner.servers.plan_change(named, changes)
+    return await _confirmed(request, plan, f"changing {plan.name!r}")
 
 
-async def plan_change(request: ApiRequest[ServerChange]) -> JSONObject:
-    return with_digest(_shown(request, await _change(request)))
+@routes("POST", "/servers/{server}")
+async def act_on_server(request: ApiRequest[ServerAction]) -> JSONObject:
+    """Switch a server on or off, restart it, or try whether it answers, and how fast."""
+    named, body, owner = request.path["server"], request.asked, request.owner
+    match body.action:
+        case "restart":
+            return refresh_form(await owner.restart(named), owner.view)
+        case "ping":
+            [result] = await owner.probe([named], max_wait=body.timeout)
+            return result.to_json()
+    return await _switched(request, is_wanted=body.action == "enable")
 
 
-async def change_server(request: ApiRequest[ChangeServer]) -> JSONObject:
-    plan = await _change(request)
-    require_shown(_shown(request, plan), request.asked.digest, f"changing {plan.name!r}")
-    return await _applied(request, plan)
+async def _switched(request: ApiRequest[Any], *, is_wanted: bool) -> JSONObject:
+    """Return the server, and if it stood in another client's file, its copy in the owner's."""
+    servers = request.owner.servers
+    plan = await servers.plan_switch(request.path["server"], is_wanted=is_wanted)
+    copy_form = _shown(request, plan)
+    await servers.apply(plan)
+    form = server_form(request.owner.view.server(plan.name))
+    return form | {"copy": copy_form} if plan.original else form
 
 
+@routes("GET", "/servers/{server}/values")
 async def missing_values(request: ApiRequest[Nothing]) -> MissingValues:
+    """List what the entry of a server refers to and nothing gives."""
     return MissingValues(dict(await request.owner.servers.missing(request.path["server"])))
 
 
+@routes("PUT", "/servers/{server}/values")
 async def give_values(request: ApiRequest[GivenValues]) -> JSONObject:
+    """Store missing values of a server as secrets that its entry refers to."""
     named, values = request.path["server"], request.asked.values
     return await _applied(request, await request.owner.servers.plan_values(named, values))
 
 
-async def plan_removal(request: ApiRequest[Nothing]) -> JSONObject:
-    plan = await request.owner.servers.plan_remove(request.path["server"])
-    return with_digest(_shown(request, plan))
-
-
+@routes("DELETE", "/servers/{server}")
 async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
-    plan = await request.owner.servers.plan_remove(request.path["server"])
-    form = _shown(request, plan)
-    require_shown(form, request.asked.digest, f"removing {plan.name!r}")
-    await request.owner.installer.remove(plan)
+    """Remove a server as shown, with what was installed for it."""
+    installer, named = request.owner.installer, request.path["server"]
+    plan = await request.owner.servers.plan_remove(named)
+    is_clean = request.asked.secrets == "delete"
+    secrets = list(await installer.secrets_of(plan.name))
+    form = _shown(request, plan) | {
+        "deleted_secrets": secrets if is_clean else [],
+        "kept_secrets": [] if is_clean else secrets,
+    }
+    if is_clean:
+        await installer.installed(named)  # only then its secrets are for it alone
+    if to_show := to_confirm(form, request.asked.digest, f"removing {plan.name!r}"):
+        return to_show
+    if is_clean:
+        await installer.uninstall(named, delete_secrets=True)
+    else:
+        await installer.remove(plan)
     return {**form, "written": True}
 
 
-async def plan_sync(request: ApiRequest[SetupFile]) -> JSONObject:
-    plan = await request.owner.servers.plan_sync(request.asked.path)
-    return with_digest(shown_sync_form(plan, request.owner.settings))
-
-
-async def sync_servers(request: ApiRequest[RegisterSetup]) -> JSONObject:
+@routes("POST", "/servers/sync")
+async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
+    """Register the servers of a setup file as shown."""
     plan = await request.owner.servers.plan_sync(request.asked.path)
     form = shown_sync_form(plan, request.owner.settings)
-    require_shown(form, request.asked.digest, f"registering {plan.path}")
+    if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):
+        return to_show
     await request.owner.servers.apply(*plan.plans)
     return sync_plan_form(plan, is_written=True)
 
 
-async def server_entry(request: ApiRequest[Nothing]) -> JSONObject:
-    await request.owner.complete_settings()
-    return server_entry_form(request.owner.view.server_settings(request.path["server"]))
-
-
-async def export_server(request: ApiRequest[Export]) -> JSONObject:
+@routes("GET", "/servers/{server}/entry")
+async def server_entry(request: ApiRequest[EntryForm]) -> JSONObject:
+    """Show the entry of a server without values, also as another client writes it."""
     named, client = request.path["server"], request.asked.client
-    return export_form(named, await request.owner.servers.export(named, client))
-
-
-async def _new(request: ApiRequest[NewServer] | ApiRequest[AddServer]) -> ServerPlan:
-    body, servers = request.asked, request.owner.servers
-    return await servers.plan_add(body.name, body.entry, to=body.to, wanted=body.wanted)
-
-
-async def _change(request: ApiRequest[ServerChange] | ApiRequest[ChangeServer]) -> ServerPlan:
-    named, changes = request.path["server"], request.asked.changes
-    return await request.owner.servers.plan_change(named, changes)
+    if client is not None:
+        return export_form(named, await request.owner.servers.export(named, client))
+    await request.owner.complete_settings()
+    return server_entry_form(request.owner.view.server_settings(named))
 
 
 def _shown(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
     return shown_plan_form(plan, request.owner.settings)
+
+
+async def _confirmed(request: ApiRequest[Any], plan: ServerPlan, subject: str) -> JSONObject:
+    to_show = to_confirm(_shown(request, plan), request.asked.digest, subject)
+    return to_show or await _applied(request, plan)
 
 
 async def _applied(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
@@ -200,107 +229,3 @@ async def _applied(request: ApiRequest[Any], plan: ServerPlan) -> JSONObject:
     await request.owner.servers.apply(plan)
     report = request.owner.view.server(plan.name)
     return {**form, "written": True, "server": server_form(report)}
-
-
-_ALL, _ONE = "/servers", "/servers/{server}"
-ROUTES = (
-    ApiRoute(
-        "POST",
-        f"{_ALL}/read",
-        "Show the servers of a block that was copied from another client",
-        read_pasted,
-        PastedText,
-        PastedServers,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ALL}/plan",
-        "Show what adding a server would write and run",
-        plan_server,
-        NewServer,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        _ALL,
-        "Add a server as shown, and approve what it runs",
-        add_server,
-        AddServer,
-        scope="admin",
-        status=201,
-    ),
-    ApiRoute(
-        "GET",
-        f"{_ONE}/entry",
-        "Show the entry of a server, without values",
-        server_entry,
-        scope="admin",
-    ),
-    ApiRoute(
-        "GET",
-        f"{_ONE}/export",
-        "Show the entry of a server as another client writes it",
-        export_server,
-        Export,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ONE}/change/plan",
-        "Show what changing a server would write and run",
-        plan_change,
-        ServerChange,
-        scope="admin",
-    ),
-    ApiRoute(
-        "PATCH",
-        _ONE,
-        "Change a server as shown, and approve what it runs",
-        change_server,
-        ChangeServer,
-        scope="admin",
-    ),
-    ApiRoute(
-        "GET",
-        f"{_ONE}/values",
-        "List what the entry of a server refers to and nothing gives",
-        missing_values,
-        answer=MissingValues,
-        scope="admin",
-    ),
-    ApiRoute(
-        "PUT",
-        f"{_ONE}/values",
-        "Store missing values of a server as secrets that its entry refers to",
-        give_values,
-        GivenValues,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ONE}/remove/plan",
-        "Show what removing a server would write",
-        plan_removal,
-        scope="admin",
-    ),
-    ApiRoute(
-        "DELETE", _ONE, "Remove a server as shown", remove_server, RemoveServer, scope="admin"
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ALL}/sync/plan",
-        "Show what a setup file would register",
-        plan_sync,
-        SetupFile,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        f"{_ALL}/sync",
-        "Register the servers of a setup file as shown",
-        sync_servers,
-        RegisterSetup,
-        scope="admin",
-    ),
-)

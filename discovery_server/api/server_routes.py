@@ -1,26 +1,39 @@
-"""Routes of servers: their states, and what they list."""
+"""Routes of servers: their states, what they list, and whether one answers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.doctor.next_steps import next_command
 from discovery_engine.json_forms.notice_form import notice_forms
 from discovery_engine.json_forms.offering_form import offering_form
+from discovery_engine.json_forms.prerequisite_form import prerequisite_form
 from discovery_engine.json_forms.server_form import health_form, refresh_form, server_form
 from discovery_engine.json_forms.tool_form import details_form, requests_form, tool_form
-from discovery_engine.json_forms.verdict_form import visible_to_form
+from discovery_engine.json_forms.verdict_form import explained_tool_form, visible_to_form
 from discovery_engine.limits import QUERY_BYTES, TAGS, require_names
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.view.reservations import reservations_of_server
+from discovery_engine.view.reservations import reservations_of, reservations_of_server
 from discovery_engine.view.status import ServerReport
+from discovery_engine.view.verdict_explanation import explain_tool, why_hidden
 from discovery_server.api.paging import PageQuery, page
-from discovery_server.api.route import ApiRequest, ApiRoute, Nothing, find_listed
+from discovery_server.api.route import ApiRequest, Nothing, Routes
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
+    from discovery_engine.view.view import View
+
+routes = Routes()
+
+
+_Health = Annotated[
+    bool, Meta(description="With all that is known of its health, and the next step; for owners.")
+]
 
 
 class ServersQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +48,11 @@ class ServersQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     installed: Annotated[
         bool, Meta(description="Only servers that run a package of a marketplace; for owners.")
     ] = False
+    health: _Health = False
+
+
+class ServerQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    health: _Health = False
 
 
 class ServerPage(Struct, frozen=True):
@@ -44,6 +62,10 @@ class ServerPage(Struct, frozen=True):
 
 class ListedQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, Meta(description="Also what a rule disables.")] = False
+
+
+class OfferingsQuery(ListedQuery, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    kind: OfferingKind
 
 
 class ToolsQuery(ListedQuery, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +87,10 @@ class AllTools(Struct, frozen=True):
 
 class ToolQuery(Struct, frozen=True, forbid_unknown_fields=True):
     all: Annotated[bool, Meta(description="Also if it is disabled; for its owner alone.")] = False
+    why: Annotated[
+        bool, Meta(description="With what each rule did, also if it is disabled; for its owner.")
+    ] = False
+    view: Annotated[str | None, Meta(description="With `why`: whether this view hides it.")] = None
 
 
 class OfferingPage(Struct, frozen=True):
@@ -79,7 +105,9 @@ class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
+@routes("GET", "/servers", scope="read")
 async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
+    """List the configured servers."""
     parameters = request.asked
     reports = [
         server
@@ -90,7 +118,22 @@ async def servers(request: ApiRequest[ServersQuery]) -> ServerPage:
     page_reports, cursor = page(
         reports, lambda report: (report.name,), parameters.cursor, parameters.limit
     )
-    return ServerPage([_form(request, report) for report in page_reports], cursor)
+    return ServerPage(await _forms(request, page_reports), cursor)
+
+
+async def _forms(
+    request: ApiRequest[ServersQuery] | ApiRequest[ServerQuery], reports: Sequence[ServerReport]
+) -> list[JSONObject]:
+    if not request.asked.health:
+        return [_form(request, report) for report in reports]
+    request.require_scope("admin")
+    health = await request.owner.health(await request.owner.elsewhere())
+    by_name = {report.name: report for report in health}
+    return [
+        health_form(by_name[report.name], next_command(by_name[report.name]))
+        for report in reports
+        if report.name in by_name
+    ]
 
 
 def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
@@ -116,33 +159,20 @@ async def _reports(request: ApiRequest[ServersQuery]) -> Sequence[ServerReport]:
     return sorted((entry.report for entry in entries), key=lambda report: report.name)
 
 
-async def server(request: ApiRequest[Nothing]) -> JSONObject:
+@routes("GET", "/servers/{server}", scope="read")
+async def server(request: ApiRequest[ServerQuery]) -> JSONObject:
+    """Show a server."""
     view = request.engine.view
     report = view.server(request.path["server"])
     settings = view.server_settings(report.name)
     instructions = view.catalog.part(report.name).instructions
-    return _form(request, report) | {"source": settings.source, "instructions": instructions}
+    [form] = await _forms(request, [report])
+    return form | {"source": settings.source, "instructions": instructions}
 
 
-async def server_health(request: ApiRequest[Nothing]) -> JSONObject:
-    named = request.engine.view.server(request.path["server"]).name
-    report = next(report for report in await _health(request) if report.name == named)
-    return health_form(report, next_command(report))
-
-
-async def _health(request: ApiRequest[Any]) -> Sequence[ServerReport]:
-    return await request.owner.health(await request.owner.elsewhere())
-
-
-async def health(request: ApiRequest[PageQuery]) -> ServerPage:
-    query, reports = request.asked, await _health(request)
-    page_reports, cursor = page(reports, lambda report: (report.name,), query.cursor, query.limit)
-    return ServerPage(
-        [health_form(report, next_command(report)) for report in page_reports], cursor
-    )
-
-
+@routes("GET", "/servers/{server}/tools", scope="read")
 async def server_tools(request: ApiRequest[ListedQuery]) -> ToolPage:
+    """List the tools of a server."""
     query, engine = request.asked, request.engine
     if query.all:
         request.require_scope("admin")
@@ -153,40 +183,37 @@ async def server_tools(request: ApiRequest[ListedQuery]) -> ToolPage:
     return ToolPage(listed.server, tools, notice_forms(listed.notices), cursor)
 
 
+@routes("GET", "/servers/{server}/tools/{tool}", scope="read")
 async def tool(request: ApiRequest[ToolQuery]) -> JSONObject:
-    named = request.path["server"], request.path["tool"]
-    if request.asked.all:
+    """Show a tool in full, and why it is enabled or disabled."""
+    query, named = request.asked, (request.path["server"], request.path["tool"])
+    if query.all or query.why:
         request.require_scope("admin")
-        entry = await find_listed(request, *named)
+        entry = await _find_listed(request, *named)
     else:
         entry = await request.engine.details(*named)
     view = request.engine.view
-    return details_form(entry, view) | {"typical_requests": requests_form(entry, view)}
+    form = details_form(entry, view) | {"typical_requests": requests_form(entry, view)}
+    return form | {"why": _why(entry, view, query.view)} if query.why else form
 
 
-async def server_resources(request: ApiRequest[ListedQuery]) -> OfferingPage:
-    return await _offerings(request, OfferingKind.RESOURCE)
+def _why(entry: Entry, view: View, hides: str | None) -> JSONObject:
+    explanation = explain_tool(view, entry)
+    form = explained_tool_form(entry, explanation, view)
+    form |= visible_to_form(reservations_of(view, entry, explanation))
+    return form | {"view": hides, "hidden": why_hidden(view, entry, hides)} if hides else form
 
 
-async def server_resource_templates(request: ApiRequest[ListedQuery]) -> OfferingPage:
-    return await _offerings(request, OfferingKind.TEMPLATE)
-
-
-async def server_prompts(request: ApiRequest[ListedQuery]) -> OfferingPage:
-    return await _offerings(request, OfferingKind.PROMPT)
-
-
+@routes("POST", "/refresh")
 async def refresh(request: ApiRequest[Refresh]) -> JSONObject:
+    """List the tools of servers again."""
     report = await request.owner.refresh(request.asked.servers)
     return refresh_form(report, request.owner.view)
 
 
-async def restart_server(request: ApiRequest[Nothing]) -> JSONObject:
-    report = await request.owner.restart(request.path["server"])
-    return refresh_form(report, request.owner.view)
-
-
+@routes("GET", "/tools", scope="read")
 async def tools(request: ApiRequest[ToolsQuery]) -> AllTools:
+    """List the tools of all servers."""
     query, view = request.asked, request.engine.view
     if query.all:
         request.require_scope("admin")
@@ -201,11 +228,13 @@ async def tools(request: ApiRequest[ToolsQuery]) -> AllTools:
     return AllTools([tool_form(entry, view) for entry in page_entries], cursor)
 
 
-async def _offerings(request: ApiRequest[ListedQuery], kind: OfferingKind) -> OfferingPage:
+@routes("GET", "/servers/{server}/offerings", scope="read")
+async def server_offerings(request: ApiRequest[OfferingsQuery]) -> OfferingPage:
+    """List the resources, resource templates or prompts of a server."""
     query, engine, named = request.asked, request.engine, request.path["server"]
     if query.all:
         request.require_scope("admin")
-    listed = await engine.offerings.list(kind, named, include_disabled=query.all)
+    listed = await engine.offerings.list(query.kind, named, include_disabled=query.all)
     page_entries, cursor = page(
         listed.entries, lambda e: (e.offering.identifier,), query.cursor, query.limit
     )
@@ -214,52 +243,94 @@ async def _offerings(request: ApiRequest[ListedQuery], kind: OfferingKind) -> Of
     return OfferingPage(items, notice_forms(listed.notices), cursor)
 
 
-_ONE = "/servers/{server}"
-ROUTES = (
-    ApiRoute("GET", "/servers", "List the configured servers", servers, ServersQuery, ServerPage),
-    ApiRoute(
-        "GET",
-        "/health",
-        "Show the health of all servers",
-        health,
-        PageQuery,
-        ServerPage,
-        scope="admin",
-    ),
-    ApiRoute("GET", _ONE, "Show a server", server),
-    ApiRoute("GET", f"{_ONE}/health", "Show the health of a server", server_health, scope="admin"),
-    ApiRoute(
-        "GET", f"{_ONE}/tools", "List the tools of a server", server_tools, ListedQuery, ToolPage
-    ),
-    ApiRoute("GET", f"{_ONE}/tools/{{tool}}", "Show a tool in full", tool, ToolQuery),
-    ApiRoute(
-        "GET",
-        f"{_ONE}/resources",
-        "List its resources",
-        server_resources,
-        ListedQuery,
-        OfferingPage,
-    ),
-    ApiRoute(
-        "GET",
-        f"{_ONE}/resource-templates",
-        "List its resource templates",
-        server_resource_templates,
-        ListedQuery,
-        OfferingPage,
-    ),
-    ApiRoute(
-        "GET", f"{_ONE}/prompts", "List its prompts", server_prompts, ListedQuery, OfferingPage
-    ),
-    ApiRoute("GET", "/tools", "List the tools of all servers", tools, ToolsQuery, AllTools),
-    ApiRoute(
-        "POST",
-        f"{_ONE}/restart",
-        "End the sessions of a server, and list its tools anew",
-        restart_server,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST", "/refresh", "List the tools of servers again", refresh, Refresh, scope="admin"
-    ),
-)
+_LINES = 20  # of stderr, which are kept
+
+
+class StderrQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    lines: Annotated[int, Meta(ge=1, le=_LINES, description="The most, the last ones.")] = _LINES
+
+
+class Stderr(Struct, frozen=True):
+    server: str
+    lines: Annotated[list[str], Meta(description="Without secrets; the last one last.")]
+
+
+class WatchResource(Struct, frozen=True, forbid_unknown_fields=True):
+    uri: Annotated[str, Meta(min_length=1, max_length=8192, description="That of the resource.")]
+    on: Annotated[bool, Meta(description="Whether its updates arrive as events.")] = True
+
+
+class Watched(Struct, frozen=True):
+    server: str
+    uri: Annotated[str, Meta(description="As events name it.")]
+    on: bool
+
+
+class WatchedList(Struct, frozen=True):
+    resources: list[Watched]
+
+
+class Prerequisites(Struct, frozen=True):
+    programs: list[JSONObject]
+
+
+class Roots(Struct, frozen=True):
+    roots: Annotated[
+        list[JSONObject] | None,
+        Meta(description="What servers are given; null if their clients are asked."),
+    ]
+    servers: Annotated[
+        dict[str, list[JSONObject]], Meta(description="What servers are given that have their own.")
+    ]
+
+
+@routes("GET", "/servers/{server}/stderr")
+async def server_stderr(request: ApiRequest[StderrQuery]) -> Stderr:
+    """Show the last lines that a server wrote to stderr."""
+    named = request.owner.view.server(request.path["server"]).name
+    lines = await request.owner.stderr(named)
+    return Stderr(named, list(lines[-request.asked.lines :]))
+
+
+@routes("POST", "/servers/{server}/resources/subscribe")
+async def subscribe_resource(request: ApiRequest[WatchResource]) -> Watched:
+    """Have updates of a resource as events, or no more of them."""
+    watched, server, body = request.watched, request.path["server"], request.asked
+    if body.on:
+        target = await watched.add(server, body.uri)
+        return Watched(target.server, target.uri, on=True)
+    named = request.owner.view.server(server).name
+    watched.remove(named, body.uri)
+    return Watched(named, body.uri, on=False)
+
+
+@routes("GET", "/subscriptions")
+async def resource_subscriptions(request: ApiRequest[Nothing]) -> WatchedList:
+    """List the resources whose updates are asked for."""
+    return WatchedList(
+        [Watched(resource.server, resource.uri, on=True) for resource in request.watched.list()]
+    )
+
+
+@routes("GET", "/prerequisites")
+async def prerequisites(request: ApiRequest[Nothing]) -> Prerequisites:
+    """Show which programs that start packages are here."""
+    programs = await request.owner.prerequisites()
+    return Prerequisites([prerequisite_form(program) for program in programs])
+
+
+@routes("GET", "/roots")
+async def roots(request: ApiRequest[Nothing]) -> Roots:
+    """Show the roots that servers are given."""
+    shared, own = request.owner.roots()
+    return Roots(to_builtins(shared), to_builtins(own))
+
+
+async def _find_listed(request: ApiRequest[Any], server: str, tool: str) -> Entry:
+    """A tool, visible or not; a server that was never listed is listed first.
+
+    Raises:
+        NotFoundError: If there is none of that name.
+    """
+    await request.engine.list_tools(server, include_disabled=True)
+    return request.engine.view.find(server, tool)

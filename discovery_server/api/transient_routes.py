@@ -1,37 +1,42 @@
-"""Routes of servers for a trial: shown as a plan, started by its digest, and gone without a trace.
-
-One has the name of its handle, so that every route of a server works with it.
-"""
+"""Routes of servers for a trial: shown, started by the digest, and gone without a trace."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.engine.transient_servers import MOST, TransientServer, TransientServers
 from discovery_engine.json_forms.candidate_form import candidate_form
-from discovery_engine.json_forms.plan_digest import require_shown, with_digest
 from discovery_engine.json_forms.server_form import server_form
+from discovery_server.api.event_feed import event_form
 from discovery_server.api.route import (
     ApiRequest,
-    ApiRoute,
-    Digest,
+    Confirmation,
     EntryBody,
     Nothing,
     RequestError,
+    Routes,
     ServerEntry,
+    to_confirm,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from discovery_engine._util.json import JSONValue
+    from discovery_engine.engine import Engine
+    from discovery_engine.events import Event
+    from discovery_server.api.event_feed import EventFeed
+
+routes = Routes()
 
 
 class TransientEntry(EntryBody, frozen=True, forbid_unknown_fields=True):
     entry: ServerEntry
-
-
-class StartTransient(EntryBody, frozen=True, forbid_unknown_fields=True):
-    entry: ServerEntry
-    digest: Digest
+    digest: Confirmation = None
 
 
 class TransientForms(Struct, frozen=True):
@@ -42,26 +47,29 @@ class TransientEnded(Struct, frozen=True):
     ended: bool
 
 
-async def plan_transient(request: ApiRequest[TransientEntry]) -> JSONObject:
-    return with_digest(candidate_form(await request.transient.plan(request.asked.entry)))
-
-
-async def start_transient(request: ApiRequest[StartTransient]) -> JSONObject:
-    transient = request.transient
-    plan = await transient.plan(request.asked.entry)
-    require_shown(candidate_form(plan), request.asked.digest, "starting a transient server")
+@routes("POST", "/transient")
+async def start_transient(request: ApiRequest[TransientEntry]) -> JSONObject:
+    """Start a transient server as shown."""
+    transient, body = request.transient, request.asked
+    plan = await transient.plan(body.entry)
+    if to_show := to_confirm(candidate_form(plan), body.digest, "starting a transient server"):
+        return to_show
     if not transient.has_room:
         text = f"{MOST} transient servers run, which are the most"
         raise RequestError(429, text, hint="end one, or wait for one to end")
     return transient_form(await transient.start(plan), transient)
 
 
+@routes("GET", "/transient")
 async def transient_servers(request: ApiRequest[Nothing]) -> TransientForms:
+    """List the transient servers that run."""
     running = request.transient.all()
     return TransientForms([transient_form(server, request.transient) for server in running])
 
 
+@routes("DELETE", "/transient/{handle}")
 async def end_transient(request: ApiRequest[Nothing]) -> TransientEnded:
+    """End a transient server."""
     handle = request.path["handle"]
     if not request.transient.has(handle):
         text = f"no transient server {handle!r} runs"
@@ -76,38 +84,29 @@ def transient_form(server: TransientServer, transient: TransientServers) -> JSON
     return {"handle": server.handle, "ends_in": left, "server": server_form(report)}
 
 
-ROUTES = (
-    ApiRoute(
-        "POST",
-        "/transient/plan",
-        "Show what a transient server would run",
-        plan_transient,
-        TransientEntry,
-        scope="admin",
-    ),
-    ApiRoute(
-        "POST",
-        "/transient",
-        "Start a transient server as shown",
-        start_transient,
-        StartTransient,
-        scope="admin",
-        status=201,
-    ),
-    ApiRoute(
-        "GET",
-        "/transient",
-        "List the transient servers that run",
-        transient_servers,
-        answer=TransientForms,
-        scope="admin",
-    ),
-    ApiRoute(
-        "DELETE",
-        "/transient/{handle}",
-        "End a transient server",
-        end_transient,
-        answer=TransientEnded,
-        scope="admin",
-    ),
-)
+def open_transient(
+    engine: Engine, feed: EventFeed, data: Path, environ: Mapping[str, str]
+) -> TransientServers:
+    """The transient servers of a gateway, whose events are in its feed; `run` them.
+
+    {"type": "transient_started", "server": "transient-5f…"}
+    {"type": "tool_called", "server": "transient-5f…", …}
+    {"type": "transient_ended", "server": "transient-5f…"}
+    """
+
+    def on_event(event: Event) -> None:
+        if hasattr(
+            event, "server"
+        ):  # others are about the engine of one server, which no client has
+            feed.announce(event_form(event))
+
+    def on_change(handle: str, is_running: bool) -> None:  # noqa: FBT001 - as it is called
+        kind = "transient_started" if is_running else "transient_ended"
+        feed.announce({"type": kind, "server": handle})
+
+    def state() -> JSONValue:
+        return [server_form(server.engine.view.server(server.handle)) for server in transient.all()]
+
+    transient = TransientServers(engine, data, environ, on_event=on_event, on_change=on_change)
+    feed.add_state("transient", state)
+    return transient

@@ -55,14 +55,10 @@ ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
         (f"/servers/{one}", {})
         for one in ("docs/tools/pay_out", "payroll/tools/transfer", "docs/tools/pay_ou")
     ],
-    ("GET", "/servers/{server}/resources"): [
-        (f"/servers/{one}/resources", {}) for one in ("docs", "payroll")
-    ],
-    ("GET", "/servers/{server}/resource-templates"): [
-        (f"/servers/{one}/resource-templates", {}) for one in ("docs", "payroll")
-    ],
-    ("GET", "/servers/{server}/prompts"): [
-        (f"/servers/{one}/prompts", {}) for one in ("docs", "payroll")
+    ("GET", "/servers/{server}/offerings"): [
+        (f"/servers/{one}/offerings?kind={kind}", {})
+        for one in ("docs", "payroll")
+        for kind in ("resource", "template", "prompt")
     ],
     ("GET", "/tools"): [("/tools", {}), ("/tools?limit=1", {})],
     ("GET", "/search"): [

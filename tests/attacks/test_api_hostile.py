@@ -15,9 +15,7 @@ VALUES: list[Any] = [None, 10**40, -1, 1e308, "\u0000", "x" * 100_000, [], {}, [
 ENTRY = {"command": "/bin/true", "args": ["a"], "env": {"A": "b"}, "tags": ["x"]}
 BODIES: dict[str, dict[str, Any]] = {
     "PUT /presets": {"server": "good", "tool": "echo", "name": "n", "arguments": {}},
-    "POST /servers/plan": {"name": "n", "entry": ENTRY},
     "POST /servers": {"name": "n", "entry": ENTRY, "digest": "d"},
-    "POST /servers/{server}/change/plan": {"changes": {"tags": []}},
     "PATCH /servers/{server}": {"changes": {"tags": []}, "digest": "d"},
     "POST /servers/sync": {"digest": "d"},
     "POST /review/{server}/accept": {"digest": "d"},
@@ -74,8 +72,8 @@ async def test_deep_nesting_is_refused_wherever_any_value_is_taken(folder: Folde
         "PUT /presets": b'{"server":"good","tool":"echo","name":"n","arguments":{"text":',
         "POST /servers/good/tools/echo/call": b'{"arguments":{"text":',
         "POST /servers/good/prompts/get": b'{"name":"n","arguments":{"text":',
-        "POST /servers/plan": b'{"name":"n","entry":{"command":"c","env":',
-        "POST /servers/good/change/plan": b'{"changes":{"env":',
+        "POST /servers": b'{"name":"n","entry":{"command":"c","env":',
+        "PATCH /servers/good": b'{"changes":{"env":',
     }
     async with served(folder) as api:
         for request, begin in begins.items():

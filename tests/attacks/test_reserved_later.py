@@ -72,7 +72,7 @@ async def test_what_is_for_the_owner_alone_is_in_no_answer_to_others(tmp_path: P
             "/servers/docs/tools/list_pages",
             "/servers/docs/tools/list_page",
             "/servers/docs/tools/read_page",
-            "/servers/docs/resources",
+            "/servers/docs/offerings?kind=resource",
             "/search?query=list pages of the handbook",
             "/servers/lost",
         )

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from discovery_server.api.application import ROUTES
-from scripts.api_routes import BEGIN, PAGE, updated
+from scripts.api_routes import BEGIN, PAGE, ROUTES, updated
 
 pytestmark = pytest.mark.requirement("API-26")
 
@@ -26,5 +25,5 @@ def test_every_route_that_a_table_names_exists() -> None:
     known = {f"{route.method} {route.path}".replace(":path}", "}") for route in ROUTES}
     named = set(NAMED.findall(tables))
 
-    assert len(named) > 50
+    assert len(named) > 40
     assert named - known - BESIDE == set()

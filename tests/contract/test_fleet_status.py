@@ -120,8 +120,12 @@ async def test_the_queue_is_in_the_api_and_the_metrics(queue: Folder) -> None:
         fill(engine)
         shown = await api.get("/fleet")
         metrics = await api.ask("/../metrics")
-        retried = (await api.ask("/fleet/retry", "POST", json={"servers": ["b"]})).json()
-        hastened = (await api.ask("/fleet/refresh", "POST", json={"servers": ["a"]})).json()
+        retried = (
+            await api.ask("/fleet", "POST", json={"action": "retry", "servers": ["b"]})
+        ).json()
+        hastened = (
+            await api.ask("/fleet", "POST", json={"action": "refresh", "servers": ["a"]})
+        ).json()
 
     assert "discovery_fleet_jobs" not in none.text
     assert shown["counts"]["dead"] == 1

@@ -51,7 +51,7 @@ def rewrite(folder: Folder) -> str:
 
 
 async def plan(api: Api, sections: dict[str, Any], **more: Any) -> dict[str, Any]:
-    answer = await api.ask("/rules/plan", "POST", json={"sections": sections, **more})
+    answer = await api.ask("/rules", "PUT", json={"sections": sections, **more})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -132,11 +132,9 @@ async def test_what_is_wrong_is_named_at_the_line_and_column_of_its_section(
             "toolRules": "# ours\n- pattern: a\n  enabld: false\n",
             "search.synonyms": "- [one]\n",
         }
-        answer = await api.ask("/rules/plan", "POST", json={"sections": wrong})
+        answer = await api.ask("/rules", "PUT", json={"sections": wrong})
         refused = await save(api, wrong, "any")
-        broken = await api.ask(
-            "/rules/plan", "POST", json={"sections": {"toolRules": "- pattern: [a"}}
-        )
+        broken = await api.ask("/rules", "PUT", json={"sections": {"toolRules": "- pattern: [a"}})
 
     assert (answer.status_code, answer.json()["digest"]) == (200, None)
     assert (refused.status_code, refused.json()["code"]) == (409, "CONFIGURATION_ERROR")
@@ -207,8 +205,8 @@ overrides:
         made = await plan(api, change)
         answer = await save(api, change, made["digest"])
         unknown = await api.ask(
-            "/rules/plan",
-            "POST",
+            "/rules",
+            "PUT",
             json={"sections": {"overrides": '- {pattern: a, arguments: {b: "[kept 7]"}}'}},
         )
 

@@ -16,8 +16,8 @@ SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 NEW = {"name": "new", "entry": {**entry(good("new")), "env": {"LOG_LEVEL": "debug"}}}
 
 
-async def shown(api: Api, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    answer = await api.ask(path, "POST", json=body)
+async def shown(api: Api, path: str, body: dict[str, Any], method: str = "POST") -> dict[str, Any]:
+    answer = await api.ask(path, method, json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -30,20 +30,20 @@ async def sent(api: Api, path: str, method: str, **options: Any) -> tuple[int, d
 @pytest.mark.parametrize("where", ["file", "registry"])
 async def test_a_server_is_added_as_shown_and_used_at_once(folder: Folder, where: str) -> None:
     async with served(folder) as api:
-        plan = await shown(api, "/servers/plan", {**NEW, "to": where})
+        plan = await shown(api, "/servers", {**NEW, "to": where})
         before = [one["name"] for one in (await api.get("/servers"))["servers"]]
         refused = await sent(api, "/servers", "POST", json={**NEW, "to": where, "digest": "no"})
         added = await sent(
             api, "/servers", "POST", json={**NEW, "to": where, "digest": plan["digest"]}
         )
         tools = await api.get("/servers/new/tools")
-        again = await sent(api, "/servers/plan", "POST", json={**NEW, "to": where})
+        again = await sent(api, "/servers", "POST", json={**NEW, "to": where})
 
     assert (plan["where"], plan["written"], plan["verb"]) == (where, False, "add")
     assert "debug" in plan["diff"]
     assert before == ["good", "other"]
     assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
-    assert added[0] == 201
+    assert added[0] == 200
     assert (added[1]["server"]["name"], added[1]["written"]) == ("new", True)
     assert tools["tools"]
     assert again[0] == 409
@@ -52,7 +52,7 @@ async def test_a_server_is_added_as_shown_and_used_at_once(folder: Folder, where
 async def test_a_secret_of_an_entry_is_stored_and_shown_nowhere(folder: Folder) -> None:
     body = {"name": "new", "entry": {**entry(good("new")), "env": {"GITHUB_TOKEN": SECRET}}}
     async with served(folder) as api:
-        plan = await shown(api, "/servers/plan", body)
+        plan = await shown(api, "/servers", body)
         added = await sent(api, "/servers", "POST", json={**body, "digest": plan["digest"]})
         kept = await api.get("/servers/new/entry")
         names = await api.get("/secrets")
@@ -75,10 +75,10 @@ async def test_a_secret_that_stands_in_the_file_is_shown_by_no_plan(
         folder.config.write_text(json.dumps(written), "utf-8")
         await api.ask("/reload", "POST", json={})
         entry_of = await api.get("/servers/other/entry")
-        addition = await shown(api, "/servers/plan", NEW)
-        change = await shown(api, "/servers/other/change/plan", {"changes": {"description": "A."}})
-        removal = await shown(api, "/servers/other/remove/plan", {})
-        broken = await shown(api, "/servers/broken/remove/plan", {})
+        addition = await shown(api, "/servers", NEW)
+        change = await shown(api, "/servers/other", {"changes": {"description": "A."}}, "PATCH")
+        removal = await shown(api, "/servers/other", {}, "DELETE")
+        broken = await shown(api, "/servers/broken", {}, "DELETE")
 
     assert SECRET not in json.dumps([entry_of, addition, change, removal, broken])
     assert "GITHUB_TOKEN" in removal["diff"]
@@ -89,9 +89,9 @@ async def test_a_secret_that_stands_in_the_file_is_shown_by_no_plan(
 async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder) -> None:
     changes = {"description": "Echoes.", "env": {"A": "1", "LOG_LEVEL": None}, "tags": ["x"]}
     async with served(folder) as api:
-        plan = await shown(api, "/servers/plan", NEW)
+        plan = await shown(api, "/servers", NEW)
         await api.ask("/servers", "POST", json={**NEW, "digest": plan["digest"]})
-        change = await shown(api, "/servers/new/change/plan", {"changes": changes})
+        change = await shown(api, "/servers/new", {"changes": changes}, "PATCH")
         refused = await sent(
             api, "/servers/new", "PATCH", json={"changes": {}, "digest": change["digest"]}
         )
@@ -100,9 +100,7 @@ async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder) -> None:
         )
         kept = (await api.get("/servers/new/entry"))["entry"]
         tools = await api.get("/servers/new/tools")
-        wrong = await sent(
-            api, "/servers/new/change/plan", "POST", json={"changes": {"command": None}}
-        )
+        wrong = await sent(api, "/servers/new", "PATCH", json={"changes": {"command": None}})
 
     assert (refused[0], done[0]) == (409, 200)
     assert done[1]["server"]["tags"] == ["x"]
@@ -126,8 +124,8 @@ async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
     async with served(folder) as api:
         folder.config.write_text(text, "utf-8")
         await api.ask("/reload", "POST", json={})
-        kept = await shown(api, "/servers/good/change/plan", {"changes": {"env": {"LEVEL": "w"}}})
-        fewer = await shown(api, "/servers/good/change/plan", {"changes": {"env": None}})
+        kept = await shown(api, "/servers/good", {"changes": {"env": {"LEVEL": "w"}}}, "PATCH")
+        fewer = await shown(api, "/servers/good", {"changes": {"env": None}}, "PATCH")
         body = {"changes": {"env": {"LEVEL": "w"}}, "digest": kept["digest"]}
         done = await sent(api, "/servers/good", "PATCH", json=body)
 

@@ -70,14 +70,14 @@ async def test_what_is_exported_is_the_same_server_to_the_reader_of_the_client(
                 home = folder.path / client / name
                 file = home / path
                 file.parent.mkdir(parents=True)
-                exported = await api.get(f"/servers/{name}/export", client=client)
+                exported = await api.get(f"/servers/{name}/entry", client=client)
                 file.write_text(exported["text"], "utf-8")
                 transport, expected = transport_of(home, client, name), own[name].transport  # type: ignore[index]
                 parts = ("command", "args", "env") if name == "plain" else ("url", "headers")
                 if any(getattr(transport, one) != getattr(expected, one) for one in parts):
                     faults.append((client, name, transport))
-        unknown = await api.ask("/servers/plain/export?client=nothing")
-        nobody = await api.ask("/servers/nobody/export?client=cursor")
+        unknown = await api.ask("/servers/plain/entry?client=nothing")
+        nobody = await api.ask("/servers/nobody/entry?client=cursor")
 
     assert faults == []
     assert (unknown.status_code, nobody.status_code) == (422, 404)
@@ -89,8 +89,8 @@ async def test_no_value_of_a_secret_is_exported_and_references_are_those_of_the_
     entries = {}
     async with exporting(folder) as api:
         for client in ("discovery", *FILES):
-            exported = await api.get("/servers/mail/export", client=client)
-            login = await api.get("/servers/login/export", client=client)
+            exported = await api.get("/servers/mail/entry", client=client)
+            login = await api.get("/servers/login/entry", client=client)
             assert SECRET not in json.dumps([exported, login])
             assert {"TOKEN", "KEPT"} <= set(exported["values"])
             assert {"MAIL_TOKEN", "X-Api-Key"} <= set(login["values"])

@@ -38,13 +38,15 @@ async def test_the_last_lines_of_stderr_are_shown_without_secrets(folder: Folder
 
 async def test_a_server_is_pinged_and_says_why_it_does_not_answer(folder: Folder) -> None:
     async with served(folder, good(), broken(good("bad"))) as api:
-        well = (await api.ask("/servers/good/ping", "POST", json={})).json()
-        ill = (await api.ask("/servers/bad/ping", "POST", json={"timeout": 5})).json()
+        well = (await api.ask("/servers/good", "POST", json={"action": "ping"})).json()
+        ill = (await api.ask("/servers/bad", "POST", json={"action": "ping", "timeout": 5})).json()
         refused = [
-            (await api.ask("/servers/good/ping", "POST", json={"timeout": seconds})).status_code
+            (
+                await api.ask("/servers/good", "POST", json={"action": "ping", "timeout": seconds})
+            ).status_code
             for seconds in (0, -1, 61, 1e300)
         ]
-        unknown = await api.ask("/servers/nobody/ping", "POST", json={})
+        unknown = await api.ask("/servers/nobody", "POST", json={"action": "ping"})
 
     assert (well["status"], well["error"]) == ("healthy", None)
     assert well["latency_ms"] > 0
@@ -62,17 +64,19 @@ async def test_updates_of_a_resource_are_subscribed_to_once_and_arrive_as_events
     )
     folder.write(world.server(era="legacy"))
     uri = {"uri": "x:/1"}
+    followed = {"server": "docs", **uri, "on": True}
+    no_more = {**uri, "on": False}
     update = {"method": "notifications/resources/updated", "params": uri}
     async with folder.open() as engine, serving(engine, folder) as api:
         for _ in range(2):
             answer = await api.ask("/servers/docs/resources/subscribe", "POST", json=uri)
-            assert answer.json() == {"server": "docs", "uri": "x:/1"}, answer.text
+            assert answer.json() == followed, answer.text
         known = await api.get("/subscriptions")
         with engine.subscribe(ResourceUpdated) as events:
             await engine.execute("docs", "notify", update)
             arrived = await heard(events, ResourceUpdated, "docs")
         left = [
-            (await api.ask("/servers/docs/resources/unsubscribe", "POST", json=uri)).json()
+            (await api.ask("/servers/docs/resources/subscribe", "POST", json=no_more)).json()
             for _ in range(2)
         ]
         rest = await api.get("/subscriptions")
@@ -80,9 +84,9 @@ async def test_updates_of_a_resource_are_subscribed_to_once_and_arrive_as_events
             "/servers/docs/resources/subscribe", "POST", json={"uri": "z:/none"}
         )
 
-    assert known == {"resources": [{"server": "docs", "uri": "x:/1"}]}
+    assert known == {"resources": [followed]}
     assert arrived.uri == "x:/1"
-    assert left == [{"unsubscribed": True}, {"unsubscribed": False}]
+    assert left == [{**followed, "on": False}] * 2
     assert rest == {"resources": []}
     assert unknown.status_code == 404
     asked = [line["method"] for line in world.asked() if "scribe" in line["method"]]

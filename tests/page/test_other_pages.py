@@ -21,7 +21,7 @@ ATTACKS = """async (gateway) => {
   const json = { "content-type": "application/json" };
   const tried = {
     read: () => fetch(`${gateway}/api/status`, { credentials: "include" }).then(text),
-    blind: () => fetch(`${gateway}/api/servers/good/disable`,
+    blind: () => fetch(`${gateway}/api/servers/good`,
       { method: "POST", mode: "no-cors", credentials: "include", body: "{}" }).then(text),
     write: () => fetch(`${gateway}/api/secrets/good%2FTOKEN`,
       { method: "PUT", credentials: "include", headers: json, body: '{"value": "x"}' }).then(text),
@@ -54,7 +54,7 @@ ATTACKS = """async (gateway) => {
       frame.onload = () => resolve("");
       const form = Object.assign(document.createElement("form"),
         { method: "POST", target: "target", enctype: "text/plain" });
-      form.action = `${gateway}/api/servers/good/disable`;
+      form.action = `${gateway}/api/servers/good`;
       form.innerHTML = '<input name="{&quot;a&quot;:&quot;" value="&quot;}">';
       document.body.append(form);
       form.submit();

@@ -49,8 +49,8 @@ function leave() {
 export const get = (path, query, signal) => request("GET", path, { query, signal });
 /** @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
 export const post = (path, body = {}, signal) => request("POST", path, { body, signal });
-/** @param {string} path @param {any} body */
-export const put = (path, body) => request("PUT", path, { body });
+/** @param {string} path @param {any} body @param {AbortSignal} [signal] */
+export const put = (path, body, signal) => request("PUT", path, { body, signal });
 /** @param {string} path */
 export const remove = (path) => request("DELETE", path);
 

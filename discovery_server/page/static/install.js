@@ -8,18 +8,18 @@ import { Problem, useAction } from "./ui.js";
 /**
  * A plan with fields for what it asks for. Values that are changed have to be shown again before it is done.
  * @param {{
- *   plan: (choice: any) => Promise<any>, act: (choice: any) => Promise<any>, verb: string,
+ *   act: (choice: any) => Promise<any>, verb: string,
  *   show: (form: any) => any, done: (answer: any) => any, extra?: any, blocked?: (form: any) => string, unready?: string,
- * }} given `plan` answers with a digest, which `act` gets with the same choice; `blocked` is why a plan cannot be
- * done, `unready` why none can be asked for with the present `extra`
+ * }} given `act` answers with a plan and its digest, and does it when it gets that with the same choice; `blocked` is
+ * why a plan cannot be done, `unready` why none can be asked for with the present `extra`
  */
-export function Planned({ plan, act, verb, show, done, extra = {}, blocked = () => "", unready = "" }) {
+export function Planned({ act, verb, show, done, extra = {}, blocked = () => "", unready = "" }) {
   const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
   const [shown, setShown] = useState(/** @type {any} */ (null)); // the plan, and the choice that it is of
   const choice = (inputs) => ({ ...extra, ...sorted(values, inputs) });
   const [look, isLooking, lookError] = useAction(async () => {
     const asked = choice(shown ? inputsOf(shown.form) : []);
-    setShown({ form: await plan(asked), asked, key: JSON.stringify([values, extra]) });
+    setShown({ form: await act(asked), asked, key: JSON.stringify([values, extra]) });
   });
   const [run, isRunning, runError, answer] = useAction(() => act({ ...shown.asked, digest: shown.form.digest }));
   useEffect(() => { look(); }, []);

@@ -104,7 +104,7 @@ async function ask() {
   if (isAsking) return;
   isAsking = true;
   try {
-    [status.value, servers.value] = await Promise.all([get("/status"), all("/health", "servers")]);
+    [status.value, servers.value] = await Promise.all([get("/status"), all("/servers", "servers", { health: true })]);
   } catch { /* the connection says that it is lost; the next state has all of it */ }
   isAsking = false;
   if (isAskedAgain) ask();

@@ -38,7 +38,7 @@ function NewEntry({ name: first = "", entry: start }) {
   const given = ({ name: named, entry, digest }) => ({ name: named, entry, ...(digest && { digest }) });
   return html`<${EntryForm} named=${name.trim()} verb="Add" before=${before} start=${start} extra=${{ name: name.trim() }}
     first=${(field) => html`<${Field} label="Name" hint="as agents see it" text=${name} ...${field(setName)} />`} none="It needs a program or an address."
-    plan=${(choice) => post("/servers/plan", given(choice))} act=${(choice) => post("/servers", given(choice))} onDone=${() => { setName(""); setBefore({}); }}
+    act=${(choice) => post("/servers", given(choice))} onDone=${() => { setName(""); setBefore({}); }}
     done=${(answer) => html`<p>Added as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>.</p><${Standing} name=${answer.name} />`} />`;
 }
 
@@ -78,17 +78,17 @@ export function ChangedServer({ server, entry, onChanged }) {
   const path = `/servers/${part(server)}`;
   const given = ({ entry: after, digest }) => ({ changes: patch(entry, after), ...(digest && { digest }) });
   return html`<${EntryForm} named=${server} verb="Save" before=${entry} extra=${{}}
-    plan=${(choice) => post(`${path}/change/plan`, given(choice))} act=${(choice) => request("PATCH", path, { body: given(choice) })}
+    act=${(choice) => request("PATCH", path, { body: given(choice) })}
     done=${() => html`<p>Saved. The file before is kept beside it as <code>.bak</code>.</p><${Standing} name=${server} />`} onDone=${onChanged} />`;
 }
 
 /** The removal of a server. @param {{server: string, onLeaving: (is: boolean) => void, onRemoved: () => void}} given */
 export function RemovedServer({ server, onLeaving, onRemoved }) {
-  const path = `/servers/${part(server)}`;
   const act = async ({ digest }) => {
+    if (!digest) return request("DELETE", `/servers/${part(server)}`);
     onLeaving(true); // the gateway may report the change before it answers
     try {
-      const answer = await request("DELETE", path, { query: { digest } });
+      const answer = await request("DELETE", `/servers/${part(server)}`, { query: { digest } });
       onRemoved();
       return answer;
     } catch (error) {
@@ -96,14 +96,14 @@ export function RemovedServer({ server, onLeaving, onRemoved }) {
       throw error;
     }
   };
-  return html`<${Planned} plan=${() => post(`${path}/remove/plan`)} act=${act} verb="Remove" done=${() => null}
+  return html`<${Planned} act=${act} verb="Remove" done=${() => null}
     show=${(form) => html`<p>Its calls end, and its approval is taken back. Its secrets stay stored, and the file of now stays beside it as <code>.bak</code>.</p><${Plan} plan=${form} />`} />`;
 }
 
 /** A text of the gateway with the fields of the form in place of the keys of the file. @param {string} text */
 const inForm = (text) => text.replace(/(?:field )?[`'](?:entry\.|changes\.)?(command|args|env|url|headers)[`']/g, (_, key) => `“${FIELDS[key].label}”`);
 
-function EntryForm({ named, verb, before, start = before, extra, plan, act, done, none = "Nothing is changed yet.", first = (field) => null, onDone = () => {} }) {
+function EntryForm({ named, verb, before, start = before, extra, act, done, none = "Nothing is changed yet.", first = (field) => null, onDone = () => {} }) {
   const { texts, put, stage, setStage, edit, saving } = useTexts(before, start, onDone);
   const [problems, setProblems] = useState(/** @type {any[]} */ ([]));
   const entry = entryOf(texts);
@@ -112,10 +112,12 @@ function EntryForm({ named, verb, before, start = before, extra, plan, act, done
   if (!named && !isSame) mistakes.name = ["Write a name."];
   const unready = Object.keys(mistakes).length > 0 ? "First mend what is marked above." : isSame ? none : !named ? "It needs a name." : "";
   const wrong = (key) => [...(mistakes[key] || []), ...problems.filter((one) => fieldOf(one, named) === key).map((one) => placed(one, named))];
+  const save = saving(act);
   const ask = async (choice) => {
+    if (choice.digest) return save(choice);
     setProblems([]);
     try {
-      return await plan(choice);
+      return await act(choice);
     } catch (error) {
       const found = error.form?.problems || [];
       setProblems(found);
@@ -132,7 +134,7 @@ function EntryForm({ named, verb, before, start = before, extra, plan, act, done
       <p class="note">Write a secret as <code>${"${secret:NAME}"}</code>, and store it under <a href="#/settings">Settings</a>. A value that looks like one is stored, and only the reference is written.</p>
       ${stage === "written" && html`<p class="row"><button disabled=${Boolean(unready)}>Show what would be written</button> <span class="note">${unready}</span></p>`}
     </form>
-    ${stage !== "written" && html`<${Planned} plan=${ask} act=${saving(act)} extra=${{ ...extra, entry }} verb=${verb} done=${done} unready=${unready}
+    ${stage !== "written" && html`<${Planned} act=${ask} extra=${{ ...extra, entry }} verb=${verb} done=${done} unready=${unready}
       blocked=${(form) => (form.diff ? "" : "Nothing would be different.")} show=${(form) => form.diff && html`<${Plan} plan=${{ ...form, warnings: form.warnings.map(inForm) }} />`} />`}`;
 }
 

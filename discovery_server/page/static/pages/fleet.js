@@ -59,7 +59,7 @@ function done(job) {
 /** A button that has workers take a server up. */
 function Ask({ job, verb, label, onDone }) {
   const [ask, isAsking, error, isAsked] = useAction(async () => {
-    const { servers } = await post(`/fleet/${verb}`, { servers: [job.server] });
+    const { servers } = await post("/fleet", { action: verb, servers: [job.server] });
     onDone();
     return servers.length > 0 ? "asked for" : "not possible now";
   });

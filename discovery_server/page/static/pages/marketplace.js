@@ -1,7 +1,7 @@
 // @ts-check
 // Marketplace: servers that others publish, and what each of them would run.
 import { useEffect, useState } from "preact/hooks";
-import { get, part, post } from "../api.js";
+import { get, part, post, request } from "../api.js";
 import { html } from "../html.js";
 import { Planned } from "../install.js";
 import { Plan } from "../plan.js";
@@ -158,7 +158,7 @@ function Install({ entry }) {
         ${kinds.length > 1 && html`<label>From <select value=${offer} onChange=${(e) => setOffer(e.target.value)}><option value="">the first that runs</option>${kinds.map((kind) => html`<option key=${kind} value=${kind}>${kind}</option>`)}</select></label>`}
         <label class="check"><input type="checkbox" checked=${hasNetwork} onChange=${(e) => setNetwork(e.target.checked)} /> its sandbox has the network</label>
       </div>
-      <${Planned} plan=${(choice) => post("/install/plan", choice)} act=${(choice) => post("/install", choice)} extra=${extra} verb="Install"
+      <${Planned} act=${(choice) => post("/install", choice)} extra=${extra} verb="Install"
         show=${(form) => html`<${Plan} plan=${form} />`}
         done=${(answer) => html`<p><span class="state good">● Installed</span> as <a href=${`#/servers/${part(answer.name)}`}>${answer.name}</a>. Its tools are found from now on.</p>`} />`}
     <p class="note">Or in a terminal:</p><${Command} text=${`discovery marketplace install ${quoted(name)}`} />
@@ -195,15 +195,19 @@ const VERBS = { update: "Update", rollback: "Go back", uninstall: "Uninstall" };
 
 /** An update, a step back or a removal of an installed server, as it was shown. */
 function Change({ verb, server, onDone }) {
-  const path = `/servers/${part(server)}/${verb}`;
-  const choice = ({ values, secrets, ...rest }) => (verb === "update" ? { values, secrets, ...rest } : rest);
-  const act = async (chosen) => { const answer = await post(path, choice(chosen)); onDone(); return answer; };
+  const path = `/servers/${part(server)}`;
+  const act = async ({ digest, ...choice }) => {
+    const answer = verb === "uninstall" ? await request("DELETE", path, { query: { digest } })
+      : await post(`${path}/${verb}`, { ...(verb === "update" && choice), digest });
+    if (digest) onDone();
+    return answer;
+  };
   const show = (form) => {
-    if (verb === "uninstall") return html`<p>${form.package} goes, from the ${form.where}. ${form.kept_secrets.length > 0 && `Its secrets stay: ${form.kept_secrets.join(", ")}.`}</p>`;
+    if (verb === "uninstall") return html`<${Plan} plan=${form} /><p>${form.kept_secrets.length > 0 && `Its secrets stay: ${form.kept_secrets.join(", ")}.`}</p>`;
     if (verb === "rollback") return form.available ? html`<p>${form.version} → ${form.available}</p><pre tabindex="0">${form.url || form.command.map(quoted).join(" ")}</pre>` : html`<${Empty}>There is no earlier version here.<//>`;
     return html`<${Differences} of=${form} />${form.plan && html`<${Plan} plan=${form.plan} />`}`;
   };
   const blocked = (form) => ((verb === "rollback" && !form.available) || (verb === "update" && !form.plan) ? "There is nothing to change." : "");
-  return html`<${Planned} plan=${(chosen) => post(`${path}/plan`, choice(chosen))} act=${act} verb=${VERBS[verb]} show=${show} blocked=${blocked}
+  return html`<${Planned} act=${act} verb=${VERBS[verb]} show=${show} blocked=${blocked}
     done=${() => html`<p><span class="state good">● Done</span></p>`} />`;
 }

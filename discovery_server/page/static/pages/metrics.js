@@ -19,7 +19,7 @@ const DRAWN = 5_000; // milliseconds between two drawings of a chart while calls
 export function Recent({ minutes, server = "" }) {
   const [anew] = useCalls(DRAWN);
   const [, step] = SPANS[minutes];
-  const [timeline, error] = useLoaded((signal) => get("/metrics/timeline", { minutes, step, server }, signal), [minutes, server], [anew]);
+  const [timeline, error] = useLoaded(async (signal) => (await get("/metrics", { minutes, step, server }, signal)).timeline, [minutes, server], [anew]);
   if (error) return html`<${Problem} error=${error} />`;
   if (!timeline) return html`<div class="timeline" aria-busy="true"></div>`;
   if (!timeline.is_kept) return html`<p class="note">Calls are not kept over time: <code>log.calls</code> is <code>off</code> in the configuration.</p>`;

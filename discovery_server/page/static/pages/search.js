@@ -1,7 +1,7 @@
 // @ts-check
 // Search lab: a request as an agent would make it, why each tool was found or not, and what a change does.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { get, post } from "../api.js";
+import { get, post, put } from "../api.js";
 import { html } from "../html.js";
 import { Answer } from "../lab/answer.js";
 import { Cases } from "../lab/cases.js";
@@ -31,7 +31,7 @@ export function Search({ query }) {
     <form class="row" onSubmit=${(e) => e.preventDefault()}>
       <label class="wide">Request <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="what an agent would ask for" /></label>
       <label>View <select value=${view} onChange=${(e) => setView(e.target.value)}>
-        <option value="">everything</option>${(views?.views || []).map((name) => html`<option key=${name} value=${name}>${name}</option>`)}
+        <option value="">everything</option>${(views?.views || []).map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
       </select></label>
     </form>
     <div class="lab">
@@ -68,7 +68,7 @@ function useChanges(asked, view) {
   const [plan, error, isPlanning] = useLoaded((signal) => {
     if (settled === "{}") return null;
     const queries = asked ? [asked] : [];
-    return post("/rules/plan", { sections: JSON.parse(settled), queries, view: view || null, cases: true }, signal);
+    return put("/rules", { sections: JSON.parse(settled), queries, view: view || null, cases: true }, signal);
   }, [settled, asked, view], [written, edits, revision.value, reloads.value]);
   const [file, casesError] = useLoaded((signal) => get("/eval/cases", {}, signal), [], [edits]);
   const [run] = useLoaded((signal) => (file?.cases.length ? post("/eval/run", { view: view || null }, signal) : null), [view], [file, revision.value, reloads.value]);

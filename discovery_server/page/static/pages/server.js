@@ -31,16 +31,16 @@ export function Server({ name, tab, isChanging, onClose }) {
 function StateTab({ server: name }) {
   const path = `/servers/${part(name)}`;
   const [turned, setTurned] = useState(0);
-  const [health, error] = useLoaded((signal) => get(`${path}/health`, {}, signal), [name], [revision.value, servers.value, turned]);
+  const [health, error] = useLoaded((signal) => get(path, { health: true }, signal), [name], [revision.value, servers.value, turned]);
   const again = () => setTurned((count) => count + 1);
-  const [turn, isTurning, turnError, turnedTo] = useAction(async () => { const answer = await post(`${path}/${health.wanted ? "disable" : "enable"}`); again(); return answer; });
+  const [turn, isTurning, turnError, turnedTo] = useAction(async () => { const answer = await post(path, { action: health.wanted ? "disable" : "enable" }); again(); return answer; });
   const before = useRef(/** @type {string | null} */ (null)); // the reason before the last try
   const tried = (ask) => async () => {
     before.current = health.reason;
     try { return await ask(); } finally { again(); }
   };
   const [refresh, isListing, listError, report] = useAction(tried(async () => (await post("/refresh", { servers: [name] })).servers[0]));
-  const [check, isChecking, checkError, answer] = useAction(tried(() => post(`${path}/ping`)));
+  const [check, isChecking, checkError, answer] = useAction(tried(() => post(path, { action: "ping" })));
   return html`<div aria-busy=${!health && !error}>
     <${Problem} error=${error} />
     ${health && html`
@@ -53,7 +53,7 @@ function StateTab({ server: name }) {
         ${health.wanted && html`
           ${health.source !== TRANSIENT && html`<button type="button" onClick=${refresh} disabled=${isListing}>${isListing ? "Connecting …" : health.is_well ? "List its tools again" : "Connect"}</button>`}
           <button type="button" onClick=${check} disabled=${isChecking}>${isChecking ? "Checking …" : "Check"}</button>
-          ${health.session?.pid && html`<${Confirmed} label="Restart …" question=${`Restart ${name}?`} verb="Restart it" act=${async () => { await post(`${path}/restart`); again(); }}>
+          ${health.session?.pid && html`<${Confirmed} label="Restart …" question=${`Restart ${name}?`} verb="Restart it" act=${async () => { await post(path, { action: "restart" }); again(); }}>
             <p>Calls that run now end first. What the server keeps in memory is lost.</p><//>`}`}
         ${health.status === "needs_config" && html`<a href="#${path}/secrets">Give its values</a>`}
         ${health.code && health.source !== TRANSIENT && html`<a href="#${path}/configuration/change">Change its entry</a>`}

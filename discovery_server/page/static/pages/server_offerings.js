@@ -12,8 +12,8 @@ const MOST = 200;
 
 export function Resources({ server }) {
   const path = `/servers/${part(server)}`;
-  const [items, error] = useLoaded(() => all(`${path}/resources`, "items", { all: true }), [server], [revision.value]);
-  const [templates] = useLoaded(() => all(`${path}/resource-templates`, "items", { all: true }), [server], [revision.value]);
+  const [items, error] = useLoaded(() => all(`${path}/offerings`, "items", { kind: "resource", all: true }), [server], [revision.value]);
+  const [templates] = useLoaded(() => all(`${path}/offerings`, "items", { kind: "template", all: true }), [server], [revision.value]);
   return html`<div aria-busy=${!items && !error}>
     <${Problem} error=${error} />
     ${items?.length === 0 && templates?.length === 0 && html`<${Empty}>It has no resources.<//>`}
@@ -42,7 +42,7 @@ function Read({ path, uri, isOff = false }) {
 function Updates({ server, uri, isOff }) {
   const [at, setAt] = useState(0);
   const [toggle, isBusy, error, isOn] = useAction(async () => {
-    await post(`/servers/${part(server)}/resources/${isOn ? "unsubscribe" : "subscribe"}`, { uri });
+    await post(`/servers/${part(server)}/resources/subscribe`, { uri, on: !isOn });
     return !isOn;
   });
   useEffect(() => follow((event) => {
@@ -60,7 +60,7 @@ function ReadTemplate({ path, item }) {
 
 export function Prompts({ server }) {
   const path = `/servers/${part(server)}`;
-  const [items, error] = useLoaded(() => all(`${path}/prompts`, "items", { all: true }), [server], [revision.value]);
+  const [items, error] = useLoaded(() => all(`${path}/offerings`, "items", { kind: "prompt", all: true }), [server], [revision.value]);
   return html`<div aria-busy=${!items && !error}>
     <${Problem} error=${error} />
     ${items?.length === 0 && html`<${Empty}>It has no prompts.<//>`}

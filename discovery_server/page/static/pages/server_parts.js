@@ -182,7 +182,7 @@ const CLIENTS = ["claude-desktop", "claude-code", "cursor", "vscode", "windsurf"
 /** Its entry as other clients write it. */
 export function Export({ server }) {
   const [client, setClient] = useState(CLIENTS[0]);
-  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/export`, { client }, signal), [server, client]);
+  const [found, error] = useLoaded((signal) => get(`/servers/${part(server)}/entry`, { client }, signal), [server, client]);
   return html`<div aria-busy=${!found && !error}>
     <label>For <select value=${client} onChange=${(e) => setClient(e.target.value)}>${CLIENTS.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></label>
     <${Problem} error=${error} />

@@ -33,15 +33,19 @@ function Request({ request, onDecided }) {
   const [reason, setReason] = useState("");
   const [isOpen, setOpen] = useState(false);
   const path = `/requests/${part(request.id)}`;
-  const accept = async (choice) => { const answer = await post(`${path}/accept`, choice); onDecided(); return answer; };
+  const accept = async (choice) => {
+    const answer = await post(path, { action: "accept", ...choice });
+    if (choice.digest) onDecided();
+    return answer;
+  };
   return html`
     <p><strong>${request.action} ${request.name}</strong> <span class="note">asked ${ago(request.created_at)}${request.client && ` by ${request.client}`}</span></p>
     <p>${deed(request)}</p>
     ${Object.keys(request.arguments).length > 0 && html`<p class="note">What the agent gave with it:</p><pre tabindex="0">${JSON.stringify(request.arguments, null, 2)}</pre>`}
-    ${isOpen && html`<${Planned} plan=${(choice) => post(`${path}/plan`, choice)} act=${accept} verb="Accept" show=${(form) => html`<${Plan} plan=${form} />`} done=${() => "Accepted."} />`}
+    ${isOpen && html`<${Planned} act=${accept} verb="Accept" show=${(form) => html`<${Plan} plan=${form} />`} done=${() => "Accepted."} />`}
     <div class="bar">
       ${!isOpen && html`<button type="button" onClick=${() => setOpen(true)}>Accept …</button>`}
-      <${Confirmed} label="Decline …" question=${`Decline: ${request.action} ${request.name}?`} verb="Decline" act=${async () => { await post(`${path}/decline`, { reason }); onDecided(); }}>
+      <${Confirmed} label="Decline …" question=${`Decline: ${request.action} ${request.name}?`} verb="Decline" act=${async () => { await post(path, { action: "decline", reason }); onDecided(); }}>
         <p>It is not asked for again within a day.</p>
         <label>Reason, for the agent <input value=${reason} maxlength="500" onInput=${(e) => setReason(e.target.value)} /></label><//>
     </div>`;

@@ -51,13 +51,12 @@ function matching(tools, words) {
 
 function Tool({ server, tool }) {
   const path = `/servers/${part(server)}/tools/${part(tool)}`;
-  const [details, error] = useLoaded((signal) => get(path, { all: true }, signal), [path], [revision.value]);
-  const [why] = useLoaded((signal) => get(`${path}/why`, {}, signal), [path], [revision.value]);
+  const [details, error] = useLoaded((signal) => get(path, { why: true }, signal), [path], [revision.value]);
   return html`<${Drawer} title=${`${server}:${tool}`} onClose=${() => { location.hash = "#/tools"; }}>
     <${Problem} error=${error} />
     ${details && html`<p class="description">${visible(details.description)}</p>
       <${TryTool} key=${details.fingerprint} server=${server} tool=${tool} path=${path} schema=${details.input_schema} />`}
-    ${why && html`<${Verdict} why=${why} />`}
+    ${details && html`<${Verdict} why=${details.why} />`}
     ${details && html`<details><summary>Schema of its arguments</summary><pre tabindex="0">${JSON.stringify(details.input_schema, null, 2)}</pre></details>`}
   <//>`;
 }

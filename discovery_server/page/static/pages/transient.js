@@ -30,7 +30,7 @@ function End({ handle, onEnd }) {
 function Start({ onStart }) {
   const [text, setText] = useState("");
   const entry = jsonIn(text);
-  const [show, isPlanning, planError, plan] = useAction(async () => ({ ...(await post("/transient/plan", { entry })), of: text }));
+  const [show, isPlanning, planError, plan] = useAction(async () => ({ ...(await post("/transient", { entry })), of: text }));
   const [start, isStarting, startError] = useAction(async () => {
     const made = await post("/transient", { entry, digest: plan.digest });
     await onStart();
