@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
 
+from discovery_engine._util.retry_after import backoff
 from discovery_engine.errors import RegistryError, RegistryTimeoutError
 
 if TYPE_CHECKING:
@@ -247,5 +248,6 @@ class WriteBuffer:
             return
         if not any(other.failures for other in self._queues.values()):
             logger.warning("A write for the registry is tried again later: %s", error)
-        queue.retry_at = time.monotonic() + min(_FIRST_PAUSE * 2**queue.failures, _LONGEST_PAUSE)
         queue.failures += 1
+        pause = backoff(queue.failures, _FIRST_PAUSE, _LONGEST_PAUSE)
+        queue.retry_at = time.monotonic() + pause
