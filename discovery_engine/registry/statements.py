@@ -42,8 +42,12 @@ class Connection(Protocol):
     def next_fences(self, count: int) -> Sequence[int]:
         """So many numbers of claims, which no other claim of any server ever has."""
 
-    def raise_fences(self, newest: int) -> None:
-        """Let no later claim have this number, or one before it."""
+    @property
+    def with_numbers(self) -> str:
+        """Is in an INSERT that gives rows the numbers that the table would give them."""
+
+    def continue_numbers(self) -> None:
+        """Let the numbers of new rows, saves and claims follow those that were copied."""
 
     def lock_table(self, table: str) -> None:
         """Let nobody else plan jobs until the end of the transaction; other writes go on."""

@@ -47,7 +47,7 @@ class StoredCatalog(StoredQueue):
         """The save of each scope up to which this object knows what others saved of servers."""
 
     def load(self, scope: str) -> Snapshot | None:
-        loaded = self._read(partial(snapshot_table.load, scope=scope))
+        loaded = self.read(partial(snapshot_table.load, scope=scope))
         if loaded is None:
             return None
         stored, marks = loaded
@@ -57,7 +57,7 @@ class StoredCatalog(StoredQueue):
         return snapshot
 
     def load_settings(self, scope: str) -> Settings | None:
-        text = self._read(partial(snapshot_table.settings, scope=scope))
+        text = self.read(partial(snapshot_table.settings, scope=scope))
         return stored_settings(scope, text)
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
@@ -133,7 +133,7 @@ class StoredCatalog(StoredQueue):
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
         fetched = self._fetched.get(scope) or 0
-        changed = self._read(partial(snapshot_table.parts_since, scope=scope, save=fetched))
+        changed = self.read(partial(snapshot_table.parts_since, scope=scope, save=fetched))
         self._fetched[scope], rows, marks = changed
         parts = stored_parts(scope, rows)
         self._listings.note_read(scope, parts, marks)
@@ -141,10 +141,7 @@ class StoredCatalog(StoredQueue):
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else frozenset(servers)
-        return self._write(partial(snapshot_table.forget, scope=scope, names=names))
-
-    def scopes(self) -> frozenset[str]:
-        return frozenset(self._read(snapshot_table.scopes))
+        return self.write(partial(snapshot_table.forget, scope=scope, names=names))
 
     def save_claimed(
         self,
@@ -168,7 +165,7 @@ class StoredCatalog(StoredQueue):
             return "unchanged" if self._step_within(db, jobs, succeed) else "lost"
 
         # First without the lock of the scope, which is written, and which savers wait for.
-        outcome = self._write(end_unchanged)
+        outcome = self.write(end_unchanged)
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
             nonlocal outcome, mark
@@ -200,7 +197,7 @@ class StoredCatalog(StoredQueue):
             result = work(db, before == self._saves.get(scope))
             return result, before, snapshot_table.locked_save(db, scope)
 
-        result, before, after = self._write(save)
+        result, before, after = self.write(save)
         # What others have saved since must be fetched still, and is not known until then.
         if before == self._fetched.get(scope):
             self._fetched[scope] = after

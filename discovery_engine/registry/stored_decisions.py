@@ -46,7 +46,7 @@ class StoredDecisions(StoredRecords):
         """
 
     def newest_decision(self) -> int:
-        return self._read(decision_table.newest)
+        return self.read(decision_table.newest)
 
     def decisions(self, scope: str) -> Decisions:
         return self._read_decisions(partial(decision_table.decisions, scope=scope))
@@ -60,7 +60,7 @@ class StoredDecisions(StoredRecords):
         return self._read_rows(read, decision_table.ACCEPTANCES, [scope, server])
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        return self._read(partial(decision_table.history, scope=scope, server=server))
+        return self.read(partial(decision_table.history, scope=scope, server=server))
 
     def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
         read = partial(decision_table.servers, scope=scope)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,7 @@ class StoredQueue(RefreshSteps, StoredRecords):
         self._listings = SavedListings()
 
     def refresh_jobs(self, scope: str) -> tuple[RefreshJob, ...]:
-        return tuple(self._read(partial(refresh_table.load, scope=scope)))
-
-    def import_jobs(self, jobs: Iterable[RefreshJob]) -> None:
-        self._write(partial(refresh_table.add, jobs=tuple(jobs)))
+        return tuple(self.read(partial(refresh_table.load, scope=scope)))
 
     def claim_refreshes(
         self,
@@ -46,7 +43,7 @@ class StoredQueue(RefreshSteps, StoredRecords):
                 self._events(db, scope).note_lost(lost)
             return jobs
 
-        return schedule.claimed_in_order(self._write(claim))
+        return schedule.claimed_in_order(self.write(claim))
 
     def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
         marked = [
@@ -55,25 +52,25 @@ class StoredQueue(RefreshSteps, StoredRecords):
         pairs = [(entry, mark) for entry, mark in marked if mark]
         if not pairs:
             return frozenset()
-        return self._write(partial(refresh_table.end_unchanged, listed=pairs))
+        return self.write(partial(refresh_table.end_unchanged, listed=pairs))
 
     def refresh_time(self) -> float:
-        return self._read(lambda db: db.now())
+        return self.read(lambda db: db.now())
 
     def tended_servers(self, scope: str, *, grace: float) -> frozenset[ServerName]:
-        return self._read(partial(refresh_table.tended, scope=scope, grace=grace))
+        return self.read(partial(refresh_table.tended, scope=scope, grace=grace))
 
     def seconds_until_refresh(self, scope: str, *, excluded: Collection[str] = ()) -> float | None:
-        return self._read(partial(refresh_table.seconds_until_next, scope=scope, excluded=excluded))
+        return self.read(partial(refresh_table.seconds_until_next, scope=scope, excluded=excluded))
 
     def _plan(self, scope: str, targets: Sequence[RefreshTarget]) -> None:
-        self._write(partial(refresh_table.plan, scope=scope, targets=targets))
+        self.write(partial(refresh_table.plan, scope=scope, targets=targets))
 
     def _name_marks(self, scope: str) -> list[NameMark]:
-        return self._read(partial(refresh_table.name_marks, scope=scope))
+        return self.read(partial(refresh_table.name_marks, scope=scope))
 
     def _mark(self, scope: str, servers: Sequence[ServerName], *, seconds: float) -> None:
-        self._write(partial(refresh_table.mark, scope=scope, servers=servers, seconds=seconds))
+        self.write(partial(refresh_table.mark, scope=scope, servers=servers, seconds=seconds))
 
     def _drop_unnamed(self, scope: str, servers: Sequence[ServerName]) -> list[ServerName]:
         def drop(db: Connection) -> list[ServerName]:
@@ -81,10 +78,10 @@ class StoredQueue(RefreshSteps, StoredRecords):
             self._events(db, scope).note_servers((), snapshot_table.drop(db, scope, gone))
             return gone
 
-        return self._write(drop)
+        return self.write(drop)
 
     def _take_step(self, chosen: Chosen, step: Step) -> list[RefreshJob]:
-        return self._write(partial(self._step_within, chosen=chosen, step=step))
+        return self.write(partial(self._step_within, chosen=chosen, step=step))
 
     def _step_within(self, connection: Connection, chosen: Chosen, step: Step) -> list[RefreshJob]:
         """Take a step as part of a transaction; see `_take_step`."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 class StoredReader(Transactions):
     def load(self, scope: str) -> Snapshot | None:
-        loaded = self._read(lambda db: snapshot_table.load(db, scope))
+        loaded = self.read(lambda db: snapshot_table.load(db, scope))
         return loaded[0].read(scope) if loaded else None
 
     @reads

@@ -24,7 +24,6 @@ from discovery_engine.search.usage import UseCount
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.registry.statements import Connection
-    from discovery_engine.registry.webhook_export import StoredDelivery, WebhookExport
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.webhooks.delivery import Delivery, WebhookState
@@ -34,11 +33,6 @@ logger = logging.getLogger(__name__)
 ERAS_KEPT = 100_000  # connections; the oldest are dropped first
 REQUESTS_KEPT = 500  # of agents under a scope; the oldest are dropped first
 _VECTORS_AT_ONCE = 2_000  # in one transaction: 200,000 take longer than one may
-
-_SAVE_USE = """
-    INSERT INTO uses (server, key, tool, count, at) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
-    """
 
 
 class StoredRecords(StoredReader):
@@ -200,41 +194,43 @@ class StoredRecords(StoredReader):
 
     @writes
     def count_use(self, db: Connection, scope: str, key: ToolKey, *, at: float) -> None:
-        if (server := _server(db, scope, key.server)) is None:
+        statement = """
+            SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
+            WHERE scopes.key = ? AND servers.key = ?
+            """
+        keys = key_of(scope), key_of(key.server)
+        server = db.execute(statement + db.for_update, keys).fetchone()
+        if server is None:
             return
         statement = "SELECT count, at FROM uses WHERE server = ? AND key = ?"
-        row = db.execute(statement, (server, key_of(key.tool))).fetchone()
+        row = db.execute(statement, (*server, key_of(key.tool))).fetchone()
         use = UseCount(*(row or (0.0, at))).incremented(at)
-        db.execute(_SAVE_USE, _use_row(server, key, use))
-
-    @writes
-    def save_uses(self, db: Connection, scope: str, uses: Mapping[ToolKey, UseCount]) -> None:
-        """Have these counts, whatever there were; those of unknown servers are left out."""
-        servers = {name: _server(db, scope, name) for name in {key.server for key in uses}}
-        known = {key: use for key, use in uses.items() if servers[key.server] is not None}
-        db.executemany(
-            _SAVE_USE, [_use_row(servers[key.server], key, use) for key, use in known.items()]
-        )
+        statement = """
+            INSERT INTO uses (server, key, tool, count, at) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (server, key) DO UPDATE SET count = excluded.count, at = excluded.at
+            """
+        values = *server, key_of(key.tool), to_column(key.tool), use.count, use.at
+        db.execute(statement, values)
 
     # Vectors
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         stored: dict[bytes, bytes] = {}
         for some in _some(digests):
-            stored |= self._read(partial(vector_table.vectors, model=model, digests=some))
+            stored |= self.read(partial(vector_table.vectors, model=model, digests=some))
         return stored
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
         for some in _some(vectors):
             new = {digest: vectors[digest] for digest in some}
-            self._write(partial(vector_table.save, scope=scope, model=model, new=new))
+            self.write(partial(vector_table.save, scope=scope, model=model, new=new))
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         dropped = 0
-        if not self._write(vector_table.is_settled):
+        if not self.write(vector_table.is_settled):
             dropped = self._drop_unused_vectors()
         for some in _some(digests):
-            self._write(partial(vector_table.use, scope=scope, model=model, digests=some))
+            self.write(partial(vector_table.use, scope=scope, model=model, digests=some))
         return dropped
 
     def _drop_unused_vectors(self) -> int:
@@ -243,16 +239,13 @@ class StoredRecords(StoredReader):
         last: int | None = 0
         while last is not None:
             drop = partial(vector_table.drop_unused, after=last, most=_VECTORS_AT_ONCE)
-            gone, last = self._write(drop)
+            gone, last = self.write(drop)
             dropped += gone
-        self._write(vector_table.settle)
+        self.write(vector_table.settle)
         return dropped
 
     def vector_count(self, scope: str) -> int:
-        return self._read(partial(vector_table.count, scope=scope))
-
-    def used_vectors(self, scope: str) -> list[tuple[str, bytes]]:
-        return self._read(partial(vector_table.used, scope=scope))
+        return self.read(partial(vector_table.count, scope=scope))
 
     # Webhooks
 
@@ -291,21 +284,6 @@ class StoredRecords(StoredReader):
         self, db: Connection, scope: str, webhooks: Collection[str] | None = None
     ) -> int:
         return webhook_table.retry(db, scope, webhooks)
-
-    @reads
-    def export_webhooks(self, db: Connection, scope: str) -> WebhookExport:
-        return webhook_table.export(db, scope)
-
-    @writes
-    def import_webhooks(self, db: Connection, scope: str, webhooks: WebhookExport) -> None:
-        webhook_table.replace(db, scope, webhooks)
-
-    @reads
-    def export_deliveries(self, db: Connection, scope: str) -> list[StoredDelivery]:
-        return webhook_table.deliveries(db, scope)
-
-    def import_deliveries(self, scope: str, deliveries: Iterable[StoredDelivery]) -> None:
-        self._write(partial(webhook_table.add_all, scope=scope, stored=tuple(deliveries)))
 
 
 def event_writer(connection: Connection, scope: str) -> NoEvents:
@@ -349,20 +327,6 @@ def _save_agent_request(connection: Connection, scope: str, request: AgentReques
 
 def _held(lease: Lease) -> tuple[object, ...]:
     return key_of(lease.name), to_column(lease.holder), lease.fence
-
-
-def _server(connection: Connection, scope: str, name: str) -> int | None:
-    statement = """
-        SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
-        WHERE scopes.key = ? AND servers.key = ?
-        """
-    keys = key_of(scope), key_of(name)
-    row = connection.execute(statement + connection.for_update, keys).fetchone()
-    return row[0] if row else None
-
-
-def _use_row(server: int | None, key: ToolKey, use: UseCount) -> tuple[object, ...]:
-    return server, key_of(key.tool), to_column(key.tool), use.count, use.at
 
 
 def _some(digests: Iterable[bytes]) -> Iterator[list[bytes]]:

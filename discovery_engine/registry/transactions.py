@@ -19,11 +19,11 @@ class Transactions:
     """What a back-end has of its own, for all that is written once."""
 
     @abstractmethod
-    def _read(self, work: Callable[[Connection], T]) -> T:
+    def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a consistent snapshot and return its result."""
 
     @abstractmethod
-    def _write(self, work: Callable[[Connection], T]) -> T:
+    def write(self, work: Callable[[Connection], T]) -> T:
         """Keep all that `work` does, or none."""
 
     def _announce(self, connection: Connection) -> None:
@@ -35,7 +35,7 @@ class Transactions:
             self._announce(connection)
             return result
 
-        return self._write(write)
+        return self.write(write)
 
 
 def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -43,7 +43,7 @@ def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concat
 
     @wraps(method)
     def read(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self._read(lambda db: method(self, db, *args, **options))
+        return self.read(lambda db: method(self, db, *args, **options))
 
     return read
 
@@ -53,6 +53,6 @@ def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conca
 
     @wraps(method)
     def write(self: S, /, *args: P.args, **options: P.kwargs) -> T:
-        return self._write(lambda db: method(self, db, *args, **options))
+        return self.write(lambda db: method(self, db, *args, **options))
 
     return write

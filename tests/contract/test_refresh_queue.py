@@ -18,7 +18,6 @@ from discovery_engine.registry.backends import open_database, open_registry
 from discovery_engine.registry.protocols import Registry
 from discovery_engine.registry.refresh_queue import SaveOutcome
 from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.registry.transfer import copy_registry
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
@@ -348,18 +347,6 @@ def test_what_is_written_under_a_claim_stays_whatever_older_settings_are_saved(
 
     store.save_settings(SCOPE, make_settings("a", "b"))
     assert (listed(store), listed(store, "b")) == (make_part("a", "x"), make_part("b", "x"))
-
-
-@pytest.mark.requirement("FLT-21")
-def test_a_registry_in_which_workers_keep_servers_of_other_settings_can_be_copied(
-    tmp_path: Path,
-) -> None:
-    with open_sqlite(tmp_path / "one.db") as store, open_sqlite(tmp_path / "two.db") as target:
-        store.save_settings(SCOPE, make_settings("a", "b"))
-        store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
-        store.save_settings(SCOPE, make_settings("b"), keep_others=True)
-
-        assert copy_registry(store, target)["servers"].count == 1
 
 
 @pytest.mark.requirement("FLT-8")

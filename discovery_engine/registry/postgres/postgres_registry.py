@@ -90,9 +90,9 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
         for record in decisions.records:
             is_trust = isinstance(record, (ApprovalRecord, AcceptanceRecord))
             (trust if is_trust else rest).append(record)
-        self._write(partial(decision_table.empty, tables=kept))
+        self.write(partial(decision_table.empty, tables=kept))
         for some in batches(trust, _size_of, most=_IMPORT_BATCH_BYTES):
-            self._write(partial(decision_table.save, records=some))
+            self.write(partial(decision_table.save, records=some))
         others = replace(decisions, records=tuple(rest))
         self._write_announced(partial(decision_table.replace, decisions=others, kept=kept))
         return True
@@ -105,10 +105,10 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
 
         self._decide(EVERY_SCOPE, report)
 
-    def _read(self, work: Callable[[TimedConnection], T]) -> T:
+    def read(self, work: Callable[[TimedConnection], T]) -> T:
         return self.database.read(work)
 
-    def _write(self, work: Callable[[TimedConnection], T]) -> T:
+    def write(self, work: Callable[[TimedConnection], T]) -> T:
         return self.database.write(work)
 
     def _read_decisions(self, work: Callable[[TimedConnection], T]) -> T:

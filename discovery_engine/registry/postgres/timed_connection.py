@@ -21,6 +21,14 @@ _STEP_LIMITS = ("statement_timeout", "idle_in_transaction_session_timeout")
 _LEAST_TIMEOUT = 2  # seconds for one host; the driver has no less
 _ROWS = "rows"  # the cursor in the server; there is one at a time
 _LONGEST_BATCH = 1_000_000  # characters, after which a message is sent
+_NUMBERED = {
+    "scopes": "id", "servers": "id", "vectors": "id", "typical_requests": "id",
+    "agent_requests": "number", "webhooks": "id", "webhook_deliveries": "id",
+}  # fmt: skip
+_SEQUENCES = {
+    "saves": "(SELECT coalesce(max(saved), 0) FROM scopes)",
+    "refresh_fences": "(SELECT coalesce(max(fence), 0) FROM refresh_jobs)",
+}
 SET_PATH = "SET LOCAL search_path = pg_catalog, discovery, pg_temp"
 """Names without a schema are the system's and our own. By default they are also those of `public`,
 in which other roles of many databases may make functions: one that fits better would run with our
@@ -81,9 +89,15 @@ class TimedConnection(psycopg.Connection[TupleRow]):
         statement = "SELECT nextval('refresh_fences') FROM generate_series(1, ?)"
         return sorted(fence for (fence,) in self.execute(statement, (count,)))
 
-    def raise_fences(self, newest: int) -> None:
-        statement = "SELECT setval('refresh_fences', greatest(nextval('refresh_fences'), ?))"
-        self.execute(statement, (newest,))
+    with_numbers = "OVERRIDING SYSTEM VALUE"
+
+    def continue_numbers(self) -> None:
+        for table, column in _NUMBERED.items():
+            sequence = f"pg_get_serial_sequence('discovery.{table}', '{column}')"
+            newest = f"(SELECT max({column}) FROM {table})"  # noqa: S608 - constants
+            self.execute(f"SELECT setval({sequence}, {newest}) WHERE {newest} IS NOT NULL")
+        for sequence, newest in _SEQUENCES.items():
+            self.execute(f"SELECT setval('{sequence}', greatest(nextval('{sequence}'), {newest}))")
 
     def lock_table(self, table: str) -> None:
         self.execute(f"LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")

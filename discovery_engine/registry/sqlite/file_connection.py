@@ -22,8 +22,15 @@ class FileConnection(sqlite3.Connection):
         [last] = self.execute("SELECT last FROM refresh_fences").fetchone()
         return range(last - count + 1, last + 1)
 
-    def raise_fences(self, newest: int) -> None:
-        self.execute("UPDATE refresh_fences SET last = max(last, ?)", (newest,))
+    with_numbers = ""
+
+    def continue_numbers(self) -> None:
+        self.execute(
+            """
+            UPDATE refresh_fences
+            SET last = max(last, (SELECT coalesce(max(fence), 0) FROM refresh_jobs))
+            """
+        )
 
     def lock_table(self, table: str) -> None:
         """Nobody else writes meanwhile."""

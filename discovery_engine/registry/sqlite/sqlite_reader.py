@@ -53,8 +53,8 @@ class SqliteReader(StoredReader):
     def close(self) -> None:
         self._database.close()
 
-    def _read(self, work: Callable[[FileConnection], T]) -> T:
+    def read(self, work: Callable[[FileConnection], T]) -> T:
         return self._database.read(work)
 
-    def _write(self, work: Callable[[FileConnection], T]) -> T:
+    def write(self, work: Callable[[FileConnection], T]) -> T:
         return self._database.write(work)

@@ -144,12 +144,6 @@ def step(
     return changed
 
 
-def add(connection: Connection, jobs: Collection[RefreshJob]) -> None:
-    """Add jobs of another registry; no later claim has the fence of one that was made there."""
-    _add(connection, jobs, connection.now())
-    connection.raise_fences(max((job.fence for job in jobs), default=0))
-
-
 def end_unchanged(
     connection: Connection, listed: Iterable[tuple[ClaimedPart, SaveMark]]
 ) -> frozenset[RefreshClaim]:

@@ -54,15 +54,6 @@ def settings(connection: Connection, scope: str) -> str | None:
     return row[0] if row else None
 
 
-def scopes(connection: Connection) -> list[str]:
-    """Return the scopes in which anything but decisions is kept."""
-    statement = """
-        SELECT name FROM scopes UNION SELECT scope FROM presets UNION SELECT scope
-        FROM agent_requests UNION SELECT scope FROM refresh_jobs UNION SELECT scope FROM webhooks
-        """
-    return [from_column(name) for (name,) in connection.execute(statement)]
-
-
 def locked_save(connection: Connection, scope: str) -> int | None:
     """The number of the last save of a scope, locked until the end of a transaction that writes."""
     statement = "SELECT saved FROM scopes WHERE key = ?"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.batches import batches
-from discovery_engine.registry.stored_text import from_column, key_of, to_column
+from discovery_engine.registry.stored_text import key_of, to_column
 from discovery_engine.registry.vector_period import LEASE, period_at
 
 if TYPE_CHECKING:
@@ -37,16 +37,6 @@ def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, byt
         [(key_of(model, digest), to_column(model), digest, data) for digest, data in new.items()],
     )
     use(connection, scope, model, new)
-
-
-def used(connection: Connection, scope: str) -> list[tuple[str, bytes]]:
-    """Models and digests of those that a scope uses."""
-    statement = f"""
-        SELECT model, digest FROM vectors JOIN vector_uses ON vector = vectors.id
-        JOIN scopes ON scopes.id = scope WHERE scopes.key = ? AND period >= ({_SETTLED})
-        """  # noqa: S608 - made of constants
-    rows = connection.execute(statement, (key_of(scope), _KEY))
-    return [(from_column(model), digest) for model, digest in rows]
 
 
 def count(connection: Connection, scope: str) -> int:

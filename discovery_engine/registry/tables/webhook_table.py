@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from msgspec.structs import astuple
-
-from discovery_engine.registry.stored_text import from_column, key_of, to_column
-from discovery_engine.registry.webhook_export import StoredDelivery, StoredWebhook, WebhookExport
+from discovery_engine.registry.stored_text import key_of, to_column
 from discovery_engine.registry.webhook_rows import (
     WebhookRow,
     address_of,
@@ -16,7 +13,7 @@ from discovery_engine.registry.webhook_rows import (
     is_first,
     webhook_changes,
 )
-from discovery_engine.webhooks.delivery import Delivery, ServerHealth, WebhookState
+from discovery_engine.webhooks.delivery import Delivery, WebhookState
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
 
 if TYPE_CHECKING:
@@ -193,74 +190,6 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
         count += connection.execute(query, (now, now, row.id)).rowcount
     _begin_anew(connection, scope, before)
     return count
-
-
-def export(connection: Connection, scope: str) -> WebhookExport:
-    query = f"SELECT {_COLUMNS} FROM webhooks WHERE scope_key = ? ORDER BY id"  # noqa: S608 - constants
-    webhooks = [
-        StoredWebhook(*[*row, from_column(failure)])
-        for *row, failure in connection.execute(query, (key_of(scope),))
-    ]
-    query = """
-        SELECT servers.name, told_failing_at, told_well_at FROM servers
-        JOIN scopes ON scopes.id = servers.scope
-        WHERE scopes.key = ? AND coalesce(told_failing_at, told_well_at) IS NOT NULL
-        """
-    rows = connection.execute(query, (key_of(scope),))
-    health = {from_column(server): ServerHealth(*times) for server, *times in rows}
-    return WebhookExport(tuple(webhooks), health)
-
-
-def replace(connection: Connection, scope: str, export: WebhookExport) -> None:
-    """Have these webhooks, without deliveries, and no others."""
-    connection.execute("DELETE FROM webhooks WHERE scope_key = ?", (key_of(scope),))
-    connection.executemany(
-        f"""
-        INSERT INTO webhooks (key, scope_key, scope, {_COLUMNS})
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-        """,  # noqa: S608 - constants
-        [
-            (*_names(scope, webhook.name)[:3], *astuple(webhook)[:-1], to_column(webhook.failure))
-            for webhook in export.webhooks
-        ],
-    )
-    connection.executemany(
-        """
-        UPDATE servers SET told_failing_at = ?, told_well_at = ?
-        WHERE key = ? AND scope = (SELECT id FROM scopes WHERE key = ?)
-        """,
-        [
-            (*astuple(health), key_of(server), key_of(scope))
-            for server, health in export.health.items()
-        ],
-    )
-
-
-def deliveries(connection: Connection, scope: str) -> list[StoredDelivery]:
-    """The oldest first."""
-    query = """
-        SELECT name, event_id, event_type, body, stored_at, tried_since, due_at, attempts
-        FROM webhook_deliveries JOIN webhooks ON webhooks.id = webhook
-        WHERE scope_key = ? ORDER BY webhook_deliveries.id
-        """
-    return [StoredDelivery(*row) for row in connection.execute(query, (key_of(scope),))]
-
-
-def add_all(connection: Connection, scope: str, stored: Iterable[StoredDelivery]) -> None:
-    connection.executemany(
-        """
-        INSERT INTO webhook_deliveries
-            (webhook, event_id, event_type, body, stored_at, tried_since, due_at, attempts)
-        SELECT id, ?, ?, ?, ?, ?, ?, ? FROM webhooks WHERE key = ?
-        """,
-        [(*astuple(delivery)[1:], key_of(scope, delivery.webhook)) for delivery in stored],
-    )
-
-
-_COLUMNS = """
-    name, definition, address, left_at, disabled_at, delivered, dropped, delivered_at, failed_at,
-    failure
-    """
 
 
 def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]) -> None:
