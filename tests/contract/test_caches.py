@@ -40,7 +40,7 @@ async def test_the_list_of_servers_holds_for_the_configured_time(folder: Folder)
     assert changing.asked == 2
 
 
-@pytest.mark.requirement("CAC-1", "CAC-2")
+@pytest.mark.requirement("CAC-1")
 async def test_a_server_may_ask_for_less_time_but_not_for_none(folder: Folder) -> None:
     clock = Clock()
     folder.write(fault_server("ttl", name="short"), cache={"ttl": 3600})
@@ -60,7 +60,7 @@ async def test_a_server_may_ask_for_less_time_but_not_for_none(folder: Folder) -
     assert listed == [begin, begin + 60, begin + 60, begin + 120]
 
 
-@pytest.mark.requirement("CAC-2")
+@pytest.mark.requirement("CAC-1")
 async def test_a_server_that_changed_replaces_its_own_part_and_no_other(folder: Folder) -> None:
     changing = Changing.beside(folder.path, "a")
     folder.write(changing.server("clock"), good("other"))
@@ -77,7 +77,7 @@ async def test_a_server_that_changed_replaces_its_own_part_and_no_other(folder: 
     assert kept is other
 
 
-@pytest.mark.requirement("CAC-2")
+@pytest.mark.requirement("CAC-1")
 async def test_a_server_that_announces_a_change_is_listed_again(folder: Folder) -> None:
     changing = Changing.beside(folder.path, "announce")
     folder.write(changing.server("clock"))

@@ -186,7 +186,7 @@ def test_the_nearest_of_an_index_are_those_of_memory_with_the_same_decision(
         assert similar.lowest == pytest.approx(exact.lowest, abs=0.05)
 
 
-@pytest.mark.requirement("PGS-31")
+@pytest.mark.requirement("PGS-23")
 @pytest.mark.usefixtures("indexed")
 def test_hidden_tools_that_are_nearest_take_no_place(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
@@ -218,7 +218,7 @@ def test_hidden_tools_that_are_nearest_take_no_place(
     assert not [key for key in keys(answer) if key.startswith("a:")]
 
 
-@pytest.mark.requirement("PGS-31")
+@pytest.mark.requirement("PGS-23")
 @pytest.mark.usefixtures("indexed")
 def test_a_server_that_is_asked_for_is_compared_exactly(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
@@ -240,7 +240,7 @@ def test_a_server_that_is_asked_for_is_compared_exactly(
     assert {key.partition(":")[0] for key in keys(answer)} == {"far"}
 
 
-@pytest.mark.requirement("PGS-32")
+@pytest.mark.requirement("PGS-24")
 @pytest.mark.usefixtures("indexed")
 def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
     registry: PostgresRegistry, monkeypatch: pytest.MonkeyPatch
@@ -264,7 +264,7 @@ def test_what_one_gateway_has_embedded_no_other_embeds_or_holds(
     assert len(after.vectors or ()) == len(after.catalog) == 361
 
 
-@pytest.mark.requirement("PGS-33")
+@pytest.mark.requirement("PGS-24")
 @pytest.mark.usefixtures("indexed")
 def test_several_models_are_side_by_side(registry: PostgresRegistry) -> None:
     models = Meaning("one", 64), Meaning("long", 256), Meaning("other", 64)
@@ -296,7 +296,7 @@ def models(registry: PostgresRegistry) -> dict[str, int]:
     return dict(registry.database.read(lambda db: db.execute(query.encode()).fetchall()))
 
 
-@pytest.mark.requirement("PGS-33")
+@pytest.mark.requirement("PGS-24")
 @pytest.mark.usefixtures("indexed")
 def test_a_start_after_quiet_weeks_keeps_its_own_vectors_and_drops_what_is_not_used(
     registry: PostgresRegistry,
@@ -315,7 +315,7 @@ def test_a_start_after_quiet_weeks_keeps_its_own_vectors_and_drops_what_is_not_u
     assert models(registry) == {"one": 0}
 
 
-@pytest.mark.requirement("PGS-33")
+@pytest.mark.requirement("PGS-24")
 @pytest.mark.usefixtures("indexed")
 def test_vectors_that_were_dropped_although_they_are_used_are_written_again(
     registry: PostgresRegistry,
@@ -425,7 +425,7 @@ async def test_an_outage_costs_the_meaning_and_no_answer(
     assert [one.code for one in sick.notices] == ["REGISTRY_UNAVAILABLE"]
 
 
-@pytest.mark.requirement("PGS-33")
+@pytest.mark.requirement("PGS-24")
 @pytest.mark.anyio
 async def test_a_gateway_to_which_nothing_happens_keeps_its_vectors_from_others(
     postgres_server: PostgresServer, embedding: Folder, monkeypatch: pytest.MonkeyPatch

@@ -46,7 +46,7 @@ def opened(url: str) -> Iterator[tuple[PostgresRegistry, PostgresRegistry]]:
         )
 
 
-@pytest.mark.requirement("PGS-3")
+@pytest.mark.requirement("PGS-2")
 def test_a_database_of_the_last_released_version_keeps_what_it_has(
     opened: tuple[PostgresRegistry, PostgresRegistry],
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_database_of_the_last_released_version_keeps_what_it_has(
     assert preset.arguments == {"a": 1}
 
 
-@pytest.mark.requirement("PGS-3", "PGS-21")
+@pytest.mark.requirement("PGS-2", "PGS-21")
 def test_gateways_on_a_database_of_the_last_released_version_learn_what_is_saved_since(
     opened: tuple[PostgresRegistry, PostgresRegistry],
 ) -> None:
@@ -84,7 +84,7 @@ def test_gateways_on_a_database_of_the_last_released_version_learn_what_is_saved
     assert registry.changed_parts(SCOPE) == other.changed_parts(SCOPE) == ()
 
 
-@pytest.mark.requirement("PGS-3", "FLT-19")
+@pytest.mark.requirement("PGS-2", "FLT-3")
 def test_a_queue_of_the_last_released_version_goes_on_with_higher_fences(
     opened: tuple[PostgresRegistry, PostgresRegistry],
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_queue_of_the_last_released_version_goes_on_with_higher_fences(
     assert min(job.fence for job in claimed) > max(before.values(), default=0)
 
 
-@pytest.mark.requirement("PGS-3")
+@pytest.mark.requirement("PGS-2")
 def test_an_updated_database_has_the_tables_of_a_new_one(
     postgres_server: PostgresServer, url: str
 ) -> None:

@@ -112,7 +112,7 @@ async def test_a_dead_server_is_tried_again_and_a_listed_one_sooner(queue: Folde
             await engine.fleet.refresh(["nobody"])
 
 
-@pytest.mark.requirement("FLT-31", "FLT-32", "FLT-33")
+@pytest.mark.requirement("FLT-31", "FLT-32")
 @pytest.mark.anyio
 async def test_the_queue_is_in_the_api_and_the_metrics(queue: Folder) -> None:
     async with queue.open() as engine, serving(engine, queue) as api:
@@ -171,7 +171,7 @@ async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: 
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-24")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.anyio
 async def test_a_server_that_was_removed_is_neither_shown_nor_counted_nor_retried(
     tmp_path: Path, forked: Preloaded
@@ -203,7 +203,7 @@ async def test_a_server_that_was_removed_is_neither_shown_nor_counted_nor_retrie
     assert [job.server for job in jobs] == [*SERVERS]  # another process may name them still
 
 
-@pytest.mark.requirement("FLT-24")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.anyio
 async def test_a_start_is_as_fast_as_ever_beside_a_server_that_was_removed(queue: Folder) -> None:
     async with queue.open() as engine:
@@ -220,7 +220,7 @@ async def test_a_start_is_as_fast_as_ever_beside_a_server_that_was_removed(queue
     assert list(view.catalog.parts) == ["a"]
 
 
-@pytest.mark.requirement("FLT-24")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.anyio
 async def test_a_server_that_was_removed_while_it_lacked_a_value_disturbs_no_start(
     folder: Folder,

@@ -63,7 +63,7 @@ OLDER = {
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-21", "FLT-23")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.parametrize("older", OLDER.values(), ids=OLDER)
 def test_what_a_newer_configuration_names_stays_beside_an_older_one_for_days(
     store: Registry, older: Process
@@ -82,7 +82,7 @@ def test_what_a_newer_configuration_names_stays_beside_an_older_one_for_days(
     assert listed(store, "new")
 
 
-@pytest.mark.requirement("FLT-21", "FLT-23")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.parametrize("older", OLDER.values(), ids=OLDER)
 def test_a_gateway_alone_keeps_what_only_its_configuration_names(
     store: Registry, older: Process
@@ -96,7 +96,7 @@ def test_a_gateway_alone_keeps_what_only_its_configuration_names(
     assert named(store) == ["a", "new"]
 
 
-@pytest.mark.requirement("FLT-1", "FLT-23")
+@pytest.mark.requirement("FLT-1", "FLT-21")
 @pytest.mark.parametrize("older", OLDER.values(), ids=OLDER)
 def test_a_server_that_every_configuration_has_lost_goes_with_all_that_is_saved_of_it(
     store: Registry, older: Process
@@ -116,7 +116,7 @@ def test_a_server_that_every_configuration_has_lost_goes_with_all_that_is_saved_
     assert listed(store, "gone") is None
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_who_drops_a_server_is_given_its_name_and_other_scopes_keep_theirs(
     store: Registry,
 ) -> None:
@@ -130,7 +130,7 @@ def test_who_drops_a_server_is_given_its_name_and_other_scopes_keep_theirs(
     assert named(store, "other") == ["gone"]
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_a_server_that_a_worker_holds_is_dropped_once_its_lease_is_over(store: Registry) -> None:
     plan(store, "gone")
     pass_time(store, NAMED_FOR)
@@ -145,7 +145,7 @@ def test_a_server_that_a_worker_holds_is_dropped_once_its_lease_is_over(store: R
     assert not save_success(store, mine)
 
 
-@pytest.mark.requirement("FLT-19", "FLT-23")
+@pytest.mark.requirement("FLT-3", "FLT-21")
 def test_a_server_that_comes_back_in_time_goes_on_as_it_was(store: Registry) -> None:
     begin(store, "a")
     of_gateway()(store)
@@ -157,7 +157,7 @@ def test_a_server_that_comes_back_in_time_goes_on_as_it_was(store: Registry) -> 
     assert claim(store) == []
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_a_server_is_named_again_half_an_hour_after_it_was_last_named(store: Registry) -> None:
     def hours_left(after: float) -> float:
         """For how long a server is kept that is named again after so many seconds."""
@@ -175,7 +175,7 @@ def test_a_server_is_named_again_half_an_hour_after_it_was_last_named(store: Reg
     assert hours_left(NAMED_AGAIN + 60) == 2.5
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_a_name_of_a_clock_that_was_ahead_ends_within_a_week(store: Registry) -> None:
     plan(store, "a")
     pass_time(store, -1000 * HOUR)
@@ -186,7 +186,7 @@ def test_a_name_of_a_clock_that_was_ahead_ends_within_a_week(store: Registry) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_many_servers_are_named_and_dropped_in_parts(store: Registry) -> None:
     names = [f"s{number}" for number in range(12_000)]
     store.save_settings(SCOPE, make_settings(*names))
@@ -212,7 +212,7 @@ def insert_as_an_older_program(store: Registry) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-25")
+@pytest.mark.requirement("FLT-21")
 @pytest.mark.parametrize("own", [["a"], []], ids=["that names it, too", "that does not name it"])
 def test_the_job_of_an_older_program_stays_for_a_week_beside_a_process(
     store: Registry, own: list[str]
@@ -231,7 +231,7 @@ def test_the_job_of_an_older_program_stays_for_a_week_beside_a_process(
     assert store.name_servers(SCOPE, []) == ("a",)
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 def test_a_process_that_names_a_server_and_one_that_drops_it_wait_for_each_other(
     postgres_server: PostgresServer,
 ) -> None:

@@ -49,7 +49,7 @@ def transactions(server: PostgresServer, url: str) -> Iterator[Transactions]:
         yield Transactions(admin, url.rpartition("/")[2])
 
 
-@pytest.mark.requirement("PGS-39")
+@pytest.mark.requirement("PGS-5")
 async def test_no_transaction_is_open_while_a_server_is_slow_to_list_or_to_answer_a_call(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:

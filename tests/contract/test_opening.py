@@ -198,7 +198,7 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
-@pytest.mark.requirement("CAC-9")
+@pytest.mark.requirement("CAC-8")
 async def test_an_unchanged_configuration_is_parsed_when_a_server_is_needed(folder: Folder) -> None:
     told = await filled(folder, 3)
 
@@ -211,7 +211,7 @@ async def test_an_unchanged_configuration_is_parsed_when_a_server_is_needed(fold
     assert told.calls == 1
 
 
-@pytest.mark.requirement("CAC-9")
+@pytest.mark.requirement("CAC-8")
 async def test_a_call_that_comes_while_the_file_is_read_finds_its_server(folder: Folder) -> None:
     await filled(folder, 2)
     async with folder.open() as engine, anyio.create_task_group() as tasks:
@@ -220,7 +220,7 @@ async def test_a_call_that_comes_while_the_file_is_read_finds_its_server(folder:
             await anyio.to_thread.run_sync(bool)  # the next comes a moment later
 
 
-@pytest.mark.requirement("CAC-9")
+@pytest.mark.requirement("CAC-8")
 async def test_a_call_obeys_what_the_file_says_by_then(folder: Folder) -> None:
     told = await filled(folder, 2)
     async with folder.open() as engine:
@@ -233,7 +233,7 @@ async def test_a_call_obeys_what_the_file_says_by_then(folder: Folder) -> None:
     assert told.calls == 0
 
 
-@pytest.mark.requirement("CAC-9")
+@pytest.mark.requirement("CAC-8")
 async def test_a_file_that_is_broken_by_then_is_reported_and_starts_nothing(folder: Folder) -> None:
     told = await filled(folder, 2)
     starts = told.starts
@@ -248,7 +248,7 @@ async def test_a_file_that_is_broken_by_then_is_reported_and_starts_nothing(fold
     assert told.starts == starts
 
 
-@pytest.mark.requirement("CAC-9")
+@pytest.mark.requirement("CAC-8")
 async def test_a_decision_of_another_process_is_applied_before_any_server_was_needed(
     folder: Folder,
 ) -> None:
@@ -266,7 +266,7 @@ async def test_a_decision_of_another_process_is_applied_before_any_server_was_ne
         assert tool_names(engine.view.catalog.visible) == ["tool_0", "tool_1"]
 
 
-@pytest.mark.requirement("CAC-9", "REG-11")
+@pytest.mark.requirement("CAC-8", "REG-1")
 async def test_a_damaged_snapshot_is_as_if_nothing_were_remembered(folder: Folder) -> None:
     await filled(folder, 2)
     with closing(sqlite3.connect(folder.data / "registry.db")) as database, database:

@@ -115,7 +115,7 @@ def test_a_role_without_rights_is_told_the_statement_that_gives_them(
         assert registry.newest_decision() == 0
 
 
-@pytest.mark.requirement("PGS-3")
+@pytest.mark.requirement("PGS-2")
 def test_a_program_of_before_works_beside_a_newer_one_that_allows_it(url: str) -> None:
     with closing(registry_at(url)) as registry:
         registry.approve(SCOPE, [Approval("a", "1")], at=1.0)

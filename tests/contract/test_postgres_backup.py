@@ -50,6 +50,7 @@ def test_a_backup_is_restored_with_all_that_is_copied(
 
     with closing(open_database(new)) as restored, closing(open_database(new)) as other:
         assert content_of(restored) == expected
+        assert restored.load(SCOPE)
         # What is saved from now on is newer than what was restored.
         other.save_parts(SCOPE, [make_part("a", "x")], revision=9)
         assert [part.server for part in restored.changed_parts(SCOPE)] == ["a"]

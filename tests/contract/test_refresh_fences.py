@@ -63,7 +63,7 @@ def held_for_no_time(store: Registry) -> RefreshClaim:
     return job.claim
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 @pytest.mark.parametrize("what", WRITES)
 def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
     what: str, postgres_server: PostgresServer
@@ -97,7 +97,7 @@ def test_a_write_that_meets_a_take_over_waits_for_it_and_writes_nothing(
         assert store.decisions(SCOPE).accepted == {}
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 def test_a_listing_is_saved_together_with_the_end_of_its_claim_or_not_at_all(
     postgres_server: PostgresServer,
 ) -> None:
@@ -134,7 +134,7 @@ def test_an_unchanged_listing_takes_one_transaction_and_waits_for_no_other_save(
         assert len(transactions) == 1
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 def test_a_claim_that_is_lost_after_the_first_look_at_it_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

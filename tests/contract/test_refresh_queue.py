@@ -174,7 +174,7 @@ def test_of_what_is_due_the_highest_priority_comes_first_and_then_the_oldest(
     assert [claim(store) for _ in range(4)] == [["urgent"], ["late"], ["old"], []]
 
 
-@pytest.mark.requirement("FLT-22")
+@pytest.mark.requirement("FLT-2")
 def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
     tmp_path: Path, postgres_server: PostgresServer
 ) -> None:
@@ -204,7 +204,7 @@ def test_a_claim_reads_the_queue_in_its_order_and_sorts_nothing(
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-22")
+@pytest.mark.requirement("FLT-2")
 def test_what_concerns_many_servers_is_done_in_parts(store: Registry) -> None:
     names = [f"s{number:04}" for number in range(2500)]
 
@@ -215,7 +215,7 @@ def test_what_concerns_many_servers_is_done_in_parts(store: Registry) -> None:
     assert {job.priority for job in store.refresh_jobs(SCOPE)} == {1}
 
 
-@pytest.mark.requirement("FLT-22")
+@pytest.mark.requirement("FLT-2")
 def test_no_transaction_of_a_plan_has_more_than_a_thousand_jobs(
     postgres_server: PostgresServer,
 ) -> None:
@@ -274,7 +274,7 @@ def test_a_heartbeat_keeps_a_claim_and_names_those_that_are_lost(store: Registry
     assert store.extend_claims([], lease=HOUR) == frozenset()
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 def test_a_worker_that_lost_its_claim_can_write_nothing(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
@@ -292,7 +292,7 @@ def test_a_worker_that_lost_its_claim_can_write_nothing(store: Registry) -> None
     assert (job_of(store, "a").state, job_of(store, "a").holder) == ("processing", "two")
 
 
-@pytest.mark.requirement("FLT-19")
+@pytest.mark.requirement("FLT-3")
 def test_a_claim_of_an_earlier_life_of_a_server_is_valid_for_no_later_one(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
@@ -310,7 +310,7 @@ def test_a_claim_of_an_earlier_life_of_a_server_is_valid_for_no_later_one(store:
     assert save_success(store, later)
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 def test_what_is_written_under_a_claim_is_written_as_without_one(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a"))
     plan(store, "a")
@@ -434,7 +434,7 @@ def test_a_failure_is_tried_again_later_and_then_never_until_its_owner_says_so(
     assert job_of(store, "a").attempts == 1
 
 
-@pytest.mark.requirement("FLT-7")
+@pytest.mark.requirement("FLT-6")
 def test_a_server_that_workers_are_lost_with_is_dead_in_the_end(store: Registry) -> None:
     plan(store, "a", "b")
     save_success(store, held(store))
@@ -449,7 +449,7 @@ def test_a_server_that_workers_are_lost_with_is_dead_in_the_end(store: Registry)
     assert claim(store) == ["b"]
 
 
-@pytest.mark.requirement("FLT-18")
+@pytest.mark.requirement("FLT-6")
 def test_since_when_a_server_fails_is_kept_until_it_is_listed_or_tried_again_by_hand(
     store: Registry,
 ) -> None:
@@ -468,7 +468,7 @@ def test_since_when_a_server_fails_is_kept_until_it_is_listed_or_tried_again_by_
     assert (job_of(store, "a").failing_since, job_of(store, "a").state) == (None, "enabled")
 
 
-@pytest.mark.requirement("FLT-9")
+@pytest.mark.requirement("FLT-3")
 def test_a_claim_that_is_given_back_is_claimed_at_once_and_was_no_attempt(store: Registry) -> None:
     plan(store, "a", "b", "c")
     one, two, three = (job.claim for job in claims(store, limit=3))
@@ -501,7 +501,7 @@ def test_a_server_that_is_wanted_now_is_due_now_and_once_more_if_it_was_listed_m
     assert claim(store) == []
 
 
-@pytest.mark.requirement("FLT-2", "FLT-4")
+@pytest.mark.requirement("FLT-2", "FLT-3")
 @pytest.mark.parametrize("back_end", back_ends("sqlite", "postgresql"))
 def test_workers_of_several_processes_see_one_queue(
     back_end: str, tmp_path: Path, request: pytest.FixtureRequest

@@ -242,7 +242,7 @@ class QueueLife(RuleBasedStateMachine):
                 self._end(job.server)
 
 
-@pytest.mark.requirement("FLT-4", "FLT-10", "FLT-23")
+@pytest.mark.requirement("FLT-3", "FLT-10", "FLT-21")
 @pytest.mark.parametrize("back_end", back_ends("memory", "sqlite", "postgresql"))
 def test_no_job_is_lost_or_stuck_and_no_fenced_worker_writes(
     back_end: str, request: pytest.FixtureRequest, tmp_path: Path

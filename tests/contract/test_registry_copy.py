@@ -45,7 +45,7 @@ ALL = {
 }  # fmt: skip
 
 
-def fill(store: SqliteRegistry) -> None:
+def fill(store: SqliteRegistry | PostgresRegistry) -> None:
     """Something of every kind, with names that are no UTF-8."""
     store.save_settings(SCOPE, SETTINGS)
     store.save_parts(SCOPE, [make_part(STRANGE, "x", "y")], revision=3)

@@ -186,7 +186,7 @@ def test_a_part_without_tools_is_a_listing_all_the_same(store: Registry) -> None
     assert dict(world.catalog.parts) == {"a": make_part("a", listed_at=5.0)}
 
 
-@pytest.mark.requirement("REG-4")
+@pytest.mark.requirement("REG-3")
 def test_a_server_that_left_the_settings_takes_its_tools_along(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x"), make_part("b", "y")], revision=1)
@@ -197,7 +197,7 @@ def test_a_server_that_left_the_settings_takes_its_tools_along(store: Registry) 
     assert tools_of(store) == ["b:y"]
 
 
-@pytest.mark.requirement("REG-4")
+@pytest.mark.requirement("REG-3")
 def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("b"))
 
@@ -206,7 +206,7 @@ def test_a_part_of_a_server_that_is_no_longer_named_is_passed_over(store: Regist
     assert tools_of(store) == ["b:y"]
 
 
-@pytest.mark.requirement("REG-4")
+@pytest.mark.requirement("REG-3")
 def test_parts_of_a_scope_without_settings_are_passed_over(store: Registry) -> None:
     store.save_parts(SCOPE, [make_part("a", "x")], revision=1)
 
@@ -246,7 +246,7 @@ def test_scopes_know_nothing_of_each_other(store: Registry) -> None:
     assert tools_of(store, "two") == ["a:y"]
 
 
-@pytest.mark.requirement("REG-6")
+@pytest.mark.requirement("REG-5")
 def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)
@@ -259,7 +259,7 @@ def test_forgetting_a_server_drops_its_part_and_says_how_many_tools_went(store: 
     assert list(world.catalog.parts) == ["b"]
 
 
-@pytest.mark.requirement("REG-6")
+@pytest.mark.requirement("REG-5")
 def test_forgetting_a_scope_keeps_its_settings(store: Registry) -> None:
     store.save_settings(SCOPE, make_settings("a", "b"))
     store.save_parts(SCOPE, [make_part("a", "x", "y"), make_part("b", "z")], revision=1)

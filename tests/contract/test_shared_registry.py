@@ -313,7 +313,7 @@ def test_what_the_database_refuses_holds_nothing_up(gateway: Gateway) -> None:
         assert store.vectors("m", [b"3"]) == {b"3": b"three"}
 
 
-@pytest.mark.requirement("PGS-12")
+@pytest.mark.requirement("PGS-11")
 def test_what_is_first_seen_meanwhile_is_accepted_unless_another_gateway_has(
     gateway: Gateway,
 ) -> None:
@@ -451,7 +451,7 @@ async def test_a_decision_on_one_machine_is_in_force_on_another(
             assert "later" in [server.name for server in there.settings.servers]
 
 
-@pytest.mark.requirement("PGS-19")
+@pytest.mark.requirement("PGS-13")
 @pytest.mark.anyio
 async def test_an_outage_is_in_answers_status_and_metrics_and_the_gateway_stays_ready(
     gateway: Gateway, folder: Folder

@@ -128,7 +128,7 @@ async def test_while_a_listing_waits_those_of_others_are_seen_and_count_more(
         assert [str(entry.key) for entry in world.catalog] == ["a:theirs", "b:ours"]
 
 
-@pytest.mark.requirement("PGS-11", "PGS-12")
+@pytest.mark.requirement("PGS-11")
 async def test_what_is_first_seen_and_refused_is_accepted_for_this_run_and_holds_nothing_up(
     gateway: Gateway,
 ) -> None:
@@ -146,7 +146,7 @@ async def test_what_is_first_seen_and_refused_is_accepted_for_this_run_and_holds
         assert other.accepted(SCOPE, "a").keys() == {"x", "other"}
 
 
-@pytest.mark.requirement("PGS-12")
+@pytest.mark.requirement("PGS-11")
 async def test_what_was_accepted_for_this_run_counts_less_than_what_another_gateway_decides(
     gateway: Gateway,
 ) -> None:
@@ -173,7 +173,7 @@ async def test_a_decision_that_times_out_is_refused_and_is_no_outage(gateway: Ga
             assert not store.switches(SCOPE)["a"].is_wanted
 
 
-@pytest.mark.requirement("PGS-13", "PGS-19")
+@pytest.mark.requirement("PGS-13")
 async def test_a_database_whose_decisions_cannot_be_read_is_an_outage(gateway: Gateway) -> None:
     with closing(gateway.open(timeout=2.0)) as store:
         fill(store)

@@ -58,7 +58,7 @@ def states(store: Registry) -> dict[str, str]:
     return {job.server: job.state for job in store.refresh_jobs(SCOPE)}
 
 
-@pytest.mark.requirement("FLT-4", "FLT-26")
+@pytest.mark.requirement("FLT-3", "FLT-8")
 def test_each_listing_of_a_group_has_its_own_claim_and_its_own_outcome(store: Registry) -> None:
     claims = saved(store, *"abcd")
     store.return_claims([claims["c"]])
@@ -84,7 +84,7 @@ def test_each_listing_of_a_group_has_its_own_claim_and_its_own_outcome(store: Re
     assert save_together(store, group[1:3]) == ["saved", "lost"]
 
 
-@pytest.mark.requirement("FLT-26")
+@pytest.mark.requirement("FLT-8")
 def test_of_two_claims_of_one_server_in_a_group_the_newer_one_counts(store: Registry) -> None:
     [old] = saved(store, "a").values()
     store.return_claims([old])
@@ -116,7 +116,7 @@ BEFORE: dict[str, Callable[[Registry, str], None]] = {
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("FLT-5", "FLT-26")
+@pytest.mark.requirement("FLT-5", "FLT-8")
 @pytest.mark.parametrize("before", BEFORE)
 @pytest.mark.parametrize("is_wanted_meanwhile", [False, True])
 def test_a_job_that_ends_in_a_group_is_as_if_it_had_ended_by_itself(
@@ -143,7 +143,7 @@ def test_a_job_that_ends_in_a_group_is_as_if_it_had_ended_by_itself(
     assert together == alone
 
 
-@pytest.mark.requirement("FLT-8", "FLT-26")
+@pytest.mark.requirement("FLT-8")
 @pytest.mark.parametrize("what", ["saves another listing", "forgets it"])
 def test_what_another_process_has_made_of_a_listing_is_noticed(
     postgres_server: PostgresServer, what: str
@@ -163,7 +163,7 @@ def test_what_another_process_has_made_of_a_listing_is_noticed(
     assert [str(entry.key) for entry in snapshot.catalog] == ["a:x", "b:x"]
 
 
-@pytest.mark.requirement("FLT-26")
+@pytest.mark.requirement("FLT-8")
 def test_a_worker_knows_what_it_has_read_and_writes_a_group_in_one_transaction(
     postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +187,7 @@ def test_a_worker_knows_what_it_has_read_and_writes_a_group_in_one_transaction(
         assert read == worker.load(SCOPE)
 
 
-@pytest.mark.requirement("FLT-26")
+@pytest.mark.requirement("FLT-8")
 def test_a_job_that_another_process_writes_just_now_holds_up_no_other_of_its_group(
     postgres_server: PostgresServer,
 ) -> None:
@@ -232,7 +232,7 @@ class Applied:
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-8", "FLT-26")
+@pytest.mark.requirement("FLT-8")
 async def test_listings_that_are_ready_together_take_two_writes_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -255,7 +255,7 @@ async def test_listings_that_are_ready_together_take_two_writes_at_most(
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-6", "FLT-26")
+@pytest.mark.requirement("FLT-6", "FLT-8")
 async def test_a_result_that_the_database_refuses_costs_its_own_server_alone(
     postgres_server: PostgresServer,
 ) -> None:
@@ -276,7 +276,7 @@ async def test_a_result_that_the_database_refuses_costs_its_own_server_alone(
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-8", "FLT-13", "FLT-26")
+@pytest.mark.requirement("FLT-8", "FLT-13")
 async def test_a_listing_as_before_is_judged_anew_if_the_rules_are_others(store: Registry) -> None:
     worker = Applied(store, make_settings("a", "b"))
     await worker.state.restore(worker.settings)
@@ -294,7 +294,7 @@ async def test_a_listing_as_before_is_judged_anew_if_the_rules_are_others(store:
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-26")
+@pytest.mark.requirement("FLT-8")
 async def test_nothing_is_kept_of_the_listings_of_a_server_that_is_no_longer_configured(
     store: Registry,
 ) -> None:
@@ -311,7 +311,7 @@ async def test_nothing_is_kept_of_the_listings_of_a_server_that_is_no_longer_con
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-13", "FLT-26")
+@pytest.mark.requirement("FLT-13", "FLT-8")
 async def test_a_listing_as_before_is_accepted_if_the_policy_is_another(store: Registry) -> None:
     worker = Applied(store, replace(make_settings("a"), trust="quarantine"))
     await worker.state.restore(worker.settings)
@@ -325,7 +325,7 @@ async def test_a_listing_as_before_is_accepted_if_the_policy_is_another(store: R
 
 
 @pytest.mark.anyio
-@pytest.mark.requirement("FLT-13", "FLT-26")
+@pytest.mark.requirement("FLT-13", "FLT-8")
 async def test_what_was_open_to_all_is_accepted_by_the_first_listing_that_needs_it(
     store: Registry,
 ) -> None:

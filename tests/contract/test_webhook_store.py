@@ -61,7 +61,7 @@ def failing(part: ServerPart, at: float, *, began: float | None = None) -> Serve
     return replace(part, failure=failure)
 
 
-@pytest.mark.requirement("WHK-3", "FLT-24")
+@pytest.mark.requirement("WHK-3", "FLT-21")
 def test_a_server_that_workers_list_is_removed_once_no_process_names_it(store: Registry) -> None:
     store.save_settings(SCOPE, settings("a", "b"))
     store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))])
@@ -151,7 +151,7 @@ def test_a_failure_is_told_of_once_until_the_server_is_well_again(store: Registr
     assert types(store) == ["server.failing"]
 
 
-@pytest.mark.requirement("WHK-5", "FLT-26")
+@pytest.mark.requirement("WHK-5", "FLT-8")
 def test_a_server_that_recovers_with_a_listing_as_before_is_told_of_among_others(
     store: Registry,
 ) -> None:

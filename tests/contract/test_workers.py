@@ -253,7 +253,7 @@ async def test_a_worker_waits_for_a_database_that_is_away_when_it_starts(
             tasks.cancel_scope.cancel()
 
 
-@pytest.mark.requirement("FLT-9")
+@pytest.mark.requirement("FLT-3")
 async def test_a_worker_that_is_cancelled_gives_its_claims_back(machines: Machines) -> None:
     held = {"command": "/bin/sh", "args": ["-c", "sleep 600"], "timeouts": {"connect": 600}}
     machines.write(servers={"told": held})
@@ -299,7 +299,7 @@ async def test_a_process_with_an_older_configuration_takes_nothing_away_from_the
     assert new.starts == starts
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 async def test_where_only_workers_run_a_server_that_was_removed_goes_with_its_tools(
     machines: Machines,
 ) -> None:
@@ -327,7 +327,7 @@ async def test_where_only_workers_run_a_server_that_was_removed_goes_with_its_to
                 await worker._look_again()
 
 
-@pytest.mark.requirement("FLT-23")
+@pytest.mark.requirement("FLT-21")
 async def test_a_gateway_names_its_servers_when_it_starts_to_serve(machines: Machines) -> None:
     await machines.work()
     with closing(open_registry(machines.registry)) as store:
@@ -436,7 +436,7 @@ async def test_a_listing_that_takes_too_long_to_store_is_a_failure_of_its_server
     assert (job.state, job.error_code) == ("error", "REGISTRY_TIMEOUT")
 
 
-@pytest.mark.requirement("FLT-20")
+@pytest.mark.requirement("FLT-21")
 async def test_a_worker_that_never_rests_notices_what_its_owner_switches_off(
     machines: Machines,
 ) -> None:
@@ -465,7 +465,7 @@ async def test_a_worker_that_never_rests_notices_what_its_owner_switches_off(
     assert machines.told.starts == 0
 
 
-@pytest.mark.requirement("FLT-20")
+@pytest.mark.requirement("FLT-21")
 async def test_a_worker_makes_its_plan_anew_once_an_hour_or_when_something_is_different(
     machines: Machines,
 ) -> None:

@@ -196,7 +196,7 @@ async def test_a_worker_that_is_killed_has_its_server_taken_over(fleet: Fleet) -
     assert fleet.tools() == ["a:of_2"]
 
 
-@pytest.mark.requirement("FLT-4", "FLT-11")
+@pytest.mark.requirement("FLT-3", "FLT-11")
 async def test_a_worker_that_was_stopped_beyond_its_lease_writes_nothing(fleet: Fleet) -> None:
     fleet.configure(a=fleet.numbered())
     first = fleet.start("--lease", SHORT)
@@ -217,7 +217,7 @@ async def test_a_worker_that_was_stopped_beyond_its_lease_writes_nothing(fleet: 
     assert not first.has("changed")()
 
 
-@pytest.mark.requirement("FLT-9", "FLT-11")
+@pytest.mark.requirement("FLT-3", "FLT-11")
 async def test_a_worker_that_is_ended_gives_back_what_it_has_begun(fleet: Fleet) -> None:
     fleet.configure(a=fleet.numbered())
     first = fleet.start("--lease", "3000")

@@ -145,7 +145,7 @@ def own_world(postgres_server: PostgresServer, tmp_path: Path) -> Iterator[World
         yield opened
 
 
-@pytest.mark.requirement("FLT-54")
+@pytest.mark.requirement("FLT-52")
 def test_the_caddyfile_is_valid_and_formatted_and_has_the_addresses_of_the_containers() -> None:
     validated = caddy("validate", "--config", str(CADDYFILE), "--adapter", "caddyfile")
     formatted = caddy("fmt", str(CADDYFILE))
@@ -158,7 +158,7 @@ def test_the_caddyfile_is_valid_and_formatted_and_has_the_addresses_of_the_conta
     assert set(values_of("dial", server)) == gateways
 
 
-@pytest.mark.requirement("FLT-54")
+@pytest.mark.requirement("FLT-52")
 async def test_health_checks_are_for_a_name_that_a_gateway_answers_to(world: World) -> None:
     checks = [found["active"] for found in values_of("health_checks", adapted())]
     async with httpx2.AsyncClient(base_url=world.gateways["gateway-1"].address) as client:
@@ -189,7 +189,7 @@ def values_of(key: str, part: object) -> Iterator[Any]:
             yield from values_of(key, one)
 
 
-@pytest.mark.requirement("FLT-54", "SRV-84")
+@pytest.mark.requirement("FLT-52", "SRV-84")
 @pytest.mark.parametrize("name", GATEWAYS)
 async def test_a_session_stays_with_its_gateway_whichever_was_asked_before(
     world: World, name: str
@@ -207,7 +207,7 @@ async def test_a_session_stays_with_its_gateway_whichever_was_asked_before(
 
 
 @ERAS
-@pytest.mark.requirement("FLT-54")
+@pytest.mark.requirement("FLT-52")
 @pytest.mark.parametrize("name", GATEWAYS)
 async def test_clients_of_each_era_are_served_by_each_gateway(
     world: World, name: str, mode: str
@@ -224,7 +224,7 @@ async def test_clients_of_each_era_are_served_by_each_gateway(
 
 
 @ERAS
-@pytest.mark.requirement("FLT-54")
+@pytest.mark.requirement("FLT-52")
 async def test_an_answer_arrives_in_parts_while_the_call_goes_on(world: World, mode: str) -> None:
     release = world.folder / f"release-{mode}"
 
@@ -239,7 +239,7 @@ async def test_an_answer_arrives_in_parts_while_the_call_goes_on(world: World, m
     assert result.content[0].text == "done"
 
 
-@pytest.mark.requirement("FLT-54")
+@pytest.mark.requirement("FLT-52")
 async def test_a_call_is_cancelled_when_its_client_leaves_the_balancer(world: World) -> None:
     gateway, mail = world.gateways["gateway-1"], world.servers["mail"]
     mail.state, earlier = "silent", mail.calls
@@ -260,7 +260,7 @@ async def test_a_call_is_cancelled_when_its_client_leaves_the_balancer(world: Wo
     mail.state = "well"
 
 
-@pytest.mark.requirement("FLT-54", "RSL-14")
+@pytest.mark.requirement("FLT-52", "RSL-14")
 async def test_when_a_gateway_is_gone_the_other_one_serves_its_clients(own_world: World) -> None:
     world = own_world
     lines = "".join(f"line {number}\n" for number in range(50_000))

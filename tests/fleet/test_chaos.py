@@ -13,7 +13,7 @@ from tests.fleet.judgement import judge
 from tests.fleet.worlds import open_world
 
 
-@pytest.mark.requirement("FLT-51")
+@pytest.mark.requirement("FLT-10")
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(bool(postgres.missing()), reason=postgres.missing())
 def test_whatever_happens_no_server_is_lost_and_no_worker_writes_that_was_replaced(

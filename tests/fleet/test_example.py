@@ -303,7 +303,7 @@ def servers() -> Iterator[LoopbackServers]:
 
 @confining
 @pytest.mark.e2e
-@pytest.mark.requirement("FLT-52", "FLT-54")
+@pytest.mark.requirement("FLT-52")
 @pytest.mark.parametrize("kind", DEPLOYED)
 def test_gateway_and_worker_need_nothing_that_their_machine_does_not_let_them_have(
     kind: str, postgres_server: PostgresServer, tmp_path: Path, servers: LoopbackServers

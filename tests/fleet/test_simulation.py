@@ -30,7 +30,7 @@ def drawn(seed: int) -> list[RefreshJob]:
     ]  # fmt: skip
 
 
-@pytest.mark.requirement("FLT-53")
+@pytest.mark.requirement("FLT-10")
 @given(seed=st.integers(0, 10_000))
 def test_the_simulation_claims_what_the_schedule_claims(seed: int) -> None:
     jobs, queue = drawn(seed), Queue()
@@ -50,7 +50,7 @@ def run(seed: int) -> Seen:
     return Simulation(Fleet(300, 4, slots=2, days=3.0, seed=seed), given).run()
 
 
-@pytest.mark.requirement("FLT-53")
+@pytest.mark.requirement("FLT-10")
 def test_a_seed_gives_one_course_in_which_no_claim_and_no_server_is_lost() -> None:
     seen, again, other = run(7), run(7), run(8)
 
@@ -64,7 +64,7 @@ def test_a_seed_gives_one_course_in_which_no_claim_and_no_server_is_lost() -> No
     assert 290 < seen.counts["first listings"] <= 300
 
 
-@pytest.mark.requirement("FLT-53")
+@pytest.mark.requirement("FLT-10")
 def test_what_an_operation_costs_is_measured_on_a_real_database(
     postgres_server: PostgresServer,
 ) -> None:

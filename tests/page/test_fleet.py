@@ -32,7 +32,7 @@ anyio.run(fill)
 """
 
 
-@pytest.mark.requirement("FLT-34", "PAGE-3")
+@pytest.mark.requirement("FLT-31", "PAGE-3")
 def test_the_page_shows_the_queue_and_has_a_dead_server_tried_again(
     home: Home, chromium: Browser
 ) -> None:

@@ -12,7 +12,7 @@ from tests.factories import make_server
 from tests.unit.server.fakes import ISSUES, make_view
 
 
-@pytest.mark.requirement("REG-22")
+@pytest.mark.requirement("REG-21")
 def test_agents_read_that_decisions_were_lost_without_a_path() -> None:
     view = replace(make_view(ISSUES), lost_at=60.0)
 

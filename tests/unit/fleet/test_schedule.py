@@ -47,7 +47,7 @@ def claimed_job(**fields: Any) -> RefreshJob:
     return RefreshJob("scope", ServerName("a"), 0.0, 0.0, "processing", holder="w", **fields)
 
 
-@pytest.mark.requirement("FLT-6", "FLT-18")
+@pytest.mark.requirement("FLT-6")
 @given(st.integers(1, 1000), st.floats(0.0, 1.0), st.none() | st.floats(0.0, 200 * HOUR))
 def test_a_pause_is_within_its_bound_and_a_server_is_given_up_after_a_day_of_failing(
     attempts: int, drawn: float, failing: float | None
@@ -64,7 +64,7 @@ def test_a_pause_is_within_its_bound_and_a_server_is_given_up_after_a_day_of_fai
     assert schedule.longest_backoff(attempts) <= schedule.LONGEST_BACKOFF
 
 
-@pytest.mark.requirement("FLT-18")
+@pytest.mark.requirement("FLT-6")
 def test_an_outage_of_a_day_less_a_minute_kills_no_server_and_one_of_two_days_does() -> None:
     for hours, state in ((23.9, "error"), (48.0, "dead")):
         random, now = Random(7), 0.0
@@ -98,7 +98,7 @@ def test_a_server_may_ask_to_be_listed_sooner_but_not_without_pause(ttl: float |
         assert due_in == ttl
 
 
-@pytest.mark.requirement("FLT-17")
+@pytest.mark.requirement("FLT-5")
 @given(st.floats(1.0, 1e6), st.floats(0.0, 1.0, exclude_max=True))
 def test_due_times_are_spread_over_the_last_tenth_and_never_later_than_promised(
     interval: float, drawn: float
@@ -110,7 +110,7 @@ def test_due_times_are_spread_over_the_last_tenth_and_never_later_than_promised(
     assert schedule.spread(interval, lambda: 0.0) == interval
 
 
-@pytest.mark.requirement("FLT-17")
+@pytest.mark.requirement("FLT-5")
 def test_servers_that_were_first_listed_together_are_not_due_together_for_ever() -> None:
     random = Random(7)
     due = [0.0] * 1000
@@ -139,7 +139,7 @@ def test_the_next_jobs_are_due_and_no_job_before_them_is_left_out(
         )
 
 
-@pytest.mark.requirement("FLT-4")
+@pytest.mark.requirement("FLT-3")
 @given(jobs(), TIMES)
 def test_every_claim_raises_the_fence_or_ends_in_a_reason(job: RefreshJob, now: float) -> None:
     after = schedule.claimed(job, "next", 60.0, now)
@@ -231,7 +231,7 @@ def test_a_server_that_is_asked_for_while_it_is_listed_is_listed_once_more() -> 
     assert (undisturbed.due_at, undisturbed.priority) == (3612.0, 0)
 
 
-@pytest.mark.requirement("FLT-7")
+@pytest.mark.requirement("FLT-6")
 def test_a_server_that_workers_are_lost_with_is_dead_after_the_last_attempt() -> None:
     job = schedule.planned(None, "scope", RefreshTarget(ServerName("a")), 0.0)
     for at in range(schedule.MOST_LOSSES):
@@ -246,7 +246,7 @@ def test_a_server_that_workers_are_lost_with_is_dead_after_the_last_attempt() ->
     assert (again.claimable_at, again.attempts, again.losses) == (100.0, 0, 0)
 
 
-@pytest.mark.requirement("FLT-7")
+@pytest.mark.requirement("FLT-6")
 def test_a_worker_that_is_lost_with_a_server_that_often_failed_does_not_kill_it() -> None:
     job = claimed_job(attempts=30, claimed_at=0.0, failing_since=0.0)
 

@@ -50,7 +50,7 @@ def taken() -> sqlite3.OperationalError:
 # Waiting
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_who_waits_looks_often_enough_to_meet_a_short_gap(busy: BusyHandler, clock: Clock) -> None:
     def step() -> str:
         if clock.now < 1001.0:
@@ -91,7 +91,7 @@ def write(busy: BusyHandler, clock: Clock, seconds: float) -> None:
         clock.now += seconds
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_who_writes_without_a_rest_gives_way_now_and_then(busy: BusyHandler, clock: Clock) -> None:
     begun = clock.now
     for _ in range(1000):
@@ -142,7 +142,7 @@ ENDS_A_WRITE = "BEGIN EXCLUSIVE"
 READS = "BEGIN; SELECT * FROM scopes"
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 @pytest.mark.parametrize(
     ("held", "verb"),
     [
@@ -172,7 +172,7 @@ def test_a_verb_waits_until_the_other_is_done(
     assert len(looks) == 3
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_opening_waits_until_the_other_is_done(tmp_path: Path, other: sqlite3.Connection) -> None:
     other.execute(ENDS_A_WRITE)
     busy = BusyHandler(sleep=lambda _: other.rollback())
@@ -181,7 +181,7 @@ def test_opening_waits_until_the_other_is_done(tmp_path: Path, other: sqlite3.Co
         assert store.load(SCOPE)
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_others_come_between_the_writes_of_one_who_never_rests(
     tmp_path: Path, other: sqlite3.Connection
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_lock_that_is_held_too_long_is_a_registry_error(
         save(store)
 
 
-@pytest.mark.requirement("REG-23")
+@pytest.mark.requirement("REG-12")
 def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
     tmp_path: Path, other: sqlite3.Connection, clock: Clock
 ) -> None:
@@ -238,7 +238,7 @@ def test_a_lock_that_is_held_for_long_costs_a_process_one_wait(
     assert sum(clock.slept) == pytest.approx(2 * once, abs=0.1)
 
 
-@pytest.mark.requirement("REG-23")
+@pytest.mark.requirement("REG-12")
 def test_whoever_opens_a_registry_takes_the_turns_of_the_process(tmp_path: Path) -> None:
     path = tmp_path / "registry.db"
 

@@ -268,7 +268,7 @@ def test_text_that_is_not_utf_8_counts_as_damage(path: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("REG-11")
+@pytest.mark.requirement("REG-1")
 @pytest.mark.parametrize(
     "change",
     [
@@ -300,7 +300,7 @@ def test_a_record_that_is_not_understood_is_as_if_nothing_were_remembered(
         assert store.recovered is None
 
 
-@pytest.mark.requirement("REG-11")
+@pytest.mark.requirement("REG-1")
 def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Path) -> None:
     with open_sqlite(filled(path)) as store:
         store.save_index(SCOPE, b"index")
@@ -315,7 +315,7 @@ def test_an_index_and_a_use_that_are_not_understood_are_not_remembered(path: Pat
         assert store.uses(SCOPE) == {}
 
 
-@pytest.mark.requirement("REG-11")
+@pytest.mark.requirement("REG-1")
 @pytest.mark.parametrize("era", ["torn", "3"])
 def test_an_era_that_is_not_understood_is_not_remembered(path: Path, era: str) -> None:
     with open_sqlite(path) as store:
@@ -437,7 +437,7 @@ def test_threads_take_turns(path: Path) -> None:
         assert tool_count(store) == 8
 
 
-@pytest.mark.requirement("REG-19")
+@pytest.mark.requirement("REG-1")
 def test_what_is_loaded_is_of_one_moment_whoever_writes_meanwhile(path: Path) -> None:
     with (
         open_sqlite(path, sqlite_version=WAL) as store,
@@ -460,7 +460,7 @@ def test_what_is_loaded_is_of_one_moment_whoever_writes_meanwhile(path: Path) ->
         assert after.catalog == make_catalog(make_part("a", "new"), revision=2)
 
 
-@pytest.mark.requirement("REG-19")
+@pytest.mark.requirement("REG-1")
 def test_what_is_loaded_stays_as_it_is_and_needs_no_file(path: Path) -> None:
     with open_sqlite(path) as store:
         fill(store, "old")
@@ -472,7 +472,7 @@ def test_what_is_loaded_stays_as_it_is_and_needs_no_file(path: Path) -> None:
     assert world.catalog == make_catalog(make_part("a", "old"), revision=1)
 
 
-@pytest.mark.requirement("REG-19")
+@pytest.mark.requirement("REG-1")
 def test_no_definition_is_parsed_and_no_digest_made_of_what_is_loaded(path: Path) -> None:
     digest = bytes(32)
     with closing(sqlite3.connect(filled(path, tools=1))) as connection:
@@ -497,7 +497,7 @@ def said(writer: subprocess.Popen[str]) -> Iterator[int]:
     return map(int, writer.stdout)
 
 
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_what_was_acknowledged_survives_a_kill(path: Path, sqlite_version: tuple[int, ...]) -> None:
     chance = random.Random(7)
     path.parent.mkdir()
@@ -520,7 +520,7 @@ def test_what_was_acknowledged_survives_a_kill(path: Path, sqlite_version: tuple
 
 
 @pytest.mark.thorough
-@pytest.mark.requirement("REG-13")
+@pytest.mark.requirement("REG-9")
 def test_processes_that_write_at_once_wait_for_each_other(
     path: Path, sqlite_version: tuple[int, ...]
 ) -> None:

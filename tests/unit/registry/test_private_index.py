@@ -14,7 +14,7 @@ from discovery_engine.registry.sqlite.registry import open_sqlite
 from tests.factories import make_settings
 
 pytestmark = [
-    pytest.mark.requirement("REG-26"),
+    pytest.mark.requirement("REG-15"),
     pytest.mark.skipif(os.name != "posix", reason="there are no such modes"),
 ]
 

@@ -25,7 +25,7 @@ def test_other_pinned_arguments_need_another_checker() -> None:
     assert cache.get(pinned) is not cache.get(tool)
 
 
-@pytest.mark.requirement("CAC-7")
+@pytest.mark.requirement("CAC-3")
 def test_the_checker_least_recently_used_is_dropped() -> None:
     cache = CheckerCache(maxsize=2)
     a, b, c = (make_tool(name=name) for name in "abc")

@@ -47,7 +47,7 @@ def test_what_is_not_allowed_does_not_crowd_out_what_is(index: Index) -> None:
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.requirement("CAC-10")
+@pytest.mark.requirement("CAC-4")
 def test_a_query_asked_again_reads_no_postings(index: Index) -> None:
     read: list[str] = []
 
