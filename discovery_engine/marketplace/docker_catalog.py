@@ -23,8 +23,13 @@ from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.members import MalformedEntryError, child, date, shown_text
-from discovery_engine.marketplace.server_json import parse_server
+from discovery_engine.marketplace.server_json import (
+    MalformedEntryError,
+    child,
+    date,
+    parse_server,
+    shown_text,
+)
 from discovery_engine.marketplace.source import SourcePage
 from discovery_engine.marketplace.source_content import DocumentSource, invalid
 

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeAlias
 from urllib.parse import quote, urlencode
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from msgspec import Meta, Struct, ValidationError, convert, field
+
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.members import (
-    MalformedEntryError,
-    child,
-    member,
-    shown_text,
-)
-from discovery_engine.marketplace.server_json import parse_server
+from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
 from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
 from discovery_engine.marketplace.source_content import (
     SourceAddress,
@@ -32,6 +29,7 @@ from discovery_engine.marketplace.source_content import (
 )
 from discovery_engine.secrets.resolver import SecretResolver
 
+_Cursor: TypeAlias = Annotated[str, Meta(max_length=bounds.CURSOR)] | None
 _PAGE = 100  # entries; the most that the API allows
 _VERSIONS = ("v0.1", "v0")
 _LONGEST_NAME = 40  # characters that are shown of the name of a malformed entry
@@ -92,7 +90,8 @@ class RegistryReader:
         """All versions of one server that were not deleted."""
         url = f"{self._bases[0]}/servers/{quote(name, safe='')}/versions"
         answer = await self._address.get(url, limit=bounds.PAGE_BYTES)
-        entries, _ = self._entries(_listed(json_of(answer) if answer else {}))
+        listed, _ = _page(json_of(answer) if answer else {})
+        entries, _ = self._entries(listed)
         return tuple(entry for entry in entries if entry.name == name and entry.status != "deleted")
 
     async def _read(self, point: SyncPoint) -> SourcePage:
@@ -107,12 +106,12 @@ class RegistryReader:
         answer = await self._address.get(url, limit=bounds.PAGE_BYTES, etag=point.etag)
         if answer is None:
             return SourcePage(is_unchanged=True, etag=point.etag)
-        document = json_of(answer)
-        entries, malformed = self._entries(_listed(document))
+        listed, cursor = _page(json_of(answer))
+        entries, malformed = self._entries(listed)
         return SourcePage(
             entries=entries,
             malformed=malformed,
-            cursor=_cursor(document),
+            cursor=cursor,
             etag=answer.headers.get("etag", ""),
             size=len(answer.body),
         )
@@ -151,24 +150,28 @@ class RegistryReader:
         return parse_server(item, origin=self._origin)
 
 
-def _listed(document: JSONValue) -> list[JSONValue]:
-    servers = document.get("servers") if isinstance(document, dict) else None
-    if servers is None and isinstance(document, dict) and "servers" in document:
-        return []  # Go writes an empty list as null
-    if not isinstance(servers, list):
-        raise invalid("its answer has no list of servers")
-    return servers
+class _Metadata(Struct, frozen=True, rename="camel"):
+    next_cursor: _Cursor = None
+    older_cursor: _Cursor = field(default=None, name="next_cursor")
 
 
-def _cursor(document: JSONObject) -> str:
-    metadata = child(document, "metadata")
-    cursor = member(metadata, "nextCursor")
-    if cursor is None or cursor == "":
-        return ""
-    text = shown_text(metadata, "nextCursor", bounds.CURSOR + 1)
-    if not text or len(text) > bounds.CURSOR:
-        raise invalid("the cursor of its next page cannot be used")
-    return text
+class _Page(Struct, frozen=True):
+    servers: list[Any] | None
+    """None where Go writes an empty list."""
+    metadata: _Metadata = _Metadata()
+
+
+def _page(document: JSONValue) -> tuple[list[JSONValue], str]:
+    """The servers of an answer, and the cursor of the next page.
+
+    Raises:
+        SourceFailure: If it is no page of servers.
+    """
+    try:
+        page = convert(document, _Page)
+    except ValidationError as error:
+        raise invalid(f"its answer has no list of servers, or no cursor: {error}") from error
+    return page.servers or [], page.metadata.next_cursor or page.metadata.older_cursor or ""
 
 
 def _name_in(item: JSONValue) -> str:

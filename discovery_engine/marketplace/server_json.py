@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import TypeVar, get_args
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args
+
+from msgspec import Meta, Struct, ValidationError, convert
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.syntax import is_header_name
@@ -36,22 +37,6 @@ from discovery_engine.marketplace.entry import (
     VersionNote,
     entry_id,
 )
-from discovery_engine.marketplace.members import (
-    MalformedEntryError,
-    MalformedOfferError,
-    as_object,
-    as_value,
-    child,
-    date,
-    flag,
-    member,
-    named_objects,
-    objects,
-    shown_text,
-    texts,
-    value_text,
-    web_address,
-)
 from discovery_engine.marketplace.package_names import (
     identifier_problem,
     is_digest,
@@ -59,7 +44,7 @@ from discovery_engine.marketplace.package_names import (
     version_problem,
 )
 
-_Offer = TypeVar("_Offer")
+_Offer = TypeVar("_Offer", PackageOffer, RemoteOffer)
 
 _OFFICIAL = "io.modelcontextprotocol.registry/official"
 _RUNTIMES: dict[RegistryType, str] = {
@@ -102,6 +87,72 @@ _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _TEMPLATE_ADDRESS = re.compile(r"https?://[^\s/?#@\\]+(?:[/?#][^\s\\]*)?", re.IGNORECASE)
 _HASH = re.compile(r"[0-9a-fA-F]{64}")
 _MOVING = ("latest", "*", "")
+_SNAKE_CASE = re.compile(r"(?<=[a-z0-9])_([a-z0-9])")
+_DATE = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+)
+
+# The form of an offer. Texts that are only shown may be of any type, and are missing then.
+_Scalar: TypeAlias = (
+    Annotated[str, Meta(max_length=bounds.VALUE, pattern=r"\A[^\0\r\n]*\Z")] | int | float | bool
+)
+_Value: TypeAlias = _Scalar | None
+
+
+class _Variable(Struct, frozen=True, rename="camel"):
+    value: _Value = None
+    default: _Value = None
+    choices: Annotated[list[_Scalar], Meta(max_length=bounds.CHOICES)] | None = None
+    is_required: bool | None = None
+    is_secret: bool | None = None
+    is_repeated: bool | None = None
+    description: Any = None
+    placeholder: Any = None
+    format: Any = None
+
+
+_Variables: TypeAlias = Annotated[dict[str, _Variable], Meta(max_length=bounds.INPUTS)] | None
+
+
+class _Input(_Variable, frozen=True, rename="camel"):
+    type: _Value = None
+    name: _Value = None
+    value_hint: _Value = None
+    variables: _Variables = None
+
+
+_Inputs: TypeAlias = Annotated[list[_Input], Meta(max_length=bounds.INPUTS)] | None
+
+
+class _Transport(Struct, frozen=True, rename="camel"):
+    type: _Value = None
+    transport_type: _Value = None
+    url: _Value = None
+    headers: _Inputs = None
+    variables: _Variables = None
+
+
+class _Package(Struct, frozen=True, rename="camel"):
+    registry_type: _Value = None
+    registry_name: _Value = None
+    registry_base_url: _Value = None
+    identifier: _Value = None
+    name: _Value = None
+    version: _Value = None
+    file_sha256: _Value = None
+    runtime_hint: _Value = None
+    runtime_arguments: _Inputs = None
+    package_arguments: _Inputs = None
+    environment_variables: _Inputs = None
+    transport: _Transport | None = None
+
+
+class MalformedOfferError(ValueError):
+    """An offer that cannot be read as it was meant, and is refused as a whole."""
+
+
+class MalformedEntryError(ValueError):
+    """A document that is not an entry at all."""
 
 
 def parse_server(
@@ -119,18 +170,20 @@ def parse_server(
     """
     if not isinstance(document, dict):
         raise MalformedEntryError("it is no object")
+    document = _camel_case(document)
     name = shown_text(document, "name", bounds.NAME + 1)
     if len(name) > bounds.NAME or not _NAME.fullmatch(name):
         raise MalformedEntryError("it has no usable name")
-    official = _official_meta(meta if isinstance(meta, dict) else child(document, "_meta"))
-    official = official or child(document, f"x-{_OFFICIAL.partition('/')[0]}")
+    metadata = _camel_case(meta) if isinstance(meta, dict) else child(document, "_meta")
+    official = child(metadata, _OFFICIAL) or child(document, f"x-{_OFFICIAL.partition('/')[0]}")
     refused: list[RefusedOffer] = []
     packages = _offers(document, "packages", _package, refused)
     remotes = _offers(document, "remotes", _remote, refused)
     repository = web_address(child(document, "repository"), "url")
-    version = _version(document)
+    places = (document, child(document, "versionDetail"))
+    version = next(filter(None, (shown_text(each, "version", bounds.NAME) for each in places)), "")
     published = date(official, "publishedAt") or date(official, "releaseDate")
-    status = _status(official) if "status" in official else _status(document)
+    status = _status(official if "status" in official else document)
     return MarketplaceEntry(
         id=entry_id(name, repository, packages, remotes),
         name=name,
@@ -148,24 +201,63 @@ def parse_server(
         remotes=remotes,
         refused=tuple(refused[: bounds.OFFERS]),
         tools=_tools(document),
-        tags=texts(document, "tags", bounds.TAGS),
+        tags=_tags(document),
         versions=(VersionNote(version, published, status),) if version else (),
         origins=(origin,),
     )
 
 
-def _official_meta(meta: JSONObject) -> JSONObject:
-    section = meta.get(_OFFICIAL)
-    return section if isinstance(section, dict) else {}
+def shown_text(document: JSONObject, name: str, most: int = bounds.TEXT) -> str:
+    """A text to show, cut; empty if there is none."""
+    return _shown(document.get(name), most)
+
+
+def date(document: JSONObject, name: str) -> str:
+    """A moment as ISO 8601; empty if there is none."""
+    text = shown_text(document, name, 40)
+    return text if _DATE.fullmatch(text) else ""
+
+
+def web_address(document: JSONObject, name: str) -> str:
+    """An address of the web to show; empty for any other scheme."""
+    text = shown_text(document, name, bounds.ADDRESS)
+    is_web = text.lower().startswith(("https://", "http://")) and not re.search(r"\s", text)
+    return text if is_web else ""
+
+
+def child(document: JSONObject, name: str) -> JSONObject:
+    """An object; empty if there is none."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _shown(value: JSONValue, most: int = bounds.TEXT) -> str:
+    return value[:most].strip() if isinstance(value, str) else ""
+
+
+def _camel_case(value: JSONValue) -> Any:
+    """A document with the names of its members as since September 2025; before, in snake_case."""
+    if isinstance(value, list):
+        return [_camel_case(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        _SNAKE_CASE.sub(lambda match: match[1].upper(), key): (
+            dict(zip(member, map(_camel_case, member.values()), strict=True))  # names of its own
+            if key == "variables" and isinstance(member, dict)
+            else _camel_case(member)
+        )
+        for key, member in value.items()
+    }
 
 
 def _offers(
     document: JSONObject,
     name: str,
-    parse: Callable[[JSONObject], _Offer],
+    parse: Callable[[JSONValue], _Offer],
     refused: list[RefusedOffer],
 ) -> tuple[_Offer, ...]:
-    items = member(document, name)
+    items = document.get(name)
     if not isinstance(items, list):
         if items is not None:
             refused.append(RefusedOffer(name, "", f"{name!r} is not a list"))
@@ -176,8 +268,8 @@ def _offers(
     offers = []
     for item in items[: bounds.OFFERS]:
         try:
-            offers.append(parse(as_object(item)))
-        except MalformedOfferError as error:
+            offers.append(parse(item))
+        except (MalformedOfferError, ValidationError) as error:
             refused.append(_refused(item, name, str(error)))
     return tuple(offers)
 
@@ -190,12 +282,16 @@ def _refused(item: JSONValue, name: str, reason: str) -> RefusedOffer:
     return RefusedOffer(kind or ("remote" if name == "remotes" else ""), identifier, reason)
 
 
-def _package(package: JSONObject) -> PackageOffer:
-    registry_type = _registry_type(package)
-    identifier = value_text(package, "identifier") or value_text(package, "name")
-    version = value_text(package, "version")
-    integrity = _file_hash(package)
-    registry_url = value_text(package, "registryBaseUrl").rstrip("/")
+def _package(item: JSONValue) -> PackageOffer:
+    package = convert(item, _Package)
+    registry_type = _registry_type(_text(package.registry_type) or _text(package.registry_name))
+    identifier = _text(package.identifier) or _text(package.name)
+    version = _text(package.version)
+    digest = _text(package.file_sha256).removeprefix("sha256:").lower()
+    if digest and not _HASH.fullmatch(digest):
+        raise MalformedOfferError("its file hash is none of SHA-256")
+    integrity = f"sha256:{digest}" if digest else ""
+    registry_url = _text(package.registry_base_url).rstrip("/")
     if registry_type == "oci":
         identifier, tag, digest = split_image(identifier)
         if digest and not is_digest(digest):
@@ -208,34 +304,27 @@ def _package(package: JSONObject) -> PackageOffer:
     problem = identifier_problem(registry_type, identifier)
     if problem := problem or version_problem(registry_type, version):
         raise MalformedOfferError(problem)
+    hint = _text(package.runtime_hint)
+    transport = package.transport
     return PackageOffer(
         registry_type=registry_type,
         identifier=identifier,
         version=version,
-        runtime_hint=_runtime(package, registry_type),
-        runtime_arguments=_arguments(package, "runtimeArguments"),
-        package_arguments=_arguments(package, "packageArguments"),
-        environment=_inputs(package, "environmentVariables", "environment"),
-        transport=_transport(package),
+        runtime_hint=hint if hint in _KNOWN_RUNTIMES else _RUNTIMES[registry_type],
+        runtime_arguments=_arguments(package.runtime_arguments),
+        package_arguments=_arguments(package.package_arguments),
+        environment=_inputs(package.environment_variables, "environment"),
+        transport=OfferedTransport() if transport is None else _transport(transport),
         integrity=integrity,
         registry_url="" if is_usual_registry(registry_url) else registry_url,
     )
 
 
-def _registry_type(package: JSONObject) -> RegistryType:
-    type_name = value_text(package, "registryType") or value_text(package, "registryName")
-    if registry_type := _REGISTRY_TYPES.get(type_name.lower()):
+def _registry_type(name: str) -> RegistryType:
+    if registry_type := _REGISTRY_TYPES.get(name.lower()):
         return registry_type
     types = ", ".join(get_args(RegistryType))
-    raise MalformedOfferError(
-        f"packages of type {type_name[:40]!r} are not known; known are {types}"
-    )
-
-
-def _runtime(package: JSONObject, registry_type: RegistryType) -> str:
-    """Return the publisher's hint if it is a known runtime, else the usual one of that registry."""
-    hint = value_text(package, "runtimeHint")
-    return hint if hint in _KNOWN_RUNTIMES else _RUNTIMES[registry_type]
+    raise MalformedOfferError(f"packages of type {name[:40]!r} are not known; known are {types}")
 
 
 def _with_registry(image: str, registry_url: str) -> str:
@@ -248,138 +337,93 @@ def _with_registry(image: str, registry_url: str) -> str:
     return f"{host}/{image}"
 
 
-def _file_hash(package: JSONObject) -> str:
-    digest = value_text(package, "fileSha256").removeprefix("sha256:")
-    if digest and not _HASH.fullmatch(digest):
-        raise MalformedOfferError("its file hash is none of SHA-256")
-    return f"sha256:{digest.lower()}" if digest else ""
+def _transport(transport: _Transport) -> OfferedTransport:
+    name = _text(transport.type) or _text(transport.transport_type)
+    if (kind := _TRANSPORTS.get(name.lower())) is None:
+        raise MalformedOfferError(f"its transport {name[:40]!r} is not known")
+    url = "" if kind == "stdio" else _text(transport.url)
+    headers = _inputs(transport.headers, "header")
+    return OfferedTransport(kind, url, headers, _variables(transport.variables))
 
 
-def _transport(package: JSONObject) -> OfferedTransport:
-    transport = member(package, "transport")
-    if transport is None:
-        return OfferedTransport()
-    if not isinstance(transport, dict):
-        raise MalformedOfferError("'transport' is no object")
-    kind = _transport_type(transport)
-    return OfferedTransport(
-        type=kind,
-        url="" if kind == "stdio" else value_text(transport, "url"),
-        headers=_inputs(transport, "headers", "header"),
-        variables=_variables(transport),
-    )
-
-
-def _transport_type(document: JSONObject) -> TransportType:
-    type_name = value_text(document, "type") or value_text(document, "transportType")
-    if transport_type := _TRANSPORTS.get(type_name.lower()):
-        return transport_type
-    raise MalformedOfferError(f"its transport {type_name[:40]!r} is not known")
-
-
-def _remote(remote: JSONObject) -> RemoteOffer:
-    kind = _transport_type(remote)
-    url = value_text(remote, "url")
-    if kind == "stdio" or not _TEMPLATE_ADDRESS.fullmatch(url) or len(url) > bounds.ADDRESS:
+def _remote(item: JSONValue) -> RemoteOffer:
+    remote = _transport(convert(item, _Transport))
+    if not _TEMPLATE_ADDRESS.fullmatch(remote.url) or len(remote.url) > bounds.ADDRESS:
         raise MalformedOfferError("it has no http:// or https:// address")
-    variables = _variables(remote)
-    declared_names = {variable.name for variable in variables}
+    names = {variable.name for variable in remote.variables}
     # Without a declaration only the person who installs it can know the value.
-    open_places = (
-        name for name in dict.fromkeys(_PLACE.findall(url)) if name not in declared_names
-    )
+    open_places = (name for name in dict.fromkeys(_PLACE.findall(remote.url)) if name not in names)
     undeclared = (Input(name, "variable", is_required=True) for name in open_places)
-    headers = _inputs(remote, "headers", "header")
-    return RemoteOffer(kind, url, headers, (*variables, *undeclared))
+    return RemoteOffer(remote.type, remote.url, remote.headers, (*remote.variables, *undeclared))
 
 
-def _arguments(package: JSONObject, name: str) -> tuple[Input, ...]:
-    return tuple(map(_argument, objects(package, name)))
+def _arguments(items: Sequence[_Input] | None) -> tuple[Input, ...]:
+    return tuple(map(_argument, items or ()))
 
 
-def _argument(document: JSONObject) -> Input:
-    kind = value_text(document, "type")
+def _argument(item: _Input) -> Input:
+    kind, name = _text(item.type), _text(item.name)
     if kind == "positional":
-        argument = _input(document, "positional", value_text(document, "valueHint"))
-        if not argument.value and not argument.name:
-            argument = _input(document, "positional", value_text(document, "name"))
-        return argument
-    if kind == "named":
-        name = value_text(document, "name")
-        if not _FLAG.fullmatch(name):
-            raise MalformedOfferError(f"the argument {name[:40]!r} is no name of a flag")
-        return _input(document, "named", name)
-    raise MalformedOfferError(f"an argument is of the unknown type {kind[:40]!r}")
+        hint = _text(item.value_hint)
+        return _input(item, "positional", hint if hint or _text(item.value) else name)
+    if kind != "named":
+        raise MalformedOfferError(f"an argument is of the unknown type {kind[:40]!r}")
+    if not _FLAG.fullmatch(name):
+        raise MalformedOfferError(f"the argument {name[:40]!r} is no name of a flag")
+    return _input(item, "named", name)
 
 
-def _inputs(document: JSONObject, name: str, kind: InputKind) -> tuple[Input, ...]:
-    inputs = tuple(_named_input(item, kind) for item in objects(document, name))
-    names = [
-        offered_input.name.lower() if kind == "header" else offered_input.name
-        for offered_input in inputs
-    ]
-    if len(set(names)) < len(names):
-        raise MalformedOfferError(f"{name!r} has the same name twice")
+def _inputs(items: Sequence[_Input] | None, kind: InputKind) -> tuple[Input, ...]:
+    inputs = tuple(_input(item, kind, _checked(_text(item.name), kind)) for item in items or ())
+    names = {each.name.lower() if kind == "header" else each.name for each in inputs}
+    if len(names) < len(inputs):
+        raise MalformedOfferError(f"it has the same {kind} twice")
     return inputs
 
 
-def _named_input(document: JSONObject, kind: InputKind) -> Input:
-    name = value_text(document, "name")
+def _variables(items: dict[str, _Variable] | None) -> tuple[Input, ...]:
+    return tuple(
+        _input(item, "variable", _checked(name, "variable")) for name, item in (items or {}).items()
+    )
+
+
+def _checked(name: str, kind: InputKind) -> str:
     is_good = is_header_name(name) if kind == "header" else _VARIABLE.fullmatch(name)
     if not is_good or len(name) > bounds.NAME:
         raise MalformedOfferError(f"{name[:40]!r} is no name of a {_KINDS[kind]}")
-    return _input(document, kind, name)
+    return name
 
 
-def _variables(document: JSONObject) -> tuple[Input, ...]:
-    variables = []
-    for name, item in named_objects(document, "variables"):
-        if not _VARIABLE.fullmatch(name) or len(name) > bounds.NAME:
-            raise MalformedOfferError(f"{name[:40]!r} is no name of a variable")
-        variables.append(_input(item, "variable", name))
-    return tuple(variables)
-
-
-def _input(document: JSONObject, kind: InputKind, name: str) -> Input:
-    format_name = shown_text(document, "format", 20)
-    value = value_text(document, "value")
-    variables = () if kind == "variable" else _variables(document)
+def _input(item: _Variable, kind: InputKind, name: str) -> Input:
+    value = _text(item.value)
     places = set(_PLACE.findall(value))
+    variables = _variables(item.variables) if isinstance(item, _Input) else ()
     return Input(
         name=name,
         kind=kind,
         value=value,
-        description=shown_text(document, "description"),
-        default=value_text(document, "default"),
-        placeholder=shown_text(document, "placeholder", bounds.NAME),
-        choices=_choices(document),
-        format=next((candidate for candidate in _FORMATS if candidate == format_name), "string"),
+        description=_shown(item.description),
+        default=_text(item.default),
+        placeholder=_shown(item.placeholder, bounds.NAME),
+        choices=tuple(map(_text, item.choices or ())),
+        format=item.format if item.format in _FORMATS else "string",
         variables=tuple(variable for variable in variables if variable.name in places),
-        is_required=flag(document, "isRequired"),
-        is_secret=flag(document, "isSecret"),
-        is_repeated=flag(document, "isRepeated"),
+        is_required=bool(item.is_required),
+        is_secret=bool(item.is_secret),
+        is_repeated=bool(item.is_repeated),
     )
 
 
-def _choices(document: JSONObject) -> tuple[str, ...]:
-    items = member(document, "choices")
-    if items is None:
-        return ()
-    if not isinstance(items, list) or len(items) > bounds.CHOICES:
-        raise MalformedOfferError(f"'choices' is not a list of at most {bounds.CHOICES}")
-    return tuple(map(partial(as_value, name="choices"), items))
-
-
-def _version(document: JSONObject) -> str:
-    detail = child(document, "versionDetail")
-    return shown_text(document, "version", bounds.NAME) or shown_text(
-        detail, "version", bounds.NAME
-    )
+def _text(value: _Value) -> str:
+    """A value as a program is given it; numbers and booleans as JSON has them."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
 
 
 def _status(document: JSONObject) -> EntryStatus:
-    status_name = shown_text(document, "status", 20).lower()
-    return next((status for status in _STATUSES if status == status_name), "active")
+    name = shown_text(document, "status", 20).lower()
+    return next((status for status in _STATUSES if status == name), "active")
 
 
 def _publisher(name: str) -> str:
@@ -393,9 +437,15 @@ def _publisher(name: str) -> str:
     return ".".join(reversed(labels)) if len(labels) > 1 else namespace
 
 
+def _tags(document: JSONObject) -> tuple[str, ...]:
+    items = document.get("tags")
+    listed = items[: bounds.TAGS] if isinstance(items, list) else []
+    return tuple(item[: bounds.NAME] for item in listed if isinstance(item, str))
+
+
 def _tools(document: JSONObject) -> tuple[OfferedTool, ...] | None:
     """Return the tools that an entry lists; None in the official format, which has none."""
-    items = member(document, "tools")
+    items = document.get("tools")
     if not isinstance(items, list):
         return None
     return parse_tools(items)
@@ -414,7 +464,11 @@ def parse_tools(items: Iterable[JSONValue]) -> tuple[OfferedTool, ...]:
     return tuple(tools.values())
 
 
-_KINDS: dict[InputKind, str] = {"environment": "variable", "header": "header"}
+_KINDS: dict[InputKind, str] = {
+    "environment": "variable",
+    "header": "header",
+    "variable": "variable",
+}
 
 
 def is_usual_registry(registry_url: str) -> bool:

@@ -46,8 +46,7 @@ from discovery_engine.marketplace.entry import (
     MarketplaceEntry,
     RefusedOffer,
 )
-from discovery_engine.marketplace.members import MalformedEntryError
-from discovery_engine.marketplace.server_json import parse_server
+from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
 from discovery_engine.marketplace.source import SourceFailure, SourcePage
 from discovery_engine.marketplace.source_content import DocumentSource
 

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from discovery_engine.config.marketplace_settings import MarketplaceSource
+from discovery_engine import open_engine
 from discovery_engine.errors import (
     InputTooLongError,
     MarketplaceCursorError,
     MarketplaceEntryAmbiguousError,
-    MarketplaceEntryNotFoundError,
     MarketplaceSourceNotFoundError,
 )
-from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.marketplace import MarketplacePage
-from discovery_engine.marketplace.server_json import parse_server
-from discovery_engine.marketplace.source import SourceFailure
-from tests.marketplaces import Clock, marketplace, registry
-from tests.rows import rows
 from tests.servers.mcp_registry_server import listed, moment, registry_server
 from tests.servers.web_server import WebAnswer
 
@@ -39,71 +34,50 @@ WORLD = [
 ]
 
 
-class PackageManager:
-    """A source that is asked, as npm is."""
-
-    def __init__(
-        self, *documents: dict[str, Any], name: str = "npm", failure: SourceFailure | None = None
-    ) -> None:
-        self.settings = MarketplaceSource("npm", id="" if name == "npm" else name)
-        self._failure = failure
-        self._entries = [
-            parse_server(one, origin=EntryOrigin(name, "unreviewed")) for one in documents
-        ]
-        self.asked: list[str] = []
-
-    async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        self.asked.append(query)
-        if self._failure:
-            raise self._failure
-        return self._entries[:limit]
-
-    async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
-        del version
-        self.asked.append(name)
-        if self._failure:
-            raise self._failure
-        return next((one for one in self._entries if one.name == name), None)
+def registry(url: str, name: str = "acme", **more: object) -> dict[str, object]:
+    return {"type": "mcp-registry", "id": name, "url": url, **more}
 
 
-def npm_package(name: str, repository: str = "", **members: Any) -> dict[str, Any]:
-    package = {"registryType": "npm", "identifier": name, "version": "1.0.0"}
-    place = {"repository": {"url": repository}} if repository else {}
-    return {"name": name, "packages": [package], **place, **members}
+@asynccontextmanager
+async def marketplace(folder: Path, *sources: dict[str, object]) -> AsyncIterator[Any]:
+    config = folder / "discovery.yaml"
+    config.write_text(json.dumps({"marketplace": {"sources": sources}}), "utf-8")
+    async with open_engine(config, environ={"PATH": ""}, data_dir=folder / "data") as engine:
+        yield engine.marketplace
 
 
-def names(page: MarketplacePage) -> list[str]:
+@asynccontextmanager
+async def one_registry(folder: Path, *entries: dict[str, Any], **more: Any) -> AsyncIterator[Any]:
+    with registry_server(*entries) as server:
+        async with marketplace(folder, registry(server.url, **more)) as market:
+            yield market
+
+
+def names(page: Any) -> list[str]:
     return [found.entry.name for found in page.entries]
 
 
 @pytest.mark.requirement("MKT-16")
-@rows(
-    ("query", "first"),
-    [
-        ("read pdf", "io.github.acme/pdf-reader"),
-        ("create a pdf from markdown", "io.github.acme/pdf-maker"),
-        ("GitHub", "com.github/github-mcp-server"),
-        ("github-mcp-server", "com.github/github-mcp-server"),
-        ("io.github.acme/weather", "io.github.acme/weather"),
-        ("what will the wether be", "io.github.acme/weather"),
-        ("search notes", "io.github.acme/notes"),
-        ("write an invoice", "de.acme/rechnungen"),
-        ("an MCP server for weather forecasts", "io.github.acme/weather"),
-    ],
-)
-async def test_what_fits_is_found_by_names_texts_and_tools(
-    tmp_path: Path, query: str, first: str
-) -> None:
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
-        page = await market.search(query)
+async def test_what_fits_is_found_by_names_texts_and_tools(tmp_path: Path) -> None:
+    first = {
+        "read pdf": "io.github.acme/pdf-reader",
+        "create a pdf from markdown": "io.github.acme/pdf-maker",
+        "GitHub": "com.github/github-mcp-server",
+        "github-mcp-server": "com.github/github-mcp-server",
+        "io.github.acme/weather": "io.github.acme/weather",
+        "what will the wether be": "io.github.acme/weather",
+        "search notes": "io.github.acme/notes",
+        "write an invoice": "de.acme/rechnungen",
+        "an MCP server for weather forecasts": "io.github.acme/weather",
+    }
+    async with one_registry(tmp_path, *WORLD) as market:
+        pages = {query: await market.search(query) for query in first}
 
-    assert names(page)[0] == first
-    relevance = [found.relevance for found in page.entries]
-    assert relevance == sorted(relevance, reverse=True)
-    assert all(0 < one <= 1 for one in relevance)
+    assert {query: names(page)[0] for query, page in pages.items()} == first
+    for page in pages.values():
+        relevance = [found.relevance for found in page.entries]
+        assert relevance == sorted(relevance, reverse=True)
+        assert all(0 < share <= 1 for share in relevance)
 
 
 @pytest.mark.requirement("MKT-16")
@@ -111,10 +85,7 @@ async def test_a_query_of_words_that_every_server_has_lists_what_was_updated_las
     tmp_path: Path,
 ) -> None:
     entries = [listed(f"com.acme/x{n}", day=n) for n in range(3)]
-    with (
-        registry_server(*entries) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    async with one_registry(tmp_path, *entries) as market:
         pages = [await market.search(query) for query in ("", "  ", "mcp server")]
 
     assert [names(page) for page in pages] == [["com.acme/x2", "com.acme/x1", "com.acme/x0"]] * 3
@@ -123,21 +94,16 @@ async def test_a_query_of_words_that_every_server_has_lists_what_was_updated_las
 @pytest.mark.requirement("MKT-16")
 async def test_pages_have_every_result_once(tmp_path: Path) -> None:
     entries = [listed(f"com.acme/pdf-{n}", description="Reads PDF") for n in range(45)]
-    found: list[str] = []
-    with (
-        registry_server(*entries) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-        anyio.fail_after(60),
-    ):
+    results: list[str] = []
+    async with one_registry(tmp_path, *entries) as market:
         cursor = None
-        while True:
+        for _ in range(5):
             page = await market.search("pdf", limit=10, cursor=cursor)
-            found += names(page)
-            if (cursor := page.next_cursor) is None:
-                break
+            results += names(page)
+            cursor = page.next_cursor
 
-    assert len(found) == 45
-    assert sorted(found) == sorted(one["server"]["name"] for one in entries)
+    assert cursor is None
+    assert sorted(results) == sorted(entry["server"]["name"] for entry in entries)
 
 
 @pytest.mark.requirement("MKT-16")
@@ -146,10 +112,7 @@ async def test_a_deprecated_server_comes_behind_others_unless_it_is_named(tmp_pa
     entries = [
         listed(f"com.acme/files-{n}", description="Reads files, such as PDF") for n in range(3)
     ]
-    with (
-        registry_server(old, *entries) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    async with one_registry(tmp_path, old, *entries) as market:
         first = await market.search("reads pdf", limit=2)
         second = await market.search("reads pdf", limit=2, cursor=first.next_cursor)
         named = await market.search("com.acme/pdf-old")
@@ -161,47 +124,30 @@ async def test_a_deprecated_server_comes_behind_others_unless_it_is_named(tmp_pa
 
 @pytest.mark.requirement("MKT-16")
 async def test_only_the_sources_that_are_named_are_searched(tmp_path: Path) -> None:
-    manager = PackageManager(npm_package("npm-pdf"))
     with (
-        registry_server(listed("com.one/pdf")) as one,
+        registry_server(listed("com.one/pdf")) as first,
         registry_server(listed("com.other/pdf")) as other,
-        marketplace(
-            tmp_path,
-            *(registry(one.url, "one"), registry(other.url, "other"), manager.settings),
-            live=(manager,),
-        ) as market,
     ):
-        page = await market.search("pdf", sources=["other"])
-        with pytest.raises(MarketplaceSourceNotFoundError, match="othr") as caught:
-            await market.search("pdf", sources=["othr"])
+        sources = registry(first.url, "one"), registry(other.url, "other")
+        async with marketplace(tmp_path, *sources) as market:
+            page = await market.search("pdf", sources=["other"])
+            asked = list(first.asked)
+            await market.sync()
+            again = await market.search("pdf", sources=["other"])
+            with pytest.raises(MarketplaceSourceNotFoundError, match="othr") as caught:
+                await market.search("pdf", sources=["othr"])
 
-    assert names(page) == ["com.other/pdf"]
+    assert names(page) == names(again) == ["com.other/pdf"]
     assert caught.value.nearest == ("other",)
-    assert (one.asked, manager.asked) == ([], [])
+    assert asked == []
 
 
 @pytest.mark.requirement("MKT-16")
-@rows(
-    "query",
-    [
-        '"',
-        "NEAR(",
-        "a OR",
-        "*",
-        "-",
-        "'; DROP TABLE entries; --",
-        "\x00",
-        "搜索",
-        "\ud83d",
-        "a" * 8000,
-    ],
-)
-async def test_any_query_has_an_answer(tmp_path: Path, query: str) -> None:
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
-        await market.search(query)
+async def test_any_query_has_an_answer(tmp_path: Path) -> None:
+    hostile = ('"', "NEAR(", "a OR", "*", "-", "'; DROP TABLE entries; --", "\x00")
+    async with one_registry(tmp_path, *WORLD) as market:
+        for query in (*hostile, "搜索", "\ud83d", "a" * 8000):
+            await market.search(query)
         after = await market.search("weather")
 
     assert names(after)[0] == "io.github.acme/weather"
@@ -210,7 +156,7 @@ async def test_any_query_has_an_answer(tmp_path: Path, query: str) -> None:
 async def test_a_query_that_is_too_long_and_a_cursor_of_no_page_are_refused(
     tmp_path: Path,
 ) -> None:
-    with marketplace(tmp_path) as market:
+    async with marketplace(tmp_path) as market:
         with pytest.raises(InputTooLongError):
             await market.search("a" * 9000)
         for cursor in ("x", "-1", "1" * 50, "\uff11"):
@@ -219,87 +165,69 @@ async def test_a_query_that_is_too_long_and_a_cursor_of_no_page_are_refused(
 
 
 @pytest.mark.requirement("MKT-17")
-async def test_offline_nobody_is_asked_and_the_age_of_the_copies_is_known(tmp_path: Path) -> None:
-    clock = Clock()
-    manager = PackageManager(npm_package("npm-pdf"))
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(
-            tmp_path, registry(server.url), manager.settings, live=(manager,), clock=clock
-        ) as market,
-    ):
-        await market.sync()
-        asked = len(server.asked)
-        clock.now += 40 * 86_400
-        page = await market.search("read pdf", offline=True)
-        with pytest.raises(MarketplaceEntryNotFoundError):
-            await market.lookup("npm-pdf", offline=True)
-
-    assert names(page)[0] == "io.github.acme/pdf-reader"
-    assert page.synced_at == clock.now - 40 * 86_400
-    assert len(server.asked) == asked
-    assert manager.asked == []
-
-
-@pytest.mark.requirement("MKT-17")
-async def test_the_state_of_each_source_says_what_is_known_of_it(tmp_path: Path) -> None:
-    clock = Clock()
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url, trust="curated"), clock=clock) as market,
-    ):
-        [before] = await market.sources()
-        await market.sync()
-        [after] = await market.sources()
+async def test_offline_nobody_is_asked_and_the_age_and_state_of_the_copies_are_known(
+    tmp_path: Path,
+) -> None:
+    with registry_server(*WORLD) as server:
+        async with marketplace(tmp_path, registry(server.url, trust="curated")) as market:
+            [before] = await market.sources()
+            await market.sync()
+            asked = len(server.asked)
+            page = await market.search("read pdf", offline=True)
+            [after] = await market.sources()
 
     assert (before.entries, before.synced_at, before.is_complete) == (0, None, False)
+    assert names(page)[0] == "io.github.acme/pdf-reader"
+    assert page.synced_at == after.synced_at is not None
     assert (after.name, after.type, after.trust) == ("acme", "mcp-registry", "curated")
-    assert (after.entries, after.synced_at, after.is_complete) == (len(WORLD), clock.now, True)
+    assert (after.entries, after.is_complete) == (len(WORLD), True)
+    assert len(server.asked) == asked
 
 
 @pytest.mark.requirement("MKT-4")
 async def test_the_same_package_of_several_sources_is_one_entry_with_its_origins(
     tmp_path: Path,
 ) -> None:
-    place = "https://github.com/acme/pdf"
     package = {"registryType": "npm", "identifier": "@acme/pdf", "version": "1.0.0"}
-    same: dict[str, Any] = {"repository": {"url": place}, "packages": [package]}
+    same: dict[str, Any] = {
+        "repository": {"url": "https://github.com/acme/pdf"},
+        "packages": [package],
+    }
     with (
-        registry_server(listed("com.acme/pdf", **same)) as one,
+        registry_server(listed("com.acme/pdf", **same)) as first,
         registry_server(listed("org.mirror/acme-pdf", title="Acme PDF", **same)) as other,
     ):
-        first = registry(one.url, "one", trust="curated")
-        second = registry(other.url, "other", trust="official")
-        manager = PackageManager(npm_package("@acme/pdf", f"git+{place}.git"))
-        with marketplace(tmp_path, first, second, manager.settings, live=(manager,)) as market:
+        sources = (
+            registry(first.url, "one", trust="curated"),
+            registry(other.url, "other", trust="official"),
+        )
+        async with marketplace(tmp_path, *sources) as market:
             page = await market.search("pdf")
             by_other_name = await market.lookup("org.mirror/acme-pdf")
 
-    [found] = page.entries
-    assert found.entry.name == "com.acme/pdf"
-    assert (found.entry.title, found.entry.description) == ("Acme PDF", "Server pdf")
-    assert [origin.source for origin in found.entry.origins] == ["one", "other", "npm"]
-    assert found.entry.trust == "unreviewed"
+    [result] = page.entries
+    assert (result.entry.name, result.entry.title) == ("com.acme/pdf", "Acme PDF")
+    assert result.entry.description == "Server pdf"
+    assert [origin.source for origin in result.entry.origins] == ["one", "other"]
+    assert result.entry.trust == "official"
     assert by_other_name.name == "com.acme/pdf"
-    assert by_other_name.trust == "official"
 
 
 @pytest.mark.requirement("MKT-4")
 async def test_a_name_that_another_source_has_too_is_another_server(tmp_path: Path) -> None:
     evil = {"registryType": "npm", "identifier": "evil-pdf", "version": "9.9.9"}
     with (
-        registry_server(listed("com.acme/pdf")) as one,
+        registry_server(listed("com.acme/pdf")) as first,
         registry_server(listed("com.acme/pdf", packages=[evil])) as other,
-        marketplace(
-            tmp_path, registry(one.url, "one", trust="curated"), registry(other.url, "other")
-        ) as market,
     ):
-        page = await market.search("pdf")
-        with pytest.raises(MarketplaceEntryAmbiguousError) as caught:
-            await market.lookup("com.acme/pdf")
-        named = await market.lookup("other:com.acme/pdf")
+        sources = registry(first.url, "one", trust="curated"), registry(other.url, "other")
+        async with marketplace(tmp_path, *sources) as market:
+            page = await market.search("pdf")
+            with pytest.raises(MarketplaceEntryAmbiguousError) as caught:
+                await market.lookup("com.acme/pdf")
+            named = await market.lookup("other:com.acme/pdf")
 
-    assert [found.entry.trust for found in page.entries].count("curated") == 1
+    assert [result.entry.trust for result in page.entries].count("curated") == 1
     assert len(page.entries) == 2
     assert set(caught.value.candidates) == {"one:com.acme/pdf", "other:com.acme/pdf"}
     assert named.packages[0].identifier == "evil-pdf"
@@ -308,13 +236,10 @@ async def test_a_name_that_another_source_has_too_is_another_server(tmp_path: Pa
 @pytest.mark.requirement("MKT-4")
 async def test_servers_of_one_source_that_one_package_starts_stay_apart(tmp_path: Path) -> None:
     bridge = {"registryType": "npm", "identifier": "mcp-remote", "version": "1.0.0"}
-    with (
-        registry_server(
-            listed("com.one/docs", packages=[bridge], repository={}),
-            listed("com.two/docs", packages=[bridge], repository={}),
-        ) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    entries = [
+        listed(name, packages=[bridge], repository={}) for name in ("com.one/docs", "com.two/docs")
+    ]
+    async with one_registry(tmp_path, *entries) as market:
         page = await market.search("docs")
 
     assert sorted(names(page)) == ["com.one/docs", "com.two/docs"]
@@ -323,94 +248,30 @@ async def test_servers_of_one_source_that_one_package_starts_stay_apart(tmp_path
 @pytest.mark.requirement("MKT-4")
 async def test_only_the_offers_of_the_source_that_counts_most_are_kept(tmp_path: Path) -> None:
     package = {"registryType": "npm", "identifier": "files", "version": "1.0.0"}
+    same: dict[str, Any] = {"packages": [package], "repository": {}}
     inserted = {"type": "sse", "url": "https://evil.example/mcp"}
     with (
-        registry_server(listed("com.acme/files", packages=[package], repository={})) as one,
-        registry_server(
-            listed("com.acme/files", packages=[package], repository={}, remotes=[inserted])
-        ) as other,
-        marketplace(
-            tmp_path,
-            registry(other.url, "other"),
-            registry(one.url, "one", priority=5),
-        ) as market,
+        registry_server(listed("com.acme/files", **same)) as first,
+        registry_server(listed("com.acme/files", **same, remotes=[inserted])) as other,
     ):
-        page = await market.search("files")
+        sources = registry(other.url, "other"), registry(first.url, "one", priority=5)
+        async with marketplace(tmp_path, *sources) as market:
+            page = await market.search("files")
 
-    [found] = page.entries
-    assert found.entry.remotes == ()
-    assert [origin.source for origin in found.entry.origins] == ["one", "other"]
-
-
-@pytest.mark.requirement("MKT-12")
-async def test_a_package_manager_that_fails_costs_only_itself(tmp_path: Path) -> None:
-    failure = SourceFailure("MARKETPLACE_SOURCE_UNAVAILABLE", "npm failed", hint="try it")
-    manager = PackageManager(failure=failure)
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url), manager.settings, live=(manager,)) as market,
-    ):
-        page = await market.search("read pdf")
-
-    assert names(page)[0] == "io.github.acme/pdf-reader"
-    [problem] = page.problems
-    assert (problem.subject, problem.message) == ("npm", "npm failed")
-
-
-async def test_package_managers_are_asked_for_the_first_page_of_a_query_alone(
-    tmp_path: Path,
-) -> None:
-    manager = PackageManager(npm_package("pdf", description="Reads PDF"))
-    entries = [listed(f"com.acme/pdf-{n}", description="Reads PDF") for n in range(15)]
-    found: list[str] = []
-    with (
-        registry_server(*entries) as server,
-        marketplace(tmp_path, registry(server.url), manager.settings, live=(manager,)) as market,
-    ):
-        cursor: str | None = None
-        for _ in range(4):
-            page = await market.search("pdf", limit=5, cursor=cursor)
-            found += names(page)
-            cursor = page.next_cursor
-        await market.search("")
-
-    assert cursor is None
-    assert len(found) == len(set(found)) == 16
-    assert manager.asked == ["pdf"]
-
-
-async def test_a_package_is_looked_up_by_its_exact_name_where_no_copy_has_it(
-    tmp_path: Path,
-) -> None:
-    manager = PackageManager(npm_package("@acme/unlisted"))
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url), manager.settings, live=(manager,)) as market,
-    ):
-        await market.sync()
-        found = await market.lookup("@acme/unlisted")
-        copied = await market.lookup("io.github.acme/weather")
-        with pytest.raises(MarketplaceEntryNotFoundError) as caught:
-            await market.lookup("pdf-readr")
-
-    assert found.origins == (EntryOrigin("npm", "unreviewed"),)
-    assert copied.id == "github.com/acme/weather#npm:weather"
-    assert manager.asked == ["@acme/unlisted", "pdf-readr"]
-    assert "pdf-readr" in str(caught.value)
+    [result] = page.entries
+    assert result.entry.remotes == ()
+    assert [origin.source for origin in result.entry.origins] == ["one", "other"]
 
 
 async def test_an_entry_is_looked_up_by_its_id_and_in_any_case_of_its_name(
     tmp_path: Path,
 ) -> None:
-    with (
-        registry_server(*WORLD) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    async with one_registry(tmp_path, *WORLD) as market:
         await market.sync()
-        found = await market.lookup("IO.GitHub.acme/Weather")
-        same = await market.lookup(found.id)
+        entry = await market.lookup("IO.GitHub.acme/Weather")
+        same = await market.lookup(entry.id)
 
-    assert found == same
+    assert entry == same
 
 
 @pytest.mark.requirement("MKT-60")
@@ -419,21 +280,13 @@ async def test_what_is_shown_has_all_versions_of_its_registry_and_may_be_another
 ) -> None:
     old = {"registryType": "npm", "identifier": "files", "version": "1.0.0"}
     argument = {"type": "positional", "value": "--old"}
+    packages = [{**old, "packageArguments": [argument]}]
     versions = [
-        listed(
-            "com.acme/files",
-            version="1.0.0",
-            day=1,
-            is_latest=False,
-            packages=[{**old, "packageArguments": [argument]}],
-        ),
+        listed("com.acme/files", version="1.0.0", day=1, is_latest=False, packages=packages),
         listed("com.acme/files", version="1.5.0", day=2, is_latest=False, status="deleted"),
         listed("com.acme/files", version="2.0.0", day=300),
     ]
-    with (
-        registry_server(*versions) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    async with one_registry(tmp_path, *versions) as market:
         await market.sync()
         copied = await market.show("com.acme/files", offline=True)
         newest = await market.show("com.acme/files")
@@ -452,15 +305,15 @@ async def test_what_is_shown_has_all_versions_of_its_registry_and_may_be_another
 @pytest.mark.requirement("MKT-60")
 async def test_what_is_shown_does_not_wait_for_a_registry_that_is_down(tmp_path: Path) -> None:
     is_stuck = False
-    with (
-        registry_server(
-            *WORLD, fault=lambda _: WebAnswer(is_stuck=True) if is_stuck else None
-        ) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
-        await market.sync()
-        is_stuck = True
-        with anyio.fail_after(60):
-            found = await market.show("io.github.acme/weather")
 
-    assert found.entry.name == "io.github.acme/weather"
+    def fault(_: object) -> WebAnswer | None:
+        return WebAnswer(is_stuck=True) if is_stuck else None
+
+    with registry_server(*WORLD, fault=fault) as server:
+        async with marketplace(tmp_path, registry(server.url)) as market:
+            await market.sync()
+            is_stuck = True
+            with anyio.fail_after(60):
+                details = await market.show("io.github.acme/weather")
+
+    assert details.entry.name == "io.github.acme/weather"

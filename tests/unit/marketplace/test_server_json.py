@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, Input, MarketplaceEntry, OfferedTool
-from discovery_engine.marketplace.members import MalformedEntryError
-from discovery_engine.marketplace.server_json import parse_server
+from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
 from tests.rows import rows
 
 ORIGIN = EntryOrigin("official", "official")
