@@ -8,7 +8,6 @@ members of an archive are checked before the first is written, and what is writt
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -17,15 +16,16 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.address_classes import AddressClass, reachable_classes
@@ -352,75 +352,85 @@ def read_bundle(archive: Path, folder: Path) -> BundleServer:
     if content is None:
         raise InstallRefusedError("the bundle has no manifest.json")
     try:
-        manifest = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise InstallRefusedError("the manifest.json of the bundle is not JSON") from error
-    return _Manifest(_object(manifest), folder, names).server()
+        manifest = msgspec.json.decode(content, type=_Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InstallRefusedError(
+            f"the manifest.json of the bundle is malformed: {error}"
+        ) from error
+    return _BundleReader(manifest, folder, names).server()
 
 
-class _Manifest:
-    def __init__(self, manifest: Mapping[str, Any], folder: Path, files: set[str]) -> None:
+_Word: TypeAlias = Annotated[str, Meta(max_length=_MAX_ARGUMENT_LENGTH)] | int | float | bool
+
+
+class _Command(Struct, frozen=True):
+    command: str | None = None
+    args: Annotated[list[_Word], Meta(max_length=_INPUTS)] | None = None
+    env: Annotated[dict[str, _Word], Meta(max_length=_INPUTS)] | None = None
+
+
+class _Configuration(_Command, frozen=True):
+    platform_overrides: Mapping[str, _Command] = {}
+
+
+class _Server(Struct, frozen=True):
+    type: Literal["node", "python", "binary"]
+    entry_point: str
+    mcp_config: _Configuration = _Configuration()
+
+
+class _Option(Struct, frozen=True):
+    type: str = "string"
+    title: str = ""
+    description: str = ""
+    default: Any = None
+    required: bool = False
+    sensitive: bool = False
+    multiple: bool = False
+
+
+class _Manifest(Struct, frozen=True):
+    server: _Server
+    version: str = ""
+    user_config: Annotated[dict[str, _Option], Meta(max_length=_INPUTS)] = {}
+
+
+class _BundleReader:
+    def __init__(self, manifest: _Manifest, folder: Path, files: set[str]) -> None:
         self._manifest = manifest
         self._folder = folder
         self._files = files
-        self._asked = dict(self._user_config())
+        self._asked = {name: _asked(name, each) for name, each in manifest.user_config.items()}
 
     def server(self) -> BundleServer:
-        server = _object(self._manifest.get("server"))
-        kind = server.get("type")
-        entry_point = self._file(server.get("entry_point"))
-        config = _object(server.get("mcp_config"))
-        overrides = _object(_object(config.get("platform_overrides")).get(_platform()))
-        config = {**config, **overrides}
-        arguments = [_text(word) for word in _items(config.get("args"))]
-        command = _text(config.get("command", ""))
-        if kind in _PROGRAMS:
-            program = _PROGRAMS[kind][0]
-            if command not in ("", *_PROGRAMS[kind]):
-                raise _starts(command)
-            first = arguments.pop(0) if arguments else f"${{__dirname}}/{entry_point}"
-            script = str(self._folder / self._file(_inside(first)))
-        elif kind == "binary":
+        server = self._manifest.server
+        entry_point = self._file(server.entry_point)
+        usual = server.mcp_config
+        override = usual.platform_overrides.get(sys.platform, usual)
+        command = (usual.command if override.command is None else override.command) or ""
+        args = usual.args if override.args is None else override.args
+        env = usual.env if override.env is None else override.env
+        arguments, variables = list(map(str, args or ())), dict(env or {})
+        if server.type == "binary":
             program = str(self._folder / self._file(_inside(command) if command else entry_point))
             script = ""
         else:
-            raise InstallRefusedError(
-                f"the bundle is of the type {quoted(str(kind))}; known are node, python, binary"
-            )
-        variables = _object(config.get("env"))
-        python_path = self._python_path(_text(variables.pop("PYTHONPATH", "")))
+            program = _PROGRAMS[server.type][0]
+            if command not in ("", *_PROGRAMS[server.type]):
+                raise _starts(command)
+            first = arguments.pop(0) if arguments else f"${{__dirname}}/{entry_point}"
+            script = str(self._folder / self._file(_inside(first)))
+        python_path = self._python_path(str(variables.pop("PYTHONPATH", "")))
         return BundleServer(
             program,
             script,
             arguments=tuple(self._input(word, "positional", word) for word in arguments),
             environment=tuple(
-                self._input(name, "environment", _text(value)) for name, value in variables.items()
+                self._input(name, "environment", str(value)) for name, value in variables.items()
             ),
             python_path=python_path,
-            version=one_line(str(self._manifest.get("version", "")))[:128],
+            version=one_line(self._manifest.version)[:128],
         )
-
-    def _user_config(self) -> Iterable[tuple[str, Input]]:
-        options = _object(self._manifest.get("user_config"))
-        for name, about in list(options.items())[:_INPUTS]:
-            option = _object(about)
-            default = option.get("default")
-            usual = "" if isinstance(default, (list, dict, type(None))) else _text(default)
-            yield (
-                name,
-                Input(
-                    name,
-                    "variable",
-                    description=one_line(
-                        str(option.get("description") or option.get("title") or "")
-                    ),
-                    default=_homes(str(usual).lower() if isinstance(default, bool) else usual),
-                    format=_FORMATS.get(str(option.get("type")), "string"),
-                    is_required=option.get("required") is True,
-                    is_secret=option.get("sensitive") is True,
-                    is_repeated=option.get("multiple") is True,
-                ),
-            )
 
     def _input(self, name: str, kind: Any, text: str) -> Input:
         """A text of the manifest as an input, whose variables are what the owner gives."""
@@ -445,9 +455,9 @@ class _Manifest:
     def _python_path(self, text: str) -> str:
         return str(self._folder / _inside(text)) if text else ""
 
-    def _file(self, path: object) -> str:
-        if not isinstance(path, str) or path.removeprefix("./") not in self._files:
-            raise InstallRefusedError(f"the bundle has no file {quoted(str(path))} to start")
+    def _file(self, path: str) -> str:
+        if path.removeprefix("./") not in self._files:
+            raise InstallRefusedError(f"the bundle has no file {quoted(path)} to start")
         return path.removeprefix("./")
 
 
@@ -470,28 +480,18 @@ def _homes(text: str) -> str:
     return _PLACE.sub(lambda place: _HOMES.get(place[1], place[0]), text)
 
 
-def _platform() -> str:
-    return sys.platform
-
-
-def _object(value: object) -> dict[str, Any]:
-    return dict(value) if isinstance(value, dict) else {}
-
-
-def _items(value: object) -> list[object]:
-    return list(value)[:_INPUTS] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    """A text of the manifest.
-
-    Raises:
-        InstallRefusedError: If it is none, or too long.
-    """
-    text = str(value) if isinstance(value, (str, int, float)) else None
-    if text is None or len(text) > _MAX_ARGUMENT_LENGTH:
-        raise InstallRefusedError("the manifest.json of the bundle is malformed")
-    return text
+def _asked(name: str, option: _Option) -> Input:
+    default = "" if isinstance(option.default, (list, dict, type(None))) else str(option.default)
+    return Input(
+        name,
+        "variable",
+        description=one_line(option.description or option.title),
+        default=_homes(default.lower() if isinstance(option.default, bool) else default),
+        format=_FORMATS.get(option.type, "string"),
+        is_required=option.required,
+        is_secret=option.sensitive,
+        is_repeated=option.multiple,
+    )
 
 
 # A bundle as a package, started from where it will be unpacked.

@@ -183,8 +183,8 @@ class PackageResolver:
         else:
             raise _no_program(exact, tuple(package.programs), options.executable)
         warnings = []
-        if package.deprecated:
-            text = quoted(package.deprecated)
+        if package.withdrawn:
+            text = quoted(package.withdrawn)
             warnings.append(f"version {package.version} is deprecated: {text}")
         if package.has_install_scripts:
             warnings.append("its first start runs scripts of its publisher, in its sandbox")
@@ -228,8 +228,8 @@ class PackageResolver:
         program = _python_program(name, programs, options.executable)
         if program is None:
             raise _no_program(f"{name} {version}", programs, options.executable)
-        if package.yanked:
-            warnings.append(f"version {version} was withdrawn: {quoted(package.yanked)}")
+        if package.withdrawn:
+            warnings.append(f"version {version} was withdrawn: {quoted(package.withdrawn)}")
         if not package.integrity:
             warnings.append("its index gives no hash: a change of this version goes unnoticed")
         exact = f"{name}=={version}"

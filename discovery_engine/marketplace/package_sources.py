@@ -33,12 +33,10 @@ from discovery_engine.marketplace.entry import (
 )
 from discovery_engine.marketplace.entry_warnings import mentions_mcp
 from discovery_engine.marketplace.known_packages import known_packages
+from discovery_engine.marketplace.package_managers.loose_json import PublishedPackage
 from discovery_engine.marketplace.package_managers.manager_command import Environ
-from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit, NpmPackage
-from discovery_engine.marketplace.package_managers.python_packages import (
-    PythonPackage,
-    PythonPackages,
-)
+from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit
+from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
 from discovery_engine.marketplace.package_names import identifier_problem
 from discovery_engine.marketplace.source import (
     LiveSource,
@@ -90,7 +88,7 @@ class NpmSource:
             SourceFailure: If npm fails.
         """
         with _failures():
-            return npm_entry(await self._npm.view(name, version), self._origin)
+            return package_entry("npm", await self._npm.view(name, version), self._origin)
         return None
 
     async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
@@ -157,7 +155,8 @@ class PyPISource:
             SourceFailure: If pip and uv fail, or are missing.
         """
         with _failures():
-            return python_entry(await self._packages.view(name, version), self._origin)
+            package = await self._packages.view(name, version)
+            return package_entry("pypi", package, self._origin)
         return None
 
     async def _search(self, query: str, found: dict[str, MarketplaceEntry]) -> None:
@@ -273,14 +272,18 @@ _FORGE = re.compile(r"https?://(?:www\.)?(?:github\.com|gitlab\.com|codeberg\.or
 NO_PROGRAM = "it has no program that could be started (no `bin`)"
 
 
-def npm_entry(package: NpmPackage, origin: EntryOrigin) -> MarketplaceEntry:
-    """One version of an npm package; without a program it is an entry with a refused offer."""
+def package_entry(
+    kind: RegistryType, package: PublishedPackage, origin: EntryOrigin
+) -> MarketplaceEntry:
+    """One version of a package; one of npm without a program has a refused offer."""
     offer = PackageOffer(
-        "npm", package.name, package.version, _RUNTIMES["npm"], integrity=package.integrity
+        kind, package.name, package.version, _RUNTIMES[kind], integrity=package.integrity
     )
-    packages = (offer,) if package.programs else ()
+    has_program = kind == "pypi" or bool(package.programs)
     repository = _repository(package)
     dates = {version: _date(at) for version, at in package.published.items()}
+    is_yanked = kind == "pypi" and package.withdrawn
+    message = f"this version was yanked: {package.withdrawn}" if is_yanked else package.withdrawn
     return MarketplaceEntry(
         id=entry_id(package.name, repository, (offer,), ()),
         name=package.name,
@@ -290,46 +293,17 @@ def npm_entry(package: NpmPackage, origin: EntryOrigin) -> MarketplaceEntry:
         repository=repository,
         website=_address(package.homepage),
         published_at=dates.get(package.version, ""),
-        first_published_at=_date(min(package.published.values(), default=0.0)),
+        # Of a Python package no other version has a date.
+        first_published_at="" if kind == "pypi" else min(dates.values(), default=""),
         updated_at=dates.get(package.version, ""),
-        status="deprecated" if package.deprecated else "active",
-        status_message=package.deprecated[: bounds.TEXT],
-        packages=packages,
-        refused=() if packages else (RefusedOffer("npm", package.name, NO_PROGRAM),),
+        status="deprecated" if message else "active",
+        status_message=message[: bounds.TEXT],
+        packages=(offer,) if has_program else (),
+        refused=() if has_program else (RefusedOffer(kind, package.name, NO_PROGRAM),),
         tags=tuple(word[: bounds.NAME] for word in package.keywords[: bounds.TAGS]),
         versions=tuple(
             VersionNote(version, dates.get(version, ""))
-            for version in list(reversed(package.versions))[: bounds.VERSIONS]
-        ),
-        origins=(origin,),
-    )
-
-
-def python_entry(package: PythonPackage, origin: EntryOrigin) -> MarketplaceEntry:
-    """One version of a Python package. What was yanked is deprecated, with the reason."""
-    offer = PackageOffer(
-        "pypi", package.name, package.version, _RUNTIMES["pypi"], integrity=package.integrity
-    )
-    repository = _repository(package)
-    yanked = f"this version was yanked: {package.yanked}" if package.yanked else ""
-    date = _date(package.published_at)
-    versions = package.versions[: bounds.VERSIONS]
-    return MarketplaceEntry(
-        id=entry_id(package.name, repository, (offer,), ()),
-        name=package.name,
-        description=package.summary[: bounds.TEXT],
-        version=package.version,
-        publisher=package.publisher[: bounds.NAME],
-        repository=repository,
-        website=_address(package.homepage),
-        published_at=date,
-        updated_at=date,
-        status="deprecated" if yanked else "active",
-        status_message=yanked[: bounds.TEXT],
-        packages=(offer,),
-        tags=tuple(word[: bounds.NAME] for word in package.keywords[: bounds.TAGS]),
-        versions=tuple(
-            VersionNote(version, date if version == package.version else "") for version in versions
+            for version in package.versions[: bounds.VERSIONS]
         ),
         origins=(origin,),
     )
@@ -363,7 +337,7 @@ def _date(at: float) -> str:
         return ""
 
 
-def _repository(package: NpmPackage | PythonPackage) -> str:
+def _repository(package: PublishedPackage) -> str:
     """The repository that it names, or its home page if that is one."""
     homepage = _address(package.homepage)
     return _address(package.repository) or (homepage if _FORGE.match(homepage) else "")

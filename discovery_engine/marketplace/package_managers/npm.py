@@ -19,6 +19,7 @@ from discovery_engine.errors import (
     ProgramMissingError,
 )
 from discovery_engine.marketplace.package_managers.loose_json import (
+    PublishedPackage,
     object_of,
     text_of,
     texts_of,
@@ -55,38 +56,6 @@ class NpmHit(Struct, frozen=True):
     keywords: tuple[str, ...] = ()
 
 
-class NpmPackage(Struct, frozen=True):
-    """One version of a package, as `npm view` shows it."""
-
-    name: str
-    version: str
-    description: str = ""
-    keywords: tuple[str, ...] = ()
-    publisher: str = ""
-    repository: str = ""
-    homepage: str = ""
-    deprecated: str = ""
-    """The author's message, if this version is deprecated."""
-    programs: Mapping[str, str] = {}
-    """`bin`: the names of its programs, and the file of each."""
-    integrity: str = ""
-    """`dist.integrity`, such as `sha512-…`."""
-    has_install_scripts: bool = False
-    """True if installing the package runs scripts of its author."""
-    versions: tuple[str, ...] = ()
-    """In the order of the registry, the oldest first."""
-    published: Mapping[str, float] = {}
-    """When each version was published, as Unix time in seconds."""
-
-    @property
-    def program(self) -> str:
-        """The program that `npx PACKAGE` runs; empty if it has none, or cannot choose."""
-        unscoped = self.name.rpartition("/")[2]
-        if len(set(self.programs.values())) == 1:
-            return unscoped if unscoped in self.programs else next(iter(self.programs))
-        return unscoped if unscoped in self.programs else ""
-
-
 class Npm:
     """The user's npm."""
 
@@ -110,7 +79,7 @@ class Npm:
         listed = answer if isinstance(answer, list) else []
         return tuple(_hit(package) for package in listed[:limit] if _is_named(package))
 
-    async def view(self, name: str, version: str = "") -> NpmPackage:
+    async def view(self, name: str, version: str = "") -> PublishedPackage:
         """One version of a package; the latest if none is given.
 
         Raises:
@@ -210,11 +179,11 @@ def _hit(found: Mapping[str, Any]) -> NpmHit:
     return NpmHit(found["name"], text_of(found.get("description")), texts_of(found.get("keywords")))
 
 
-def _package(document: Mapping[str, Any]) -> NpmPackage:
+def _package(document: Mapping[str, Any]) -> PublishedPackage:
     dist, times = object_of(document.get("dist")), object_of(document.get("time"))
     scripts = object_of(document.get("scripts"))
     versions = texts_of(document.get("versions"))
-    return NpmPackage(
+    return PublishedPackage(
         name=document["name"],
         version=text_of(document.get("version")),
         description=text_of(document.get("description")),
@@ -222,11 +191,11 @@ def _package(document: Mapping[str, Any]) -> NpmPackage:
         publisher=_person(document.get("author")) or _first_person(document.get("maintainers")),
         repository=_repository(document.get("repository")),
         homepage=text_of(document.get("homepage")),
-        deprecated=text_of(document.get("deprecated")),
+        withdrawn=text_of(document.get("deprecated")),
         programs=_programs(document),
         integrity=text_of(dist.get("integrity")),
         has_install_scripts=any(name in scripts for name in _INSTALL_SCRIPTS),
-        versions=versions,
+        versions=versions[::-1],
         published={version: at for version in versions if (at := unix_time(times.get(version)))},
     )
 

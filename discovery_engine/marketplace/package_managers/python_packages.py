@@ -22,7 +22,6 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
@@ -33,6 +32,7 @@ from discovery_engine.errors import (
     ProgramMissingError,
 )
 from discovery_engine.marketplace.package_managers.loose_json import (
+    PublishedPackage,
     object_of,
     text_of,
     texts_of,
@@ -65,26 +65,6 @@ _USAGE = 2  # the exit code of a pip that does not know an option
 _REPOSITORY = ("repository", "source", "sourcecode", "github", "gitlab", "code")
 
 
-class PythonPackage(Struct, frozen=True):
-    """One version of a package, as pip and uv describe it."""
-
-    name: str
-    version: str
-    versions: tuple[str, ...] = ()
-    """The versions that are not yanked, the newest first."""
-    summary: str = ""
-    keywords: tuple[str, ...] = ()
-    publisher: str = ""
-    repository: str = ""
-    homepage: str = ""
-    yanked: str = ""
-    """Why this version was yanked, if it was."""
-    integrity: str = ""
-    """The digest of the wheel that would be installed here: `sha256:…`."""
-    published_at: float = 0.0
-    """Unix time in seconds; 0 if it is not known."""
-
-
 class PythonPackages:
     """The user's pip and uv, whichever of them are there."""
 
@@ -109,7 +89,7 @@ class PythonPackages:
             )
         return await self._listed(pip, name)
 
-    async def view(self, name: str, version: str = "") -> PythonPackage:
+    async def view(self, name: str, version: str = "") -> PublishedPackage:
         """One version of a package; the newest if none is given.
 
         Raises:
@@ -140,7 +120,7 @@ class PythonPackages:
             if uv is not None:
                 tasks.start_soon(add_date, uv)
             package = await self._reported(pip, name, version, versions)
-        return replace(package, published_at=dates[0]) if dates else package
+        return replace(package, published={package.version: dates[0]}) if dates else package
 
     async def programs(self, name: str, version: str) -> tuple[str, ...]:
         """The programs of a version, read from its wheel, which is downloaded and deleted.
@@ -180,7 +160,7 @@ class PythonPackages:
 
     async def _reported(
         self, pip: PackageProgram, name: str, version: str, versions: tuple[str, ...]
-    ) -> PythonPackage:
+    ) -> PublishedPackage:
         options = (
             *("install", *_PIP_OPTIONS, _ANY_PYTHON, "--dry-run", "--no-deps"),
             *("--ignore-installed", "--quiet", "--report", "-"),
@@ -283,7 +263,7 @@ def _not_found(name: str, version: str) -> PackageNotFoundError:
     )
 
 
-def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) -> PythonPackage:
+def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) -> PublishedPackage:
     try:
         installed = object_of(json.loads(output.stdout)).get("install")
     except (ValueError, RecursionError):
@@ -295,16 +275,16 @@ def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) ->
     if not text_of(metadata.get("version")):
         raise PackageManagerError(f"pip returned nothing about {name!r}")
     links = _links(metadata)
-    return PythonPackage(
+    return PublishedPackage(
         name=text_of(metadata.get("name")) or name,
         version=text_of(metadata.get("version")),
         versions=versions,
-        summary=text_of(metadata.get("summary")),
+        description=text_of(metadata.get("summary")),
         keywords=texts_of(metadata.get("keywords")),
         publisher=_publisher(metadata),
         repository=next((links[label] for label in _REPOSITORY if label in links), ""),
         homepage=links.get("homepage", "") or text_of(metadata.get("home_page")),
-        yanked=_yanked(item, output.stderr),
+        withdrawn=_yanked(item, output.stderr),
         integrity=f"sha256:{digest}" if digest else "",
     )
 
@@ -331,17 +311,17 @@ def _yanked(item: Mapping[str, Any], stderr: str) -> str:
     return reason[1] if reason and reason[1] != "<none given>" else "no reason is given"
 
 
-def _from_lock(locked: Mapping[str, Any]) -> PythonPackage:
+def _from_lock(locked: Mapping[str, Any]) -> PublishedPackage:
     wheels = _wheels(locked)
     version = text_of(locked.get("version"))
     # Of several wheels, it is not known here which one this machine gets.
     digest = text_of(object_of(wheels[0].get("hashes")).get("sha256")) if len(wheels) == 1 else ""
-    return PythonPackage(
+    return PublishedPackage(
         name=text_of(locked.get("name")),
         version=version,
         versions=(version,),
         integrity=f"sha256:{digest}" if digest else "",
-        published_at=uploaded_at(locked),
+        published={version: at} if (at := uploaded_at(locked)) else {},
     )
 
 

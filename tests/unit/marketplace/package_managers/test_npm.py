@@ -15,7 +15,8 @@ from discovery_engine.errors import (
     PackageNotFoundError,
     ProgramMissingError,
 )
-from discovery_engine.marketplace.package_managers.npm import Npm, NpmPackage
+from discovery_engine.marketplace.package_managers.loose_json import PublishedPackage
+from discovery_engine.marketplace.package_managers.npm import Npm
 from tests.rows import rows
 from tests.servers.programs import played
 
@@ -53,7 +54,7 @@ def npm(folder: Path, out: Any = None, *, err: str = "", code: int = 0, **extra:
 async def test_one_version_is_read_as_npm_shows_it(tmp_path: Path) -> None:
     package = await npm(tmp_path, DOCUMENT).view("@acme/files", "1.2.0")
 
-    assert package == NpmPackage(
+    assert package == PublishedPackage(
         name="@acme/files",
         version="1.2.0",
         description="Reads files",
@@ -63,7 +64,7 @@ async def test_one_version_is_read_as_npm_shows_it(tmp_path: Path) -> None:
         programs={"acme-files": "main.js"},
         integrity="sha512-abc=",
         has_install_scripts=True,
-        versions=("1.0.0", "1.2.0"),
+        versions=("1.2.0", "1.0.0"),
         published={"1.0.0": 1767323045.0},
     )
     assert package.program == "acme-files"
@@ -120,7 +121,7 @@ async def test_a_document_of_another_form_is_refused(tmp_path: Path, wrong: Any)
 async def test_members_of_wrong_types_count_as_missing(tmp_path: Path) -> None:
     wrong = {key: [{"x": 1}] for key in DOCUMENT} | {"name": "files"}
 
-    assert await npm(tmp_path, wrong).view("files") == NpmPackage("files", "")
+    assert await npm(tmp_path, wrong).view("files") == PublishedPackage("files", "")
 
 
 async def test_what_is_not_json_is_refused(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ async def test_a_version_is_described_with_the_digest_of_its_wheel(
 
     assert package.integrity == digest
     assert package.versions == ("2.0.0", "1.0.0")
-    assert (package.name, package.version, package.yanked) == ("acme-time", "2.0.0", "")
-    assert (package.summary, package.publisher) == ("Tells the time", "Ada")
+    assert (package.name, package.version, package.withdrawn) == ("acme-time", "2.0.0", "")
+    assert (package.description, package.publisher) == ("Tells the time", "Ada")
     assert package.keywords == ("mcp", "time")
     assert package.repository == "https://github.com/acme/time"
     assert package.homepage == "https://acme.example"
@@ -85,14 +85,14 @@ async def test_uv_adds_when_it_was_uploaded(index: PackageIndex, tmp_path: Path)
 
     package = await packages(index, tmp_path).view("acme-time")
 
-    assert (package.published_at, package.integrity) == (1767323045.0, digest)
+    assert (package.published["2.0.0"], package.integrity) == (1767323045.0, digest)
 
 
 async def test_a_failing_uv_costs_only_the_date(index: PackageIndex, tmp_path: Path) -> None:
     index.add_wheel("acme-time", "2.0.0")
     played(tmp_path, "uv", err="error: it broke", code=2)
 
-    assert (await packages(index, tmp_path).view("acme-time")).published_at == 0
+    assert (await packages(index, tmp_path).view("acme-time")).published == {}
 
 
 async def test_where_pip_is_missing_uv_describes_it(
@@ -169,7 +169,7 @@ async def test_a_version_that_was_yanked_is_shown_with_the_reason(
 
     assert await lookup.versions("acme-time") == ("1.0.0",)
     assert (await lookup.view("acme-time")).version == "1.0.0"
-    assert (await lookup.view("acme-time", "2.0.0")).yanked == "it deletes files"
+    assert (await lookup.view("acme-time", "2.0.0")).withdrawn == "it deletes files"
 
 
 async def test_a_package_of_which_all_was_yanked_can_be_shown_by_version(
@@ -179,7 +179,7 @@ async def test_a_package_of_which_all_was_yanked_can_be_shown_by_version(
 
     package = await packages(index, tmp_path).view("acme-time", "2.0.0")
 
-    assert (package.yanked, package.versions) == ("no reason is given", ())
+    assert (package.withdrawn, package.versions) == ("no reason is given", ())
 
 
 async def test_what_is_not_there_is_a_clear_error(index: PackageIndex, tmp_path: Path) -> None:
