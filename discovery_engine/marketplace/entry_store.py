@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -48,7 +48,7 @@ from discovery_engine.search.text.spelling import query_spellings, similar_names
 T = TypeVar("T")
 
 FILE_NAME = "marketplace.db"
-FORMAT = 3
+FORMAT = 4
 """Raise it when the tables change; a file of another format is deleted."""
 
 _UNUSED = 30 * 86_400.0  # seconds
@@ -61,11 +61,8 @@ _CHUNKS = 20_000  # whose terms are kept; 8,000 take 2 s more for 20,000 entries
 _TEXTS = ", ".join((*COLUMNS, "spellings"))
 _SCHEMA = f"""
 CREATE TABLE sources (
-    name TEXT PRIMARY KEY, entries INTEGER NOT NULL DEFAULT 0,
-    cursor TEXT NOT NULL DEFAULT '', since TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
-    newest TEXT NOT NULL DEFAULT '', generation INTEGER NOT NULL DEFAULT 0,
-    is_complete INTEGER NOT NULL DEFAULT 0, completed_at REAL, whole_at REAL, begun_at REAL,
-    attempted_at REAL, not_before REAL, problem BLOB, notes BLOB, lease TEXT, leased_until REAL
+    name TEXT PRIMARY KEY, record BLOB NOT NULL, generation INTEGER NOT NULL DEFAULT 0,
+    lease TEXT, leased_until REAL
 );
 CREATE TABLE versions (
     source TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
@@ -133,6 +130,9 @@ class SourceRecord(Struct, frozen=True):
     is_leased: bool = False
 
 
+_RECORD = msgspec.msgpack.Decoder(SourceRecord)
+
+
 class Release(Struct, frozen=True):
     """How a synchronisation ended."""
 
@@ -187,9 +187,12 @@ class MarketplaceStore:
         """Return the record of each source that was ever asked, by the key of its copy."""
 
         def read(db: sqlite3.Connection) -> dict[str, SourceRecord]:
-            rows = db.execute(f"SELECT {', '.join(_RECORDED)} FROM sources")  # noqa: S608 - ours
-            fields = (dict(zip(_RECORDED, row, strict=True)) for row in rows)
-            return {record.name: record for record in (_record(f, self._clock()) for f in fields)}
+            now = self._clock()
+            rows = db.execute("SELECT name, record, leased_until FROM sources").fetchall()
+            return {
+                name: replace(_RECORD.decode(data), is_leased=(until or 0.0) > now)
+                for name, data, until in rows
+            }
 
         return self._read(read)
 
@@ -197,33 +200,31 @@ class MarketplaceStore:
         """Begin to synchronise a source; None if another process does."""
         now = self._clock()
 
-        def write(db: sqlite3.Connection) -> bool:
-            db.execute("INSERT OR IGNORE INTO sources (name) VALUES (?)", (source,))
+        def write(db: sqlite3.Connection) -> SourceRecord | None:
+            new = (source, msgspec.msgpack.encode(SourceRecord(source)))
+            db.execute("INSERT OR IGNORE INTO sources (name, record) VALUES (?, ?)", new)
             [lease, until] = db.execute(
                 "SELECT lease, leased_until FROM sources WHERE name = ?", (source,)
             ).fetchone()
             if lease not in (None, holder) and (until or 0.0) > now and not _has_ended(lease):
-                return False
-            db.execute(
-                "UPDATE sources SET lease = ?, leased_until = ?, attempted_at = ? WHERE name = ?",
-                (holder, now + _LEASE, now, source),
-            )
-            return True
+                return None
+            db.execute("UPDATE sources SET lease = ? WHERE name = ?", (holder, source))
+            self._renew(db, source, holder)
+            return _change(db, source, attempted_at=now)
 
-        return self.records().get(source) if self._write(write) else None
+        return self._write(write)
 
     def begin_pass(self, source: str, holder: str, since: str) -> SyncPoint:
         """Begin to read a source from its first page: everything, or what changed since."""
 
         def write(db: sqlite3.Connection) -> SyncPoint:
             self._renew(db, source, holder)
+            earlier = _recorded(db, source).point
+            point = SyncPoint("", since, earlier.etag if earlier.since == since else "")
             db.execute(
-                "UPDATE sources SET cursor = '', etag = CASE WHEN since = ? THEN etag ELSE '' END,"
-                " since = ?, generation = generation + ?, begun_at = ? WHERE name = ?",
-                (since, since, not since, self._clock(), source),
+                "UPDATE sources SET generation = generation + ? WHERE name = ?", (not since, source)
             )
-            [etag] = db.execute("SELECT etag FROM sources WHERE name = ?", (source,)).fetchone()
-            return SyncPoint("", since, etag)
+            return _change(db, source, point=point, begun_at=self._clock()).point
 
         return self._write(write)
 
@@ -236,17 +237,16 @@ class MarketplaceStore:
 
         def write(db: sqlite3.Connection) -> PageResult:
             self._renew(db, source, holder)
-            generation, newest = db.execute(
-                "SELECT generation, newest FROM sources WHERE name = ?", (source,)
-            ).fetchone()
+            record = _recorded(db, source)
             if not db.execute("SELECT 1 FROM lexicon").fetchone():
                 db.execute("INSERT INTO lexicon VALUES (?)", (entry_lexicon().digest,))
-            result = _add_entries(db, source, generation, page.entries)
-            newest = max((newest, *(entry.updated_at for entry in page.entries)))
-            db.execute(
-                "UPDATE sources SET cursor = ?, newest = ?, etag = ?, entries = entries + ?"
-                " WHERE name = ?",
-                (page.cursor, newest, page.etag, result.added - result.removed, source),
+            result = _add_entries(db, source, page.entries)
+            _change(
+                db,
+                source,
+                point=SyncPoint(page.cursor, record.point.since, page.etag),
+                newest=max((record.newest, *(entry.updated_at for entry in page.entries))),
+                entries=record.entries + result.added - result.removed,
             )
             return result
 
@@ -258,12 +258,17 @@ class MarketplaceStore:
         def write(db: sqlite3.Connection) -> int:
             self._renew(db, source, holder)
             removed = _remove_older(db, source) if is_whole else 0
-            now = self._clock()
-            db.execute(
-                "UPDATE sources SET cursor = '', is_complete = 1, completed_at = ?,"
-                " not_before = NULL, problem = NULL, entries = entries - ?,"
-                " whole_at = CASE WHEN ? THEN ? ELSE whole_at END WHERE name = ?",
-                (now, removed, is_whole, now, source),
+            record, now = _recorded(db, source), self._clock()
+            _change(
+                db,
+                source,
+                point=replace(record.point, cursor=""),
+                entries=record.entries - removed,
+                is_complete=True,
+                completed_at=now,
+                whole_at=now if is_whole else record.whole_at,
+                not_before=None,
+                problem=None,
             )
             return removed
 
@@ -271,18 +276,24 @@ class MarketplaceStore:
 
     def release(self, source: str, holder: str, ended: Release) -> None:
         """End a synchronisation; no-op if another process has taken over."""
-        problem = msgspec.json.encode(ended.problem) if ended.problem else None
-        notes = None if ended.notes is None else msgspec.json.encode(ended.notes)
-        values = (problem, notes, ended.not_before, ended.restarts, source, holder)
-        self._write(
-            lambda db: db.execute(
-                "UPDATE sources SET lease = NULL, leased_until = NULL,"
-                " problem = coalesce(?, problem), notes = coalesce(?, notes),"
-                " not_before = coalesce(?, not_before),"
-                " cursor = CASE WHEN ? THEN '' ELSE cursor END WHERE name = ? AND lease = ?",
-                values,
+
+        def write(db: sqlite3.Connection) -> None:
+            freed = (
+                "UPDATE sources SET lease = NULL, leased_until = NULL WHERE name = ? AND lease = ?"
             )
-        )
+            if not db.execute(freed, (source, holder)).rowcount:
+                return
+            record = _recorded(db, source)
+            _change(
+                db,
+                source,
+                problem=ended.problem or record.problem,
+                notes=record.notes if ended.notes is None else ended.notes,
+                not_before=ended.not_before or record.not_before,
+                point=replace(record.point, cursor="") if ended.restarts else record.point,
+            )
+
+        self._write(write)
 
     def drop_unused(self, sources: Collection[str]) -> None:
         """Drop the copies of sources that were not asked for a month, but for those named."""
@@ -453,7 +464,7 @@ def _with_typos(db: sqlite3.Connection, terms: Iterable[str]) -> list[str]:
 
 
 def _add_entries(
-    db: sqlite3.Connection, source: str, generation: int, entries: Iterable[MarketplaceEntry]
+    db: sqlite3.Connection, source: str, entries: Iterable[MarketplaceEntry]
 ) -> PageResult:
     by_name: defaultdict[str, list[MarketplaceEntry]] = defaultdict(list)
     for entry in entries:
@@ -462,7 +473,7 @@ def _add_entries(
     changed = [
         name
         for name, versions in by_name.items()
-        if sum(_add_version(db, source, generation, version, left_out) for version in versions)
+        if sum(_add_version(db, source, version, left_out) for version in versions)
     ]
     return replace(_choose(db, source, changed), left_out=tuple(left_out))
 
@@ -470,7 +481,6 @@ def _add_entries(
 def _add_version(
     db: sqlite3.Connection,
     source: str,
-    generation: int,
     entry: MarketplaceEntry,
     left_out: list[str],
 ) -> bool:
@@ -487,8 +497,8 @@ def _add_version(
         return row is not None
     db.execute(
         "REPLACE INTO versions (source, name, version, status, published_at, generation, data)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*key, entry.status, entry.published_at, generation, data),
+        " SELECT ?, ?, ?, ?, ?, generation, ? FROM sources WHERE name = ?",
+        (*key, entry.status, entry.published_at, data, source),
     )
     is_same: bool = row == (data,)
     return not is_same
@@ -572,23 +582,17 @@ def _with_versions(
     return replace(entry, versions=highest_first(VersionNote(*row) for row in rows if row[0]))
 
 
-_RECORDED = (
-    *("name", "entries", "cursor", "since", "etag", "newest", "is_complete", "completed_at"),
-    *("whole_at", "begun_at", "attempted_at", "not_before", "problem", "notes", "leased_until"),
-)
+def _recorded(db: sqlite3.Connection, source: str) -> SourceRecord:
+    [data] = db.execute("SELECT record FROM sources WHERE name = ?", (source,)).fetchone()
+    return _RECORD.decode(data)
 
 
-def _record(row: dict[str, object], now: float) -> SourceRecord:
-    for key in ("problem", "notes"):
-        data = row.pop(key)
-        if isinstance(data, bytes):
-            row[key] = msgspec.json.decode(data)
-    point = {key: row.pop(key) for key in ("cursor", "since", "etag")}
-    until = row.pop("leased_until")
-    row |= {"point": point, "is_complete": bool(row["is_complete"])}
-    return msgspec.convert(
-        row | {"is_leased": isinstance(until, float) and until > now}, SourceRecord
+def _change(db: sqlite3.Connection, source: str, **changes: Any) -> SourceRecord:
+    record = replace(_recorded(db, source), **changes)
+    db.execute(
+        "UPDATE sources SET record = ? WHERE name = ?", (msgspec.msgpack.encode(record), source)
     )
+    return record
 
 
 def _has_ended(holder: str) -> bool:

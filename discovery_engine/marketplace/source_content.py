@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -39,17 +39,6 @@ _LIMITED = (429, 503)
 _FAILED = 500  # and all from there
 _PASSING = ("timeout", "broken", "unreachable")
 _MAX_NON_JSON_EXCERPT = 60  # characters of what is no JSON
-
-
-class SourceContent(Protocol):
-    """One document, whole."""
-
-    async def read(self, etag: str) -> tuple[bytes | None, str]:
-        """The document and its tag; None if it is the one of `etag`.
-
-        Raises:
-            SourceFailure: If it cannot be read.
-        """
 
 
 class SourceAddress:
@@ -95,58 +84,23 @@ async def open_address(
         raise _not_fetched(error) from error
 
 
-class AddressContent:
-    """The document at the address of a source."""
-
-    def __init__(self, address: SourceAddress, *, limit: int) -> None:
-        self._address = address
-        self._limit = limit
-
-    async def read(self, etag: str) -> tuple[bytes | None, str]:
-        answer = await self._address.get(self._address.url, limit=self._limit, etag=etag)
-        if answer is None:
-            return None, etag
-        return answer.body, answer.headers.get("etag", "")
-
-
-class FileContent:
+def _read_file(folder: Path, written: str, etag: str) -> tuple[bytes | None, str]:
     """A file of the owner; its size and the time of its change are its tag."""
-
-    def __init__(self, folder: Path, path: str, *, limit: int) -> None:
-        self._path = folder / Path(path).expanduser()
-        self._limit = limit
-
-    async def read(self, etag: str) -> tuple[bytes | None, str]:
-        return await anyio.to_thread.run_sync(self._read, etag)
-
-    def _read(self, etag: str) -> tuple[bytes | None, str]:
-        try:
-            status = self._path.stat()
-            tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
-            if tag == etag:
-                return None, tag
-            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
-                raise _file_failure(self._path, "is no file")
-            with self._path.open("rb") as file:
-                content = file.read(self._limit + 1)
-        except OSError as error:
-            reason = f"cannot be read: {error.strerror or error}"
-            raise _file_failure(self._path, reason) from error
-        if len(content) > self._limit:
-            raise _file_failure(self._path, f"is longer than {self._limit // 1024 // 1024} MiB")
-        return content, tag
-
-
-@asynccontextmanager
-async def open_content(
-    source: MarketplaceSource, secrets: SecretResolver, folder: str | None, limit: int
-) -> AsyncGenerator[SourceContent]:
-    """Yield the one document of a source: at its address, or in its file."""
-    if source.path:
-        yield FileContent(Path(folder or "."), source.path, limit=limit)
-        return
-    async with open_address(source, secrets, folder) as address:
-        yield AddressContent(address, limit=limit)
+    path = folder / Path(written).expanduser()
+    try:
+        status = path.stat()
+        tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        if tag == etag:
+            return None, tag
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise _file_failure(path, "is no file")
+        with path.open("rb") as file:
+            content = file.read(bounds.CATALOG_BYTES + 1)
+    except OSError as error:
+        raise _file_failure(path, f"cannot be read: {error.strerror or error}") from error
+    if len(content) > bounds.CATALOG_BYTES:
+        raise _file_failure(path, f"is longer than {bounds.CATALOG_BYTES // 1024 // 1024} MiB")
+    return content, tag
 
 
 def json_of(answer: Fetched) -> JSONValue:
@@ -262,9 +216,25 @@ class DocumentSource(ABC):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[DocumentReader]:
-        limit = bounds.CATALOG_BYTES
-        async with open_content(self.settings, self._secrets, self._folder, limit) as content:
-            yield DocumentReader(content, self.page)
+        if self.settings.path:
+            yield DocumentReader(self, None)
+            return
+        async with open_address(self.settings, self._secrets, self._folder) as address:
+            yield DocumentReader(self, address)
+
+    async def content(self, address: SourceAddress | None, etag: str) -> tuple[bytes | None, str]:
+        """The document at an address, or in the file of the source, and its tag.
+
+        None if it is the one of `etag`.
+
+        Raises:
+            SourceFailure: If it cannot be read.
+        """
+        if address is None:
+            folder = Path(self._folder or ".")
+            return await anyio.to_thread.run_sync(_read_file, folder, self.settings.path, etag)
+        answer = await address.get(address.url, limit=bounds.CATALOG_BYTES, etag=etag)
+        return (answer.body, answer.headers.get("etag", "")) if answer else (None, etag)
 
     @abstractmethod
     def page(self, content: bytes, etag: str) -> SourcePage:
@@ -278,12 +248,12 @@ class DocumentSource(ABC):
 class DocumentReader:
     """Reads a document as one page."""
 
-    def __init__(self, content: SourceContent, page: Callable[[bytes, str], SourcePage]) -> None:
-        self._content = content
-        self._page = page
+    def __init__(self, source: DocumentSource, address: SourceAddress | None) -> None:
+        self._source = source
+        self._address = address
 
     async def read(self, point: SyncPoint) -> SourcePage:
-        content, etag = await self._content.read(point.etag)
+        content, etag = await self._source.content(self._address, point.etag)
         if content is None:
             return SourcePage(etag=etag, is_unchanged=True)
-        return await anyio.to_thread.run_sync(self._page, content, etag)
+        return await anyio.to_thread.run_sync(self._source.page, content, etag)
