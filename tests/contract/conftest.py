@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from discovery_engine.registry.protocols import Registry
-from tests.api_server import Api, served
+from tests.api_server import api  # noqa: F401 - a fixture
 from tests.contract.registry_stores import BACK_ENDS, SHARED, back_ends
 from tests.engines import Folder
 from tests.servers.programs import none_left_running
@@ -41,11 +41,3 @@ def shared_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Reg
     """A registry of each back-end that several gateways write to."""
     with closing(BACK_ENDS[request.param](request, tmp_path / "registry.db")) as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    """The API in front of the servers `good` and `other`, for all tests of a module."""
-    with none_left_running():
-        async with served(Folder(tmp_path_factory.mktemp("api"))) as api:
-            yield api
