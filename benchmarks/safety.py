@@ -186,7 +186,7 @@ def is_started(repository: Repository, exchange: Exchange, *, is_same: bool = Fa
     exchange.script.configure(repository)
     if exchange.is_there or is_same:
         exchange.script.write(repository, is_springing=is_same)
-    repository("trust", "--yes")
+    repository("review", "servers", "--yes")
     if is_same:
         return repository("refresh").code != _REFUSED and repository.is_sprung
     exchange.after(repository)

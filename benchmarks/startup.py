@@ -91,7 +91,7 @@ def main() -> None:
         click, sdk = floors
         for one in (
             Measured("discovery --help", [*discovery, "--help"], click, 3.0),
-            Measured("discovery version", [*discovery, "version"], click, 3.0),
+            Measured("discovery --version", [*discovery, "--version"], click, 3.0),
             *(
                 Measured(
                     f"discovery {words[0]} --json, {tools:,} tools",

@@ -5,7 +5,7 @@ estimate that budgets are kept by is from what real tokenizers count.
 
 Counts with the tables of two real tokenizers, which `python scripts/node_tools.py` brings, on the
 servers of a configuration (the quickstart's by default; `make servers` brings those). Definitions
-count as models get them, and as in `discovery tokens`: name, description and input schema.
+count as models get them, and as in `discovery tune tokens`: name, description and input schema.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of other clients that `import` and `init` read, and the questions that both ask."""
+"""Files of other clients that `config import` and `init` read, and the questions that both ask."""
 
 from __future__ import annotations
 

@@ -1,15 +1,42 @@
-"""A command group that suggests the nearest command for an unknown name."""
+"""A command group whose commands are loaded when they are used, and that suggests near names."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
 
 import click
+
+from discovery_cli.options import global_options
 
 _WHOLE = 1000  # characters, more than any summary
 
 
 class Group(click.Group):
+    """A group of commands, each of which takes the global options, too.
+
+    Args:
+        modules: The module in `discovery_cli.commands` of each command that is not added by hand,
+            and after a colon its name there, if that is not `command`.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, str] = {}, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [*self.commands, *self.modules]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        command = super().get_command(ctx, cmd_name)
+        if place := self.modules.get(cmd_name):
+            module, _, name = place.partition(":")
+            command = getattr(import_module(f"discovery_cli.commands.{module}"), name or "command")
+        if command is not None:
+            _accept_global_options(command)
+        return command
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -34,3 +61,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     meant = nearest(word, known)
     return f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+
+
+def _accept_global_options(command: click.Command) -> None:
+    """Add the global options that the command lacks."""
+    taken = {option for parameter in command.params for option in parameter.opts}
+    command.params += [
+        option for option in global_options(hidden=True) if taken.isdisjoint(option.opts)
+    ]

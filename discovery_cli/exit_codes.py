@@ -1,16 +1,17 @@
-"""The exit codes of the program, and which error ends it with which."""
+"""The exit codes of the program, the error of a command alone, and what ends with which code."""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.errors import UnlistedServerError
 from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
+    FailureKind,
     InputRequiredError,
     InputTooLongError,
     InstallFailedError,
@@ -30,10 +31,15 @@ from discovery_engine.errors import (
     PlanChangedError,
     RegistryUnavailableError,
     SecretStoreError,
+    UnavailableError,
     UntrustedServerError,
     UpstreamError,
     UpstreamProtocolError,
+    plain_reason,
 )
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Failure
 
 
 class ExitCode(IntEnum):
@@ -46,11 +52,22 @@ class ExitCode(IntEnum):
     UNREACHABLE = 5
     SECRET_MISSING = 6
     UNHEALTHY = 7
-    """`doctor` or `health` found problems, `refresh` unusable tools, `eval` a missed limit, or
-    `lock` a difference."""
+    """`doctor` or `health` found problems, `refresh` unusable tools, `tune eval` a missed limit,
+    or `config lock` a difference."""
     CHANGES = 8
-    """`plan` found that something would change."""
+    """`tune plan` found that something would change."""
     INTERRUPTED = 130
+
+
+class UnlistedServerError(UnavailableError):
+    """The tools of a server are not known, because they could not be listed."""
+
+    def __init__(self, server: str, failure: Failure) -> None:
+        self.failure = failure
+        reason = plain_reason(server, failure.message)
+        hint, stderr = failure.hint, failure.stderr
+        super().__init__(server, FailureKind.OTHER, reason, hint=hint, stderr=stderr)
+        self.detail = failure.detail
 
 
 _EXIT_CODES: dict[type[BaseException], ExitCode] = {

@@ -1,28 +1,31 @@
-"""`discovery marketplace install`, `update`, `rollback` and `uninstall`."""
+"""`discovery marketplace install`, `update` and `rollback`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from discovery_cli.exit_codes import ExitCode
-from discovery_cli.install_questions import (
-    NO_TERMINAL,
-    answers,
-    given_values,
-    is_agreed,
-    may_ask_person,
-    require_no_secret_value,
-    secret_values,
-)
+from discovery_cli.exit_codes import ExitCode, exit_code
+from discovery_cli.install_output import progress_of, say_started, update_lines
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
+from discovery_engine._util.quantities import counted
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.json_forms.error_form import next_step
+from discovery_engine.json_forms.install_form import update_form
 
 if TYPE_CHECKING:
+    from discovery_cli.invocation import Invocation
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.installer.plan import InstalledChange, InstallPlan
+    from discovery_engine.installer.installer import Installer
+    from discovery_engine.installer.plan import InstalledChange, InstallPlan, UpdatePlan
+
+    Given = Mapping[str, Sequence[str]]
+    from discovery_engine.installer.offered_inputs import AskedInput
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
 with_option = click.option(
@@ -186,8 +189,6 @@ def update(
     of the first that failed. A version that has other content than when it was pinned is refused
     with exit code 4. `discovery marketplace rollback` goes back.
     """
-    from discovery_cli.install_updates import UpdateRun
-
     if (values or secrets) and len(names) != 1:
         raise click.UsageError("--with and --secret are for one server: name it")
     asks = may_ask_person(invocation, yes=yes)
@@ -244,45 +245,179 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
     return ExitCode.OK if done else ExitCode.DISABLED
 
 
-@click.command("uninstall")
-@click.argument("name", metavar="SERVER", shell_complete=complete_server)
-@click.option(
-    "--secrets",
-    type=click.Choice(["keep", "delete"]),
-    help="What becomes of the secrets that are stored for it; else it is asked.",
-)
-@yes_option
-@pass_invocation
-def uninstall(
-    invocation: Invocation, name: str, *, secrets: Literal["keep", "delete"] | None, yes: bool
-) -> ExitCode:
-    """Remove an installed server, its private folder, and its secrets if you agree.
+class UpdateRun:
+    """The updates of servers, with the outcome of each."""
 
-    Without a terminal and without --yes nothing is removed, and the exit code is 4.
-    """
-    output, asks = invocation.output, may_ask_person(invocation, yes=yes)
+    def __init__(self, invocation: Invocation, *, yes: bool, asks: bool, check: bool) -> None:
+        """`asks` is whether a person is asked, and `check` whether nothing is changed."""
+        self._invocation = invocation
+        self._output = invocation.output
+        self._yes = yes
+        self._asks = asks
+        self._check = check
+        self._plans: list[UpdatePlan] = []
+        self._done: list[str] = []
+        self._failures: dict[str, DiscoveryError] = {}
 
-    async def work(engine: Engine) -> tuple[bool, tuple[str, ...]]:
-        installer = engine.installer
-        record = await installer.installed(name)
-        stored = await installer.secrets_of(record.name)
-        if not output.as_json:
-            output.line(f"{record.name}  {record.current.pin}")
-        if not is_agreed(f"Remove {record.name} ({record.current.pin})?", yes=yes, asks=asks):
-            return False, ()
-        deletes = secrets == "delete"
-        if stored and secrets is None and asks:
-            deletes = click.confirm(f"Delete its secrets {', '.join(stored)}?", err=True)
-        await installer.uninstall(name, delete_secrets=deletes)
-        return True, () if deletes else stored
+    async def update(
+        self, installer: Installer, plan: UpdatePlan, given: Given, hidden: Given
+    ) -> None:
+        """Show an update, and do it if its owner agrees; what fails is reported.
 
-    is_done, names = invocation.run(work)
-    if output.as_json:
-        output.answer({"name": name, "removed": is_done, "kept_secrets": list(names)})
-    elif is_done:
-        output.say(f"removed {name}")
-        if names:
-            output.say(f"its secrets stay stored: `discovery secrets delete {' '.join(names)}`")
-    else:
-        output.say("nothing was removed" if asks else NO_TERMINAL)
-    return ExitCode.OK if is_done else ExitCode.DISABLED
+        `given` are the values that it was planned with, and `hidden` those that are secret.
+        """
+        self._plans.append(plan)
+        self._show(plan)
+        if plan.problem:
+            self._failures[plan.name] = plan.problem
+            return
+        if self._check or plan.is_empty:
+            return
+        try:
+            await self._update(installer, plan, given, hidden)
+        except DiscoveryError as error:
+            self._failures[plan.name] = error
+            if not self._output.as_json:
+                self._output.say(f"{plan.name} was not updated: {error.message}")
+                self._output.say(next_step(error))
+
+    async def _update(
+        self, installer: Installer, plan: UpdatePlan, given: Given, hidden: Given
+    ) -> None:
+        if self._asks and plan.missing:
+            typed = await answers(plan.missing)
+            plan = await installer.plan_update(
+                plan.name,
+                values={**given, **typed.values},
+                secrets={**hidden, **typed.secrets},
+            )
+            self._plans[-1] = plan
+            self._show(plan)
+        plan.require_ready()
+        if is_agreed(f"Update {plan.name!r} as shown?", yes=self._yes, asks=self._asks):
+            done = await installer.update(plan, on_progress=progress_of(self._invocation))
+            if done.problem and not self._output.as_json:
+                say_started(self._output, done)
+            self._done.append(plan.name)
+
+    def report(self) -> ExitCode:
+        """Say what was done; returns the exit code."""
+        waiting = [
+            plan
+            for plan in self._plans
+            if not plan.is_empty and plan.name not in {*self._done, *self._failures}
+        ]
+        if self._output.as_json:
+            self._output.answer({"servers": [self._form(plan) for plan in self._plans]})
+        else:
+            self._say(has_no_terminal=bool(waiting) and not (self._check or self._asks))
+        if self._failures:
+            return exit_code(next(iter(self._failures.values())))
+        if not waiting:
+            return ExitCode.OK
+        return ExitCode.CHANGES if self._check else ExitCode.DISABLED
+
+    def _show(self, plan: UpdatePlan) -> None:
+        for line in update_lines(plan) if not self._output.as_json else ():
+            self._output.line(line)
+
+    def _say(self, *, has_no_terminal: bool) -> None:
+        output = self._output
+        if not self._plans:
+            output.say("no server was installed from the marketplace")
+        if self._done:
+            count = counted(len(self._done), "server")
+            output.say(f"updated {count}; `discovery marketplace rollback SERVER` goes back")
+        if self._failures:
+            count = counted(len(self._failures), "server")
+            output.say(f"{count} not updated: {', '.join(self._failures)}")
+        if has_no_terminal:
+            output.say(NO_TERMINAL)
+
+    def _form(self, plan: UpdatePlan) -> JSONObject:
+        failure = self._failures.get(plan.name)
+        return update_form(plan, is_done=plan.name in self._done, failure=failure)
+
+
+NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is shown"
+
+
+def may_ask_person(invocation: Invocation, *, yes: bool) -> bool:
+    """Return whether a person is asked."""
+    from discovery_cli.client_files import may_ask
+
+    return may_ask() and not (yes or invocation.as_json)
+
+
+def is_agreed(question: str, *, yes: bool, asks: bool) -> bool:
+    return yes or (asks and click.confirm(question, err=True))
+
+
+def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"--with {pair!r} is not KEY=VALUE")
+        values.setdefault(key, []).append(value)
+    return values
+
+
+def require_no_secret_value(
+    given: Mapping[str, Sequence[str]], asked: Iterable[AskedInput]
+) -> None:
+    """Other users see the arguments of a program, and the shell keeps them."""
+    from discovery_engine.installer.offered_inputs import is_reference
+
+    for field in asked:
+        if field.is_secret and not all(map(is_reference, given.get(field.key, ()))):
+            raise click.UsageError(
+                f"{field.key} is a secret, and others can see the arguments of a program: use"
+                f" `--secret {field.key}`, or a reference such as `--with '{field.key}=${{NAME}}'`"
+            )
+
+
+async def secret_values(keys: Iterable[str]) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for key in keys:
+        if sys.stdin.isatty():
+            value = await _typed(f"{key} (hidden): ", is_hidden=True)
+        elif not (value := sys.stdin.readline().rstrip("\r\n")):
+            raise click.UsageError(f"stdin has no line for --secret {key}")
+        values[key] = [value]
+    return values
+
+
+class Answers(NamedTuple):
+    """The values that the person at the terminal gave."""
+
+    values: dict[str, list[str]]
+    secrets: dict[str, list[str]]
+
+
+async def answers(asked: Iterable[AskedInput]) -> Answers:
+    """Ask the person at the terminal for the required values."""
+    from discovery_cli.install_output import input_line
+
+    replies = Answers({}, {})
+    for field in asked:
+        if not field.is_missing:
+            continue
+        click.echo(input_line(field), err=True)
+        hidden = " (hidden)" if field.is_secret else ""
+        text = await _typed(f"{field.key}{hidden}: ", is_hidden=field.is_secret)
+        (replies.secrets if field.is_secret else replies.values)[field.key] = [text]
+    return replies
+
+
+async def _typed(prompt: str, *, is_hidden: bool) -> str:
+    """A line that a person types, which is not empty."""
+    from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
+
+    terminal = TerminalInput()
+    try:
+        while not (text := await terminal.line(prompt, is_hidden=is_hidden)):
+            terminal.write("a value is needed; Ctrl-C ends it")
+    except TerminalClosedError as error:
+        raise click.Abort from error
+    return text

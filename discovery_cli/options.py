@@ -132,13 +132,14 @@ def _tags(view: View) -> list[str]:
 
 
 def _resources(view: View) -> list[str]:
+    """Servers, too, whose resources can be listed."""
     entries = view.offerings.visible(OfferingKind.RESOURCE)
-    return [view.offerings.address(entry.offering) for entry in entries]
+    return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
 
 
 def _prompts(view: View) -> list[str]:
     entries = view.offerings.visible(OfferingKind.PROMPT)
-    return [view.offerings.address(entry.offering) for entry in entries]
+    return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
 
 
 complete_server = _completer(_server_names)
@@ -154,5 +155,8 @@ tag_option = click.option(
     multiple=True,
     shell_complete=complete_tag,
     help="Only tools with this tag; may be repeated, then all of them are needed.",
+)
+all_offerings_option = click.option(
+    "--all", "include_disabled", is_flag=True, help="Also those that are disabled."
 )
 any_tag_option = click.option("--any-tag", is_flag=True, help="One of the tags is enough.")

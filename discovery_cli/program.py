@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -24,85 +23,98 @@ from discovery_cli.output import silence
 from discovery_engine.version import __version__
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
-    "Find and use tools": {
-        "list": "Show the configured servers, or find some of them.",
-        "search": "Find tools by words or by name.",
-        "tools": "Show the tools of a server.",
-        "inspect": "Show a server or a tool in full.",
-        "execute": "Call a tool.",
-        "resources": "Show the resources of servers.",
-        "read": "Read a resource.",
-        "prompts": "Show the prompts of servers.",
-        "prompt": "Get a prompt.",
-    },
-    "Set up": {
+    "Start": {
         "init": "Write a first discovery.yaml from what is on this machine.",
-        "add": "Add a server to discovery.yaml or the registry.",
-        "remove": "Remove a server.",
-        "enable": "Switch a server on.",
-        "disable": "Switch a server off.",
-        "import": "Copy servers from another client's file into discovery.yaml.",
-        "sync": "Register the servers of a setup file.",
-        "config": "Look at the configuration.",
-        "marketplace": "Find servers that others publish, and install them.",
-        "trust": "Approve what a discovered configuration may start.",
-        "secrets": "Store, show and delete the secrets of servers.",
-        "login": "Log in to a remote server.",
-        "logout": "Revoke and delete a login.",
+        "search": "Find tools by words or by name.",
+        "execute": "Call a tool.",
         "serve": "Serve the meta-tools to an agent over MCP.",
-        "token": "Make, show and revoke tokens for clients over HTTP.",
-        "model": "Install the model that finds tools by meaning.",
-    },
-    "Look after": {
-        "refresh": "List the tools of servers again.",
-        "worker": "List the servers that are due, beside other workers.",
-        "review": "Show changed tools, and accept them.",
-        "fleet": "Show and steer the refresh queue of workers.",
-        "webhooks": "Show, test and retry webhooks.",
-        "requests": "Show what agents asked you for, and decide.",
-        "lock": "Pin every server and tool in a file, or compare with it.",
-        "health": "Show the state of every server, and what to do.",
-        "logs": "Show what was called, read, asked and written.",
-        "metrics": "Show how often tools were called, how long they took, and errors.",
         "doctor": "Check the set-up and show what to do.",
-        "plan": "Show what a change of the configuration would do.",
-        "lint": "Find rules without effect, and tools that are hard to find.",
-        "eval": "Run your own queries, and measure the answers.",
-        "tokens": "Show what the tools take of an agent's context.",
-        "enrich": "Have a language model write typical requests for tools.",
+    },
+    "Look": {
+        "list": "List the configured servers, or search them.",
+        "tools": "List the tools of a server, or of all.",
+        "resources": "List resources, or read one.",
+        "prompts": "List prompts, or get one.",
+        "inspect": "Show a server or a tool in full.",
         "why": "Explain why a tool, resource or prompt is enabled or disabled.",
-        "cache": "Show or delete stored tools.",
-        "registry": "Show, check, update or copy the registry.",
-        "completion": "Print a script that completes words in a shell.",
-        "version": "Show the version.",
+        "health": "Show the state of every server, and what to do.",
+        "logs": "Show calls, reads, questions and stderr of servers.",
+        "metrics": "Show calls, durations and errors of servers and tools.",
+    },
+    "Change": {
+        "add": "Add a server to discovery.yaml or the registry.",
+        "marketplace": "Find servers that others publish, and install them.",
+        "remove": "Remove a server.",
+        "enable": "Enable a server.",
+        "disable": "Disable a server.",
+        "secrets": "Store, list and remove the secrets of servers.",
+        "login": "Log in to a remote server, or revoke a login.",
+        "config": "Show and check the configuration, import servers, and pin tools.",
+    },
+    "Decide and tune": {
+        "review": "Show everything that waits for your decision, and decide.",
+        "tune": "Check and improve what search finds, and what it costs.",
+    },
+    "Operate": {
+        "refresh": "List the tools of servers again.",
+        "token": "Create, list and revoke tokens for clients over HTTP.",
+        "registry": "Show, check, copy or clear the stored catalog and decisions.",
+        "fleet": "Run workers that list servers, and show their queue.",
+        "webhooks": "List, test and retry webhooks.",
     },
 }
-_COMMANDS = {name: text for section in _SECTIONS.values() for name, text in section.items()}
-_MODULES = {"import": "import_", "list": "list_"}
-_ALIASES = {"servers": "list", "activate": "enable", "deactivate": "disable"}
-"""Other names of commands; each is shown in the help of its command."""
+_SUMMARIES = {name: text for section in _SECTIONS.values() for name, text in section.items()}
+_MODULES = {name: name for name in (*_SUMMARIES, "completion")} | {
+    "list": "list_",
+    "enable": "switch:enable",
+    "disable": "switch:disable",
+}
+_RENAMED = {
+    "activate": "enable",
+    "cache": "registry",
+    "config validate": "config check",
+    "deactivate": "disable",
+    "enrich": "tune enrich",
+    "eval": "tune eval",
+    "import": "config import",
+    "lint": "tune lint",
+    "lock": "config lock",
+    "logout": "login --revoke",
+    "marketplace uninstall": "remove",
+    "model": "tune model",
+    "plan": "tune plan",
+    "prompt": "prompts",
+    "read": "resources",
+    "requests": "review requests",
+    "requests accept": "review accept",
+    "requests decline": "review decline",
+    "review --accept": "review tools --yes",
+    "review --all": "review tools --all",
+    "review --tool": "review tools --tool",
+    "review --yes": "review tools --yes",
+    "secrets delete": "secrets remove",
+    "servers": "list",
+    "sync": "config sync",
+    "tokens": "tune tokens",
+    "trust": "review servers",
+    "version": "--version",
+    "worker": "fleet worker",
+}
+"""New names by those of 0.9, which run for one more release with a note."""
 
 
 class Discovery(Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        word, *rest = args
-        return super().resolve_command(ctx, [_ALIASES.get(word, word), *rest])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
-            return None
-        module = import_module(f"discovery_cli.commands.{_MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = module.command
-        _accept_global_options(command)
-        return command
+        words = _renamed(ctx, args)
+        if words[0] == "--version":
+            click.echo(f"discovery {__version__}")
+            ctx.exit()
+        return super().resolve_command(ctx, words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        width = max(map(len, _COMMANDS))
+        width = max(map(len, _SUMMARIES))
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
@@ -142,24 +154,28 @@ class Discovery(Group):
         return code if isinstance(code, int) else ExitCode.OK
 
 
-def _accept_global_options(command: click.Command) -> None:
-    taken = {option for parameter in command.params for option in parameter.opts}
-    if isinstance(command, click.Group):
-        for sub in command.commands.values():
-            _accept_global_options(sub)
-    command.params += _not_in(taken, global_options(hidden=True))
-
-
-def _not_in(taken: set[str], options: Iterable[click.Option]) -> list[click.Option]:
-    return [option for option in options if taken.isdisjoint(option.opts)]
+def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
+    """Put the new name of a command in place of an old one, with a note."""
+    for count in (2, 1):
+        old = " ".join(args[:count])
+        if (new := _RENAMED.get(old)) and len(args) >= count:
+            invocation = ctx.ensure_object(Invocation)
+            note = f"`discovery {old}` is now `discovery {new}`; use that from the next release on"
+            invocation.shown_notes[note] = None
+            if not (ctx.resilient_parsing or wants_json(args, os.environ.get("DISCOVERY_OUTPUT"))):
+                invocation.output.say(f"note: {note}")
+            return [*new.split(), *args[count:]]
+    return args
 
 
 @click.group(
     cls=Discovery,
     params=list[click.Parameter](global_options(hidden=False)),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    modules=_MODULES,
     epilog="The options above may also follow a command. `discovery COMMAND --help` describes a"
-    " command; begin with `discovery init`.",
+    " command; begin with `discovery init`. `discovery completion SHELL` prints a script that"
+    " completes words in bash, zsh or fish.",
 )
 @click.version_option(__version__, message="discovery %(version)s")
 def cli() -> None:

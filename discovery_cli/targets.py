@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.errors import UnlistedServerError
-from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
+from discovery_cli.exit_codes import ExitCode, UnlistedServerError, exit_code_of_failure
 from discovery_cli.invocation import named
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry

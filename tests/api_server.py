@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import pytest
 from click.testing import CliRunner
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -25,7 +24,6 @@ from discovery_server.http_service import HttpService
 from discovery_server.tokens import parse_tokens
 from tests.engines import Folder, good
 from tests.plain_http import NO_TLS
-from tests.servers.programs import none_left_running
 from tests.unit.server.web import running, service_of
 
 OWN = "owner-token-of-forty-three-characters-12345"
@@ -57,7 +55,6 @@ class Api:
     engine: Engine
     http: httpx2.AsyncClient
     service: HttpService
-    folder: Folder
 
     @property
     def origin(self) -> str:
@@ -149,15 +146,7 @@ async def serving(
         running(service) as address,
         httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
-        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service, folder)
-
-
-@pytest.fixture(scope="module")
-async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
-    """The API in front of the servers `good` and `other`, for all tests of a module."""
-    with none_left_running():
-        async with served(Folder(tmp_path_factory.mktemp("api"))) as shared:
-            yield shared
+        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service)
 
 
 async def received(socket: ClientConnection) -> JSONObject:

@@ -239,10 +239,18 @@ READING = [
     *("list", "list --status", "list --json", "health", "health crash", "health --json", "doctor"),
     *("search key", "search key --json", "tools serve", "tools remote0", "inspect serve"),
     *("inspect serve fails --json", "inspect crash --json", "config show", "config show --json"),
-    *("config validate", "trust", "trust --json", "review", "lint", "why serve:fails", "lock"),
+    *(
+        "config check",
+        "review servers",
+        "review servers --json",
+        "review",
+        "tune lint",
+        "why serve:fails",
+        "config lock",
+    ),
     *("secrets list", "secrets list --json"),
     *("logs", "logs --json --kind stderr", "logs --export csv", "metrics", "metrics --json"),
-    *("cache", "health remote0", "health remote1 --json", "inspect remote2", "doctor --json"),
+    *("registry", "health remote0", "health remote1 --json", "inspect remote2", "doctor --json"),
     *("execute cwd fails", "execute command fails --json"),
 ]
 

@@ -26,9 +26,15 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-@click.group("config", cls=Group)
+@click.group("config", cls=Group, modules={"import": "import_", "sync": "sync", "lock": "lock"})
 def command() -> None:
-    """Show and check the configuration."""
+    """Show and check the configuration, import servers, and pin tools.
+
+    \b
+      discovery config check
+      discovery config import --from cursor
+      discovery config lock --check
+    """  # noqa: D301 - click wants the character itself
 
 
 @command.command("show")
@@ -49,14 +55,14 @@ def show(invocation: Invocation, *, is_set: bool) -> None:
     output.text(block(entries).rstrip())
 
 
-@command.command("validate")
+@command.command("check")
 @pass_invocation
-def validate(invocation: Invocation) -> ExitCode:
+def check(invocation: Invocation) -> ExitCode:
     """Check the configuration, and its rules against the known tools.
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
     """
-    from discovery_cli.diagnostic_output import entry_form, show_diagnostic
+    from discovery_cli.finding_output import entry_form, show_diagnostic
     from discovery_engine.doctor.entry_lint import lint_entries
 
     output = invocation.output

@@ -1,4 +1,4 @@
-"""`discovery enrich`: typical requests for tools, written by the owner's language model."""
+"""`discovery tune enrich`: typical requests for tools, written by the owner's language model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _kept(
         if output.as_json:
             output.answer({"tools": forms})
         elif not texts:
-            output.say("nothing was written; `discovery enrich` has it written")
+            output.say("nothing was written; `discovery tune enrich` has it written")
         return ExitCode.OK
     question = f"Delete what was written for {counted(len(texts), 'definition')}?"
     is_agreed = bool(texts) and (yes or _may_go_on(output, question))

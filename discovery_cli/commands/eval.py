@@ -1,4 +1,4 @@
-"""`discovery eval`: the owner's queries against the owner's catalog, with gates for CI."""
+"""`discovery tune eval`: the owner's queries against the owner's catalog, with gates for CI."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
         return _evaluate(invocation, options, options.queries)
     saved = _saved_cases(invocation)
     if saved is None:
-        raise click.UsageError("name a file of queries; `discovery eval --suggest` drafts one")
+        raise click.UsageError("name a file of queries; `discovery tune eval --suggest` drafts one")
     with saved.open("rb") as queries:
         return _evaluate(invocation, options, queries)
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
 
 
-@click.group("fleet", cls=Group)
+@click.group("fleet", cls=Group, modules={"worker": "worker"})
 def command() -> None:
-    """Show and steer the refresh queue of workers.
+    """Run workers that list servers, and show and steer their queue.
 
-    `discovery worker` lists servers from this queue; any number of workers share it.
+    `discovery fleet worker` lists servers from this queue; any number of workers share it.
     """
 
 
@@ -47,7 +47,9 @@ def status(invocation: Invocation) -> ExitCode:
     if output.as_json:
         output.answer(fleet_form(fleet_status))
     elif not fleet_status.jobs:
-        output.say("the queue is empty; `discovery worker` fills it with the configured servers")
+        output.say(
+            "the queue is empty; `discovery fleet worker` fills it with the configured servers"
+        )
     else:
         _show(output, fleet_status)
         say_refusals(output, refusals)

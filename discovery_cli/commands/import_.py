@@ -1,4 +1,4 @@
-"""`discovery import`: servers of another client's file, copied into discovery.yaml."""
+"""`discovery config import`: servers of another client's file, copied into discovery.yaml."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from discovery_cli.command_group import did_you_mean
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output
+from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import counted
+from discovery_engine.config.serialization import serialize_server_redacted
+from discovery_engine.json_forms.error_form import problem_form
+from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.editing.import_entries import ImportCandidate
     from discovery_engine.config.editing.import_plan import ImportPlan, Stores
     from discovery_engine.config.settings import Settings, Source
     from discovery_engine.config.sources import SourceResult
@@ -64,8 +69,8 @@ def command(
     started. A server that is in force from its client's file is copied with its secrets stored, and
     the copy is used in its place. If no server of the given files can be used the exit code is 2.
     """
-    from discovery_cli import client_files, imports
-    from discovery_cli.secret_access import stored_values
+    from discovery_cli import client_files
+    from discovery_cli.data_stores import stored_values
     from discovery_engine.config.editing.import_plan import plan_import
 
     output = invocation.output
@@ -76,7 +81,7 @@ def command(
     plan_with = partial(plan_import, imported, settings, only, stored_values(invocation))
     plan = plan_with(stores=_STORES[secrets])
     if not output.as_json:
-        imports.show_plan(output, plan)
+        show_plan(output, plan)
     if secrets == "ask" and plan.has_literals:
         asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
         plan = _agreed(output, plan, plan_with(stores="all"), asks=asks)
@@ -84,9 +89,9 @@ def command(
     if writes := writes and client_files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
         with _stored(invocation, plan):
             _write(invocation, target, plan, settings)
-        imports.say_variables(output, plan)
+        say_variables(output, plan)
     if output.as_json:
-        output.answer({"path": str(target), "written": writes, **imports.plan_form(plan)})
+        output.answer({"path": str(target), "written": writes, **plan_form(plan)})
     else:
         output.say(
             f"wrote {_servers(plan)} into {target}" if writes else f"{target} was not changed"
@@ -137,7 +142,7 @@ def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Set
 
 def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool) -> ImportPlan:
     """The plan that stores secrets, if the owner wants that; else the other one."""
-    from discovery_cli import client_files, imports
+    from discovery_cli import client_files
 
     if not stored.secrets:
         return plan
@@ -147,7 +152,7 @@ def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool)
     question = f"Encrypt and store {_secrets(stored)}, and refer to them?"
     if not client_files.confirm(question, yes=False):
         return plan
-    imports.show_plan(output, stored)
+    show_plan(output, stored)
     return stored
 
 
@@ -155,7 +160,7 @@ def _stored(invocation: Invocation, plan: ImportPlan) -> AbstractContextManager[
     """A block with the secrets of the plan stored before it."""
     if not plan.secrets:
         return nullcontext()
-    from discovery_cli.secret_access import owner_secrets
+    from discovery_cli.data_stores import owner_secrets
 
     return owner_secrets(invocation).storing(plan.secrets)
 
@@ -191,3 +196,65 @@ def _target(invocation: Invocation) -> Path:
     from discovery_engine.config.files.location import FILE_NAME, locate
 
     return Path(locate(invocation.config).path or FILE_NAME)
+
+
+_ADVICE = "`sources: [{type: …}]` in discovery.yaml uses the file as it is"
+
+
+def plan_form(plan: ImportPlan) -> JSONObject:
+    return {
+        "servers": [
+            {
+                "name": candidate.server.name,
+                "from": candidate.server.source,
+                "entry": serialize_server_redacted(candidate.server),
+                "variables": list(candidate.variables),
+            }
+            for candidate in plan.servers
+        ],
+        "skipped": [{"name": server.name, "reason": server.reason} for server in plan.skipped],
+        "variables": plan.variables,
+        "secrets": [
+            {"name": name, "length": length_class(text)} for name, text in plan.secrets.items()
+        ],
+        "rule_count": len(plan.rules),
+        "warnings": [problem_form(problem) for problem in plan.warnings],
+    }
+
+
+def show_plan(output: Output, plan: ImportPlan) -> None:
+    rows: list[list[Cell | str]] = [
+        [output.mark(good=True), Cell(candidate.server.name, "strong"), _about(candidate)]
+        for candidate in plan.servers
+    ]
+    rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.skipped]
+    output.table(rows)
+    for name, text in plan.secrets.items():
+        output.say(f"stores {name}: ••••  {length_class(text)} characters")
+    for candidate in plan.servers:
+        if candidate.is_seen:
+            output.say(
+                f"note: {candidate.server.name} gets a secret in its arguments, where other"
+                " programs of this machine can see it"
+            )
+    for problem in plan.warnings:
+        output.say(f"note: {problem}")
+    if any(server.is_secret for server in plan.skipped):
+        output.say(f"hint: {_ADVICE}")
+
+
+def say_variables(output: Output, plan: ImportPlan) -> None:
+    if names := plan.variables:
+        output.say(
+            f"set {', '.join(names)}: secrets are referred to, and were not copied;"
+            " `discovery secrets set` asks for them"
+        )
+
+
+def _about(candidate: ImportCandidate) -> str:
+    entry = serialize_server_redacted(candidate.server)
+    reached = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
+    off = "" if candidate.server.enabled else " (disabled)"
+    origin = candidate.original.origin.file if candidate.original else ""
+    whose = f"{origin}, in place of that entry" if origin else candidate.server.source
+    return f"{' '.join(reached)}{off}, from {whose}"

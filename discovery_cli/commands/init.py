@@ -69,7 +69,7 @@ def command(
     target = Path(user_config_path(os.environ) if is_global else invocation.config or FILE_NAME)
     if target.exists() and not (force or dry_run):
         raise click.UsageError(
-            f"{target} is there already; --force replaces it, `discovery import` adds to it"
+            f"{target} is there already; --force replaces it, `discovery config import` adds to it"
         )
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
@@ -147,7 +147,7 @@ def _next_steps(target: Path, needs: Needs, *, is_empty: bool, is_global: bool) 
     yield f"wrote {target}"
     if needs.unapproved:
         whose = ", ".join(needs.unapproved)
-        yield f"next: `discovery trust` approves what comes from a project's file: {whose}"
+        yield f"next: `discovery review servers` approves what comes from a project's file: {whose}"
     if needs.unset:
         words = " ".join(f"{name}=…" for name in needs.unset)
         ask = "`discovery secrets set` asks for what your servers refer to"

@@ -1,4 +1,4 @@
-"""`discovery lint`: entries without effect, suspicious texts, and tools that are hard to find."""
+"""`discovery tune lint`: entries without effect, suspicious texts, tools that are hard to find."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from discovery_cli.diagnostic_output import entry_form, finding_form, show_diagnostic
 from discovery_cli.exit_codes import ExitCode
+from discovery_cli.finding_output import entry_form, excerpt, finding_form, show_diagnostic
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
-from discovery_cli.scan_findings import excerpt
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
 from discovery_engine.doctor.entry_lint import lint_entries
@@ -51,7 +50,7 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     harmless.
 
     The catalog is checked for tools that are easily confused, not found or not understood. A fix
-    is drafted as an entry for `overrides:`; `discovery eval` shows its effect.
+    is drafted as an entry for `overrides:`; `discovery tune eval` shows its effect.
     """
     from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
     from discovery_engine.evaluation.text_lint import lint_texts

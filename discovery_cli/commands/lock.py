@@ -1,4 +1,4 @@
-"""`discovery lock`: the whole catalog pinned in a file, and compared with it."""
+"""`discovery config lock`: the whole catalog pinned in a file, and compared with it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _show_write(output: Output, report: LockReport) -> ExitCode:
 
 
 def _show_check(output: Output, report: LockReport) -> ExitCode:
-    from discovery_cli.differences import deviation_lines
+    from discovery_cli.finding_output import deviation_lines
     from discovery_engine.json_forms.review_form import deviation_form
 
     if report.unlisted:

@@ -1,4 +1,4 @@
-"""`discovery login`: a token for a remote server, obtained with a browser."""
+"""`discovery login`: the tokens of a remote server, obtained with a browser or revoked."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Failure
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.server_logins import LoginReport
+    from discovery_engine.owner.server_logins import LoginReport, LogoutReport
 
 _USUAL_TIMEOUT = 300.0  # seconds
+_LISTING = 5.0  # seconds
 _DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 """Variables of Linux; without them `webbrowser` may start a browser in the terminal."""
 
 
 @click.command("login")
 @click.argument("server", shell_complete=complete_server)
+@click.option("--revoke", is_flag=True, help="Revoke and delete the tokens of SERVER.")
 @click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help="Request this, too.")
 @click.option("--no-browser", is_flag=True, help="Only print the address; open it yourself.")
 @click.option(
@@ -44,17 +46,27 @@ def command(
     invocation: Invocation,
     server: str,
     *,
+    revoke: bool,
     scopes: tuple[str, ...],
     no_browser: bool,
     timeout: float,
 ) -> ExitCode:
-    """Log in to a remote server, and store its tokens encrypted.
+    """Log in to a remote server, and store its tokens encrypted; or revoke them.
 
     The address to open is written to stderr; with a terminal the browser is opened as well. The
     browser returns to a port of this machine. On a machine without a browser, forward that port
     or use `oauth: {grant: client_credentials}`. Afterwards the server's tools are listed; running
     gateways use the new login at once. The exit code is 6 if the login fails.
-    """
+
+    With --revoke its tokens are revoked where that is possible, and deleted in any case; stderr
+    says why one was not revoked, and until it expires who has a copy can use it.
+
+    \b
+      discovery login linear
+      discovery login linear --revoke
+    """  # noqa: D301 - click wants the character itself
+    if revoke:
+        return _revoke(invocation, server)
     output = invocation.output
     opens_browser = not no_browser and _may_open_browser(invocation)
     show = _show_json if output.as_json else partial(_show, opens_browser=opens_browser)
@@ -78,6 +90,35 @@ def command(
             output.say(f"but {one_line(failure.message)}")
             output.say(f"hint: {one_line(failure.detail or failure.hint)}")
     return exit_code_of_failure(failure.code) if failure else ExitCode.OK
+
+
+def _revoke(invocation: Invocation, server: str) -> ExitCode:
+    async def work(engine: Engine) -> LogoutReport:
+        report = await engine.logins.log_out(server)
+        if report.deleted and report.server in engine.view.connectable:
+            await engine.refresh([report.server], max_wait=_LISTING)  # so that lists show it
+        return report
+
+    report = invocation.run(work)
+    output = invocation.output
+    if output.as_json:
+        output.answer(
+            {
+                "server": report.server,
+                "deleted": report.deleted,
+                "revoked": report.revoked,
+                "failures": list(report.failures),
+            }
+        )
+        return ExitCode.OK
+    if not report.deleted:
+        output.say(f"there was no login to {report.server}")
+    else:
+        revoked = "revoked and deleted" if report.revoked else "deleted"
+        output.say(f"logged out of {report.server}: its tokens are {revoked}")
+    for failure in report.failures:
+        output.say(f"note: not revoked: {failure}")
+    return ExitCode.OK
 
 
 def _show_json(address: str) -> None:

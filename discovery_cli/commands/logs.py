@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from discovery_cli.data_stores import log_database, log_reader
 from discovery_cli.invocation import Invocation
-from discovery_cli.log_access import log_database, log_reader
 from discovery_cli.moments import duration_or_date, past
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
@@ -40,16 +40,16 @@ _WIDTHS = (14, 4, 24, 4, 9)
 
 
 @click.command("logs")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("-f", "--follow", is_flag=True, help="Also show new entries, until Ctrl-C.")
+@click.option("--server", "old_servers", multiple=True, hidden=True)  # of 0.1
 @click.option(
-    "--server",
-    "servers",
-    metavar="NAME",
+    "--tool",
+    "tools",
+    metavar="TOOL",
     multiple=True,
-    shell_complete=complete_server,
-    help="Only entries of this server; may be repeated, as those below.",
+    help="Only entries of this tool; may be repeated, as those below.",
 )
-@click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only of this tool.")
 @click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only of this kind.")
 @click.option(
     "--status",
@@ -77,10 +77,12 @@ _WIDTHS = (14, 4, 24, 4, 9)
 )
 @click.option("--clear", is_flag=True, help="Delete all entries of this configuration.")
 @pass_invocation
-def command(
+def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
     /,
     *,
+    servers: tuple[str, ...],
+    old_servers: tuple[str, ...],
     follow: bool,
     since: float | datetime | None,
     until: float | datetime | None,
@@ -90,7 +92,7 @@ def command(
     clear: bool,
     **conditions: Any,
 ) -> None:
-    """Show what was called, read, asked and written.
+    """Show calls, reads, questions and stderr of servers, or of those named.
 
     One line for each call of a tool, resource that was read, prompt, ping, notification, progress
     message and question, and for each line that a server wrote to stderr; in all processes that use
@@ -99,7 +101,7 @@ def command(
 
     \b
       discovery logs -f
-      discovery logs --server github --status error --since 2h
+      discovery logs github --status error --since 2h
       discovery logs --export csv -o calls.csv
     """  # noqa: D301 - click wants the character itself
     _check_options(follow=follow, form=form, file=file, clear=clear)
@@ -107,7 +109,12 @@ def command(
         _clear(invocation)
         return
     now = invocation.clock()
-    chosen = LogFilter(since=past(since, now), until=past(until, now), **conditions)
+    chosen = LogFilter(
+        servers=servers + old_servers,
+        since=past(since, now),
+        until=past(until, now),
+        **conditions,
+    )
     reader = log_reader(invocation)
     if form:
         _export(invocation, _entries(reader, chosen, limit), cast("ExportForm", form), file)

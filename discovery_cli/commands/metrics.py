@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli.data_stores import log_database, log_reader
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.log_access import log_database, log_reader
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import ago, counted
@@ -24,21 +24,23 @@ _SECOND = 1.0
 
 
 @click.command("metrics")
-@click.option(
-    "--server",
-    metavar="NAME",
-    shell_complete=complete_server,
-    help="Only this server, with each of its tools.",
-)
+@click.argument("server", required=False, shell_complete=complete_server)
+@click.option("--server", "old_server", hidden=True)  # of 0.1
 @click.option("--reset", is_flag=True, help="Count errors from zero.")
 @pass_invocation
-def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitCode:
-    """Show how often tools were called, how long they took, and errors.
+def command(
+    invocation: Invocation, *, server: str | None, old_server: str | None, reset: bool
+) -> ExitCode:
+    """Show calls, durations and errors of servers; with SERVER, of each of its tools.
 
     The calls of all processes with this configuration and data folder count. P50 is the time within
     which half of the calls ended, P95 that of 95 %. Calls of what does not exist are (unknown).
-    """
-    output, now = invocation.output, invocation.clock()
+
+    \b
+      discovery metrics
+      discovery metrics github
+    """  # noqa: D301 - click wants the character itself
+    output, now, server = invocation.output, invocation.clock(), server or old_server
     if reset:
         log_database(invocation).reset_errors(server, now=now)
         output.say(f"errors of {server or 'all servers'} count from zero")
@@ -70,7 +72,7 @@ def _show(output: Output, found: Sequence[ServerMetrics], now: float, *, is_one:
     output.say(f"{counted(calls, 'call')}, {counted(errors, 'error')}")
     names = [server.total.server for server in found if server.total.server]
     if names and not is_one:
-        output.say(f"`discovery metrics --server {names[0]}` shows its tools")
+        output.say(f"`discovery metrics {names[0]}` shows its tools")
 
 
 def _row(name: str, metrics: ToolMetrics, now: float) -> Row:

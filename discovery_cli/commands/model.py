@@ -1,4 +1,4 @@
-"""`discovery model`: the sentence model that finds tools by meaning."""
+"""`discovery tune model`: the sentence model that finds tools by meaning."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def show(invocation: Invocation) -> None:
     if output.as_json:
         output.answer(_form(invocation, model))
     elif model is None:
-        output.say("no model is installed; `discovery model install` does it")
+        output.say("no model is installed; `discovery tune model install` does it")
     else:
         _show(output, invocation, model)
 

@@ -1,4 +1,4 @@
-"""`discovery plan`: what a change of the configuration would do."""
+"""`discovery tune plan`: what a change of the configuration would do."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MAX_LISTED_VIEW_CHANGES = 4  # changes of a view
     help="A group to put behind all `search.synonyms`, such as '[ticket, incident]'.",
 )
 @click.option(
-    "--queries", type=click.File("rb"), help="Queries as of `discovery eval`: show what moves."
+    "--queries", type=click.File("rb"), help="Queries as of `discovery tune eval`: show what moves."
 )
 @click.option(
     "--view", "view_name", metavar="NAME", help="What changes for the clients of this view."
@@ -72,9 +72,9 @@ def command(
     and for those of each view.
 
     \b
-      discovery plan new.yaml --queries queries.yaml
-      discovery plan --rule '{pattern: "*delete*", enabled: false}'
-      discovery plan --synonym '[ticket, incident]' --queries queries.yaml
+      discovery tune plan new.yaml --queries queries.yaml
+      discovery tune plan --rule '{pattern: "*delete*", enabled: false}'
+      discovery tune plan --synonym '[ticket, incident]' --queries queries.yaml
     """  # noqa: D301 - click wants the character itself
     from discovery_engine.agent.context_costs import definition_tokens
 

@@ -1,36 +1,133 @@
-"""`discovery prompts`: the prompts of servers."""
+"""`discovery prompts`: the prompts of servers, listed or filled in."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.invocation import Invocation
-from discovery_cli.offering_output import say_unlisted, show_lists
-from discovery_cli.options import complete_server, in_view, pass_invocation, view_option
-from discovery_cli.targets import exit_code_of_server, one_server
-from discovery_engine._util.quantities import counted
+from discovery_cli.invocation import Invocation, every_server, get_to_know
+from discovery_cli.offering_output import server_first, show_messages, show_offerings, signature
+from discovery_cli.options import (
+    all_offerings_option,
+    complete_prompt,
+    complete_server,
+    pass_invocation,
+    view_option,
+)
+from discovery_cli.questions import answer_option, answering, expect
+from discovery_cli.targets import noting_unlisted, one_server
+from discovery_engine._util.text import clean
 from discovery_engine.tools.offering import OfferingKind
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import OfferingEntry
+    from discovery_engine.engine import Engine
+    from discovery_engine.rpc.client import Client
+    from discovery_engine.view.view import View
+
+_MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may have it
 
 
 @click.command("prompts")
-@click.option(
-    "--server", metavar="SERVER", shell_complete=complete_server, help="Only those of this one."
+@click.argument(
+    "words",
+    metavar="[SERVER] [NAME [KEY=VALUE]...]",
+    nargs=-1,
+    shell_complete=complete_prompt,
 )
-@click.option("--all", "include_disabled", is_flag=True, help="Also those that are disabled.")
+@click.option("--server", hidden=True, shell_complete=complete_server)  # of 0.1
+@all_offerings_option
 @view_option
+@answer_option
 @pass_invocation
 def command(
-    invocation: Invocation, *, server: str | None, include_disabled: bool, view_name: str | None
+    invocation: Invocation,
+    words: tuple[str, ...],
+    *,
+    server: str | None,
+    include_disabled: bool,
+    view_name: str | None,
+    answer: str | None,
 ) -> ExitCode:
-    """Show the prompts of servers, with their arguments; optional ones are in brackets.
+    """List the prompts of servers with their arguments, or get the messages of one.
 
-    `discovery prompt` gets one by the name that is shown.
-    """
+    NAME is one that the list shows; optional arguments are in brackets there. Put `--` before a
+    value that begins with -.
+
+    \b
+      discovery prompts
+      discovery prompts docs
+      discovery prompts docs:review language=python code="$(cat main.py)"
+    """  # noqa: D301 - click wants the character itself
+    server, words = server_first(invocation, words, server)
+    if not words:
+        kinds = {"prompts": OfferingKind.PROMPT}
+        return show_offerings(
+            invocation, kinds, server, view_name, include_disabled=include_disabled
+        )
+    name, *arguments = words
     output = invocation.output
-    view = in_view(invocation.view(one_server(server) if server else None), view_name)
-    prompts = view.list_offerings(OfferingKind.PROMPT, server, include_disabled=include_disabled)
-    show_lists(output, view, [("prompts", prompts)])
-    say_unlisted(output, view, [OfferingKind.PROMPT])
-    output.say(counted(len(prompts.entries), "prompt"))
-    return exit_code_of_server(view, server)
+    values = _given(arguments)
+    with answering(invocation, answer) as client:
+        result = invocation.run(
+            partial(_get, output=output, name=name, given=values, server=server, client=client)
+        )
+    if output.as_json:
+        output.answer({"prompt": name, "result": result})
+    else:
+        show_messages(output, result)
+    return ExitCode.OK
+
+
+def _given(words: Sequence[str]) -> dict[str, str]:
+    arguments: dict[str, str] = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"{word!r} is no argument; write it as key=value")
+        if name in arguments:
+            raise click.UsageError(f"argument {name!r} is given twice")
+        arguments[name] = value
+    return arguments
+
+
+async def _get(
+    engine: Engine,
+    *,
+    output: Output,
+    name: str,
+    given: dict[str, str],
+    server: str | None,
+    client: Client | None,
+) -> JSONObject:
+    expect(engine, client)
+    concerned = one_server(server) if server else every_server
+    view = await get_to_know(engine, concerned=concerned, max_wait=None if server else _MAX_WAIT)
+    with noting_unlisted(output, lambda: view):
+        entry = view.offerings.prompt(server, name)
+    _check(entry, given, view)
+    return await engine.offerings.get_prompt(
+        entry.offering.identifier, given, server=entry.offering.server, caller=client
+    )
+
+
+def _check(entry: OfferingEntry, given: dict[str, str], view: View) -> None:
+    """Mistakes are answered before anything is started.
+
+    Raises:
+        UsageError: If an argument is missing or unknown, with all that it takes.
+    """
+    parameters = entry.offering.parameters
+    missing = [p.name for p in parameters if p.required and p.name not in given]
+    unknown = [name for name in given if name not in {p.name for p in parameters}]
+    if missing or unknown:
+        wrong = [f"argument {clean(name)!r} is missing" for name in missing]
+        wrong += [f"there is no argument {name!r}" for name in unknown]
+        usage = f"discovery prompts {view.offerings.address(entry.offering)} {signature(entry)}"
+        raise click.UsageError(f"{'; '.join(wrong)}: `{clean(usage).strip()}`")

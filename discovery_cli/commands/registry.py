@@ -11,32 +11,47 @@ from msgspec import to_builtins
 
 from discovery_cli.command_group import Group
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import pass_invocation
-from discovery_engine._util.quantities import counted
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.output import Cell, Output
+from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
-    from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.runtime.named_registry import RegistryReport
 
 
 @click.group("registry", cls=Group)
 def command() -> None:
-    """Show, check, update or copy the registry."""
+    """Show, check, update, copy or clear what is stored: the catalog and your decisions.
+
+    \b
+      discovery registry info
+      discovery registry clear github
+      discovery registry copy --to '${DATABASE_URL}'
+    """  # noqa: D301 - click wants the character itself
 
 
 @command.command("info")
 @pass_invocation
 def info(invocation: Invocation) -> None:
-    """Show where the registry is, and what is kept on this machine alone."""
+    """Show where the registry is, what it has of each server, and what is only on this machine."""
+    from discovery_engine.json_forms.cache_form import cache_form, size_of
     from discovery_engine.runtime.named_registry import ON_THIS_MACHINE
+    from discovery_engine.runtime.restore import registry_path
 
-    report, output = _report(invocation), invocation.output
+    report, output, now = _report(invocation), invocation.output, invocation.clock()
+    view, path = invocation.known(), registry_path(invocation.data_dir, os.environ)
     if output.as_json:
-        output.answer(_form(report) | {"on_this_machine": list(ON_THIS_MACHINE)})
+        form = _form(report) | {"on_this_machine": list(ON_THIS_MACHINE)}
+        output.answer(form | cache_form(view, path, now))
         return
     _show(output, report)
+    output.table([_row(output, part, now) for part in view.catalog.parts.values()])
+    output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({size_of(path) / 1000:.0f} kB)")
+    if name := view.settings.name:
+        output.say(f"decisions are kept under the name {name!r}")
     output.say(
         f"kept on this machine alone, whichever registry is named: {'; '.join(ON_THIS_MACHINE)}"
     )
@@ -116,6 +131,45 @@ def copy(invocation: Invocation, target: str) -> None:
         )
 
 
+@command.command("reindex")
+@pass_invocation
+def reindex(invocation: Invocation) -> None:
+    """Make the search index and the vectors of all tools anew.
+
+    No server is asked: `discovery refresh` does that. It helps when an embedding model has changed
+    under its name, or when the index is suspected to be wrong. Until a tool has its vector it is
+    found by words; other gateways use the new vectors after their next start.
+    """
+    output = invocation.output
+    report = invocation.run(lambda engine: engine.reindex())
+    if output.as_json:
+        from discovery_engine.json_forms.cache_form import reindex_form
+
+        output.answer(reindex_form(report))
+        return
+    tools = counted(report.tools, "tool")
+    if report.vectors is None:
+        output.say(f"indexed {tools}; no vectors, as `search.embeddings` has no provider")
+    else:
+        output.say(f"indexed {tools}, and made {counted(report.vectors, 'vector')}")
+
+
+@command.command("clear")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@pass_invocation
+def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
+    """Delete the stored tools of servers, and their usage; of all without a name.
+
+    The servers are listed again when needed.
+    """
+    output = invocation.output
+    count = invocation.run(lambda engine: engine.forget(servers or None))
+    if output.as_json:
+        output.answer({"forgotten": count})
+    else:
+        output.say(f"forgot {counted(count, 'tool')}")
+
+
 def _settings(invocation: Invocation) -> Settings:
     from discovery_engine.config.loading.loader import load_settings
 
@@ -147,3 +201,14 @@ def _show(output: Output, report: RegistryReport) -> None:
 def _form(report: RegistryReport) -> JSONObject:
     ignored = [diagnostic.sentence for diagnostic in report.ignored]
     return {"place": report.place, "database": to_builtins(report.database), "ignored": ignored}
+
+
+def _row(output: Output, part: ServerPart, now: float) -> list[Cell | str]:
+    listed = f"listed {ago(now - part.listed_at)} ago" if part.listed_at else "never listed"
+    return [
+        output.mark(good=part.failure is None and part.listed_at is not None),
+        Cell(part.server, "strong"),
+        counted(len(part.entries), "tool"),
+        listed,
+        "last known, as the newest attempt failed" if part.is_stale else "",
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -18,16 +18,32 @@ if TYPE_CHECKING:
 @click.command("remove")
 @click.argument("server", shell_complete=complete_server)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option(
+    "--secrets",
+    type=click.Choice(["keep", "delete"]),
+    help="What becomes of the secrets that are stored for it; else it is asked.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
-def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) -> ExitCode:
+def command(
+    invocation: Invocation,
+    *,
+    server: str,
+    dry_run: bool,
+    secrets: Literal["keep", "delete"] | None,
+    yes: bool,
+) -> ExitCode:
     """Remove a server from discovery.yaml, or from the registry if it stands there.
 
-    Its approval is taken back, and running gateways end its sessions. Its secrets stay stored. Of
-    one that was installed, its private folder goes as well. A server of another client's
-    file is removed there; `discovery disable` switches it off here.
-    """
-    from discovery_cli.client_files import confirm
+    Its approval is revoked, and running gateways end its sessions. Of one that was installed, its
+    private folder goes as well. A server of another client's file is removed there;
+    `discovery disable` disables it here.
+
+    \b
+      discovery remove time
+      discovery remove github --secrets delete --yes
+    """  # noqa: D301 - click wants the character itself
+    from discovery_cli.client_files import confirm, may_ask
     from discovery_cli.server_changes import place_of, say_kept_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form
 
@@ -43,17 +59,21 @@ def command(invocation: Invocation, *, server: str, dry_run: bool, yes: bool) ->
         question = f"Remove {plan.name!r} from {place_of(plan)}{with_package}?"
         agreed = not dry_run and confirm(question, yes=yes)
         own = f"{plan.dropped or plan.name}/"
-        secrets = [name for name in engine.secrets.names() if name.startswith(own)]
-        if agreed:
-            await engine.installer.remove(plan)
-        return plan, agreed, secrets
+        stored = [name for name in engine.secrets.names() if name.startswith(own)]
+        if not agreed:
+            return plan, agreed, stored
+        deletes = secrets == "delete"
+        if stored and secrets is None and may_ask() and not (yes or output.as_json):
+            deletes = click.confirm(f"Delete its secrets {', '.join(stored)}?", err=True)
+        await engine.installer.remove(plan, stored if deletes else ())
+        return plan, agreed, [] if deletes else stored
 
-    plan, agreed, secrets = invocation.run(plan_and_apply)
+    plan, agreed, kept_secrets = invocation.run(plan_and_apply)
     if output.as_json:
-        output.answer({**server_plan_form(plan, is_written=agreed), "secrets": secrets})
+        output.answer({**server_plan_form(plan, is_written=agreed), "secrets": kept_secrets})
     elif agreed:
         output.say(f"removed {plan.name} from {place_of(plan)}")
-        say_kept_secrets(output, secrets)
+        say_kept_secrets(output, kept_secrets)
     else:
         output.say(f"{place_of(plan)} was not changed")
     return ExitCode.OK

@@ -1,29 +1,214 @@
-"""`discovery review`: the definitions of tools now, compared with the accepted ones."""
+"""`discovery review`: everything that waits for the owner's decision."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
+from msgspec import to_builtins
 
+from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
+from discovery_cli.finding_output import suspicion_lines
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Output
+from discovery_cli.output import Cell, Output
+from discovery_cli.request_commands import accept, decline, requests
 from discovery_engine._util.quantities import counted
+from discovery_engine._util.text import visible
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.json_forms.candidate_form import oauth_facts, place_of
+from discovery_engine.owner.candidates import (
+    Candidate,
+    findings_in,
+    shell_word,
+    visible_line,
+)
+from discovery_engine.secrets.references import redact_literals
+from discovery_engine.upstream.shown_values import shown_value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from discovery_cli.rendering import Row
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.candidates import Candidate
+    from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.review import Review
 
     Waiting: TypeAlias = Mapping[ServerName, tuple[Review, ...]]
+    from discovery_engine.scanner import Finding
 
 
-@click.command("review")
+class Inbox(Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Read a word that is no command as a server: `review git` is `review tools git`."""
+        is_server = args[0] not in self.list_commands(ctx) and not args[0].startswith("-")
+        return super().resolve_command(ctx, ["tools", *args] if is_server else args)
+
+
+@click.group(
+    "review",
+    cls=Inbox,
+    invoke_without_command=True,
+)
+@pass_invocation
+@click.pass_context
+def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
+    """Show everything that waits for your decision, and decide.
+
+    These are servers to approve, changed tools to accept, and requests of agents. The commands
+    below show each in full, and ask before anything is accepted. While something waits, the
+    exit code is 4.
+
+    \b
+      discovery review
+      discovery review servers time
+      discovery review tools github --yes
+      discovery review decline 3 --reason "use the registry"
+    """  # noqa: D301 - click wants the character itself
+    if context.invoked_subcommand is not None:
+        return None
+    candidates, changes, agent_requests = invocation.run(_waiting)
+    output = invocation.output
+    if output.as_json:
+        from discovery_engine.json_forms.candidate_form import candidate_form
+        from discovery_engine.json_forms.review_form import reviewed_server_form
+
+        output.answer(
+            {
+                "servers": list(map(candidate_form, candidates)),
+                "tools": [reviewed_server_form(*item) for item in changes.items()],
+                "requests": to_builtins(agent_requests),
+            }
+        )
+    else:
+        rows = list(_rows(candidates, changes, agent_requests))
+        output.table(rows)
+        output.say(f"{counted(len(rows), 'decision')} waiting" if rows else "nothing waits for you")
+    return ExitCode.DISABLED if candidates or changes or agent_requests else ExitCode.OK
+
+
+async def _waiting(
+    engine: Engine,
+) -> tuple[Sequence[Candidate], Mapping[ServerName, tuple[Review, ...]], Sequence[AgentRequest]]:
+    return (
+        await engine.trust.candidates(()),
+        await engine.review.changes(()),
+        await engine.requests.list("waiting"),
+    )
+
+
+def _rows(
+    candidates: Sequence[Candidate],
+    changes: Mapping[ServerName, tuple[Review, ...]],
+    agent_requests: Sequence[AgentRequest],
+) -> Iterator[Row]:
+    """One row for each decision, with the command that shows it in full."""
+    for candidate in candidates:
+        name = candidate.server.name
+        yield _row("server", name, candidate.refused.reason, f"servers {name}")
+    for server, reviews in changes.items():
+        yield _row("tools", server, counted(len(reviews), "change"), f"tools {server}")
+    for request in agent_requests:
+        subject = f"{request.action} {visible(request.name)}".strip()
+        yield _row("request", request.id, subject, f"accept {request.id}")
+
+
+def _row(kind: str, name: str, about: str, step: str) -> Row:
+    return [kind, Cell(visible(name), "strong"), about, Cell(f"discovery review {step}", "faint")]
+
+
+@command.command("servers")
+@click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
+@click.option("--revoke", is_flag=True, help="Revoke approvals; of all servers without a name.")
+@pass_invocation
+def servers_(
+    invocation: Invocation, servers: tuple[str, ...], *, yes: bool, revoke: bool
+) -> ExitCode:
+    """Show what a discovered configuration would start, and approve it.
+
+    A configuration that lies in the working folder, and a project's file of another client, start
+    nothing before this. An approval is bound to what is shown: when the command, an argument, a
+    variable, an address or a file of the project that runs changes, it ends. The value of
+    a variable may be set and changed at any time. Without approval the exit code is 4.
+
+    \b
+      discovery review servers
+      discovery review servers time --yes
+      discovery review servers time --revoke
+    """  # noqa: D301 - click wants the character itself
+    if yes and revoke:
+        raise click.UsageError("either --yes or --revoke, not both")
+    if revoke:
+        return _revoke(invocation, servers)
+    candidates, settings = invocation.run(partial(_candidates, servers=servers))
+    output = invocation.output
+    if not output.as_json:
+        _show_candidates(output, candidates, settings)
+    approved = bool(candidates) and _may_start(output, len(candidates), yes=yes)
+    if approved:
+        invocation.run(lambda engine: engine.trust.approve(candidates))
+    if output.as_json:
+        from discovery_engine.json_forms.candidate_form import candidate_form
+
+        output.answer({"servers": list(map(candidate_form, candidates)), "approved": approved})
+    elif approved:
+        output.say(f"approved {counted(len(candidates), 'server')}")
+    elif candidates:
+        output.say(f"nothing was approved; {counted(len(candidates), 'server')} still waiting")
+    return ExitCode.DISABLED if candidates and not approved else ExitCode.OK
+
+
+async def _candidates(
+    engine: Engine, *, servers: tuple[str, ...]
+) -> tuple[tuple[Candidate, ...], Settings]:
+    return await engine.trust.candidates(servers), engine.settings
+
+
+def _show_candidates(output: Output, found: tuple[Candidate, ...], settings: Settings) -> None:
+
+    for candidate in found:
+        for line in candidate_lines(candidate):
+            output.line(line)
+    for line in override_lines(settings) if found else ():
+        output.line(line)
+    if not found:
+        output.say("no server waits for approval")
+
+
+def _may_start(output: Output, count: int, *, yes: bool) -> bool:
+    from discovery_cli.client_files import may_ask
+
+    if yes:
+        return True
+    if output.as_json or not may_ask():
+        output.say("there is no terminal to ask on; use --yes to approve what is shown")
+        return False
+    return click.confirm(f"May {counted(count, 'server')} be started as shown?", err=True)
+
+
+def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
+    count = invocation.run(lambda engine: engine.trust.revoke(servers or None))
+    if invocation.output.as_json:
+        invocation.output.answer({"revoked": count})
+    else:
+        invocation.output.say(f"revoked {counted(count, 'approval')}")
+    return ExitCode.OK
+
+
+@command.command("tools")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only this one; repeatable.")
-@click.option("--yes", "--accept", "accept", is_flag=True, help="Do not ask: accept what is shown.")
+@click.option("--yes", "accept", is_flag=True, help="Do not ask: accept what is shown.")
 @click.option(
     "--all",
     "is_over",
@@ -31,7 +216,7 @@ if TYPE_CHECKING:
     help="After decisions were lost: also end that for servers that cannot be listed.",
 )
 @pass_invocation
-def command(
+def tools_(
     invocation: Invocation,
     servers: tuple[str, ...],
     *,
@@ -39,7 +224,7 @@ def command(
     accept: bool,
     is_over: bool,
 ) -> ExitCode:
-    """Show withheld tools, and accept them as they are now.
+    """Show changed and withheld tools, and accept them as they are now.
 
     A tool whose meaning has changed is neither found nor executed before this; nor is a new one
     with severe findings, or of a server with `trust: quarantine`. What is
@@ -55,8 +240,8 @@ def command(
     accepted: dict[ServerName, tuple[Review, ...]] = {}
     for server, reviews in waiting.items():
         if not output.as_json:
-            _show(output, server, reviews)
-        if accept or _is_confirmed(output, server, len(reviews)):
+            _show_changes(output, server, reviews)
+        if accept or _may_accept(output, server, len(reviews)):
             accepted[server] = reviews
     if accepted:
         invocation.run(lambda engine: engine.review.accept(accepted))
@@ -77,12 +262,12 @@ def _say_whether_over(output: Output, unknown: tuple[ServerName, ...]) -> None:
         return
     output.say(
         f"new tools are still withheld, since {named(unknown)} could not be listed: repair, approve"
-        " (`discovery trust`) or disable it, or run `discovery review --all`"
+        " (`discovery review servers`) or disable it, or run `discovery review tools --all`"
     )
 
 
-def _show(output: Output, server: ServerName, found: tuple[Review, ...]) -> None:
-    from discovery_cli.differences import review_lines
+def _show_changes(output: Output, server: ServerName, found: tuple[Review, ...]) -> None:
+    from discovery_cli.finding_output import review_lines
 
     output.line(server, "strong")
     for review in found:
@@ -90,7 +275,7 @@ def _show(output: Output, server: ServerName, found: tuple[Review, ...]) -> None
             output.line(line)
 
 
-def _is_confirmed(output: Output, server: ServerName, count: int) -> bool:
+def _may_accept(output: Output, server: ServerName, count: int) -> bool:
     from discovery_cli.client_files import may_ask
 
     if output.as_json or not may_ask():
@@ -110,3 +295,63 @@ def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> No
         output.say("nothing was accepted; --yes accepts what is shown")
     else:
         output.say("nothing waits for review")
+
+
+def candidate_lines(one: Candidate) -> Iterator[str]:
+    """All there is to see, one thing on each line, with nothing cut."""
+    yield f"{one.server.name}  ({place_of(one)}; {one.refused.reason})"
+    if one.refused.refusal == "altered":
+        yield f"  {'changed':<8} {visible_line(one.refused.detail)}"
+    for name, text in _facts(one):
+        yield f"  {name:<8} {text}"
+    for note in one.notes:
+        yield f"  {'careful':<8} {note}"
+    yield from _suspicions(one.findings)
+
+
+def override_lines(settings: Settings) -> Iterator[str]:
+    """The overrides of the file: texts that agents read, and pinned arguments."""
+    for override in settings.overrides:
+        fields = {"name": override.name, "description": override.description, **override.arguments}
+        values = ", ".join(f"{k}: {json.dumps(v)}" for k, v in fields.items() if v is not None)
+        tools = ", ".join((*override.servers, *override.patterns))
+        yield f"override  {visible_line(tools)}  ({override.origin}; {visible_line(values)})"
+        yield from _suspicions(findings_in(override.description or ""))
+
+
+def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
+    match one.server.transport:
+        case StdioTransport(command, args, env, cwd, sandbox):
+            yield "starts", " ".join(map(shell_word, (command, *args)))
+            yield (
+                "program",
+                shell_word(one.subject.program) if one.subject.program else "not found yet",
+            )
+            if cwd is not None:
+                yield "in", shell_word(cwd)
+            if sandbox is not None:
+                yield "sandbox", visible_line(str(sandbox))
+            for name, text in env.items():
+                yield (
+                    "env",
+                    f"{shell_word(name)}={shell_word(shown_value(name, text, is_secret=True))}",
+                )
+            for path, digest in one.files.items():
+                yield "file", f"{shell_word(path)}  {shell_word(digest)}"
+        case RemoteTransport(url, headers, _):
+            yield "reaches", shell_word(url)
+            for name, text in headers.items():
+                yield "header", f"{shell_word(name)}: {shell_word(redact_literals(text))}"
+            for name, text in oauth_facts(one.server.transport):
+                yield "oauth", f"{name}: {shell_word(text)}"
+    if one.server.description:
+        yield "description", visible_line(one.server.description)
+
+
+def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
+    for line in suspicion_lines(findings):
+        yield f"  {'careful':<8} {line}"
+
+
+for request_command in (requests, accept, decline):
+    command.add_command(request_command)

@@ -11,11 +11,11 @@ import click
 
 from discovery_cli.client_files import may_ask, typed_value
 from discovery_cli.command_group import Group
+from discovery_cli.data_stores import owner_secrets
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
-from discovery_cli.secret_access import owner_secrets
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
 from discovery_engine.errors import ConfigurationError, InvalidSecretError, SecretStoreError
@@ -38,7 +38,7 @@ _REFERENCED = "referenced, not stored"
 
 @click.group("secrets", cls=Group)
 def command() -> None:
-    """Store, show and delete the secrets of servers."""
+    """Store, list and remove the secrets of servers."""
 
 
 @command.command("set")
@@ -127,12 +127,12 @@ def list_(invocation: Invocation) -> ExitCode:
     return code
 
 
-@command.command("delete")
+@command.command("remove")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
-def delete(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> ExitCode:
-    """Delete secrets; a server that needs one can then not be started any more.
+def remove(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> ExitCode:
+    """Remove secrets; a server that needs one can then not be started any more.
 
     If servers refer to one of them they are named, and you are asked before anything is deleted.
     The exit code is 2 if a name is not stored; the others are deleted.

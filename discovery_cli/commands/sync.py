@@ -1,4 +1,4 @@
-"""`discovery sync`: servers of a setup file, registered once."""
+"""`discovery config sync`: servers of a setup file, registered once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.sync_output import show_sync
+from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:

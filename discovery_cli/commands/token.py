@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,14 +15,14 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.moments import duration_or_date
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
-from discovery_cli.unnamed_principals import note_unnamed
 from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.suggestions import nearest
 
 if TYPE_CHECKING:
+    from discovery_cli.invocation import Invocation
     from discovery_engine._util.json import JSONObject
     from discovery_server.access_token import AccessToken, TokenScope
     from discovery_server.access_tokens import AccessTokens
-
 
 _SHARED = "all gateways"
 
@@ -267,3 +268,19 @@ def _form(token: AccessToken, now: float) -> JSONObject:
         "is_damaged": token.is_damaged,
         "is_expired": token.is_expired(now),
     }
+
+
+def note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:
+    """Say which teams and users nothing is visible to, because they may be misspelt."""
+    from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.errors import ConfigurationError
+
+    try:
+        settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
+    except ConfigurationError:  # the command goes on all the same, and other commands say it
+        return
+    for principal in principals:
+        if principal not in settings.principals:
+            meant = nearest(principal, sorted(settings.principals))[:1]
+            guess = f"; did you mean {meant[0]}?" if meant else ""
+            invocation.output.say(f"no `visibleTo` of the configuration names {principal}{guess}")

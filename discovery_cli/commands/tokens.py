@@ -1,4 +1,4 @@
-"""`discovery tokens`: what the tools take of an agent's context, in each way to have them."""
+"""`discovery tune tokens`: what the tools take of an agent's context, in each way to have them."""
 
 from __future__ import annotations
 

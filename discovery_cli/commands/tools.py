@@ -11,7 +11,14 @@ import click
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import any_tag_option, complete_server, pass_invocation, tag_option
+from discovery_cli.options import (
+    any_tag_option,
+    complete_server,
+    in_view,
+    pass_invocation,
+    tag_option,
+    view_option,
+)
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 @click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
 @max_tokens_option
+@view_option
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -41,14 +49,19 @@ def command(
     include_disabled: bool,
     with_tags: bool,
     max_tokens: int | None,
+    view_name: str | None,
 ) -> ExitCode:
-    """Show the tools of a server, or of all servers.
+    """List the tools of a server, or of all servers.
 
     If it was never reached, the exit code is 5, or 6 if only a secret is missing; it is 2 if
     its entry in the configuration cannot be used.
-    """
+
+    \b
+      discovery tools
+      discovery tools github --tag issues
+    """  # noqa: D301 - click wants the character itself
     output = invocation.output
-    view = invocation.view(one_server(server) if server else None)
+    view = in_view(invocation.view(one_server(server) if server else None), view_name)
 
     def is_chosen(entry: Entry) -> bool:
         return entry.verdict.carries(tags, any_tag=any_tag)

@@ -1,4 +1,4 @@
-"""`discovery worker`: servers of the refresh queue are listed, beside any number of workers."""
+"""`discovery fleet worker`: lists servers of the refresh queue, beside any number of workers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from discovery_engine.errors import plain_reason
 from discovery_engine.fleet import schedule
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.runtime.refresh_worker import Outcome, WorkerOptions, WorkerReport
     from discovery_engine.tools.model import ServerName
 
@@ -31,8 +32,8 @@ _FAILED = frozenset({"failed", "dead"})
 
 @click.command(
     "worker",
-    epilog="Examples: `discovery worker` on each machine that is to help; `discovery worker --once"
-    " --json` from cron. What is queued, and why a server is dead, shows `discovery fleet status`.",
+    epilog="Examples: `discovery fleet worker` on each machine that is to help; `discovery fleet"
+    " worker --once --json` from cron. `discovery fleet status` shows the queue and its failures.",
 )
 @click.option(
     "--once", is_flag=True, help="End when nothing is due any more; 1 if a server failed."
@@ -136,10 +137,7 @@ class Reports:
     def show(self, report: WorkerReport) -> None:
         self._last[report.server] = report.outcome
         if self._output.as_json:
-            from discovery_engine.json_forms.worker_form import worker_report_form
-
-            form = worker_report_form(report, at=self._clock())
-            self._output.write(json.dumps(form) + "\n")
+            self._output.write(json.dumps(_form(report, at=self._clock())) + "\n")
         elif report.outcome != "claimed":
             mark = self._output.mark(good=report.outcome not in _FAILED)
             self._output.line(f"{mark.text} {one_line(report.server)}: {_words(report)}")
@@ -166,3 +164,18 @@ def _words(report: WorkerReport) -> str:
             return "nothing was written: another worker has it, or the registry does not answer"
         case _:
             return f"given back: {reason}" if reason else "given back"
+
+
+def _form(report: WorkerReport, *, at: float) -> JSONObject:
+    """`at` is Unix time in seconds."""
+    return {
+        "at": at,
+        "event": report.outcome,
+        "server": report.server,
+        "fence": report.fence,
+        "seconds": round(report.seconds, 3),
+        "tools": report.tools,
+        "due_in_seconds": report.due_in,
+        "code": report.code,
+        "message": report.message,
+    }

@@ -432,7 +432,9 @@ def request_answer(request: AgentRequest) -> JSONObject:
         "request": request.id,
     }
     if request.state == "waiting":
-        next_step = "the user decides with `discovery requests`; status says what became of it"
+        next_step = (
+            "the user decides with `discovery review requests`; status says what became of it"
+        )
         return answer | {"next_step": next_step}
     return answer | {"outcome": one_line(request.outcome)}
 

@@ -354,7 +354,7 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
         LOCAL,
         Values(examples=["discovery"]),
     ] = "none"
-    """What computes the vectors: the model of `discovery model install` (`discovery`), the word
+    """What computes the vectors: `discovery`, the model of `discovery tune model install`, the word
     vectors that ship with the program (`static`), another model in a folder (`onnx`), OpenAI, a
     compatible address such as Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum
     of words (`hash`)."""
@@ -437,7 +437,7 @@ class SearchSettings(SettingsSection, frozen=True):
 
 
 class EnrichSettings(SettingsSection, frozen=True):
-    """The language model that writes typical requests for tools, with `discovery enrich` alone."""
+    """The language model that writes typical requests, with `discovery tune enrich` alone."""
 
     url: Annotated[str, Values(examples=["http://localhost:11434/v1"])] = ""
     """The address before `/chat/completions`, of an endpoint that speaks OpenAI's protocol; https,
@@ -549,7 +549,7 @@ class Settings(SettingsSection, frozen=True, dict=True):
     enrich: Annotated[
         EnrichSettings, Values(examples=[{"url": "http://localhost:11434/v1", "model": "llama3.1"}])
     ] = EnrichSettings()
-    """The language model that writes typical requests for tools, with `discovery enrich` alone."""
+    """The language model that writes typical requests, with `discovery tune enrich` alone."""
     marketplace: Annotated[
         MarketplaceSettings, Values(examples=[{"sources": [{"type": "mcp-registry"}]}])
     ] = MarketplaceSettings()

@@ -148,7 +148,7 @@ def schemas(tools: Iterable[Tool]) -> list[Check]:
     labels = ", ".join(costly[:_TOOLS_NAMED])
     more = f" and {len(costly) - _TOOLS_NAMED} more" if len(costly) > _TOOLS_NAMED else ""
     message = f"too costly to check, so that arguments may reach them unchecked: {labels}{more}"
-    hint = "only their authors can change that; `discovery lint` shows why"
+    hint = "only their authors can change that; `discovery tune lint` shows why"
     return [Check("TOOL_SCHEMA_COSTLY", message, hint, "schemas")]
 
 
@@ -179,7 +179,7 @@ def registry(
     if error is not None:
         return Check(error.code, error.message, error.hint, "data")
     if loss is not None:
-        hint = "`discovery review` shows and accepts tools; `discovery trust` approves servers"
+        hint = "`discovery review` shows servers and tools to accept, each with its command"
         return Check("REGISTRY_LOST", loss.message, hint, "data")
     if mode is None:
         return Check.passed("data", f"{path} is not there yet")
@@ -317,7 +317,7 @@ def model(found: InstalledModel | None, *, is_used: bool) -> Check:
     """Check whether the model of `provider: discovery` is installed, and used."""
     if found is None:
         message = "`provider: discovery` is configured, and no model is installed"
-        return Check("MODEL_MISSING", message, "`discovery model install`", "model")
+        return Check("MODEL_MISSING", message, "`discovery tune model install`", "model")
     name = f"{found.name} {found.version}, {found.size / 1_000_000:.0f} MB"
     use = "is used" if is_used else "is not used: `search.embeddings.provider: discovery` does"
     return Check.passed("model", f"{name}, {use}")
@@ -330,7 +330,7 @@ def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:
     if not unused:
         return Check.passed("clients", "no client's file is left unused")
     message = f"files of {', '.join(unused.values())} are there"
-    return Check("CLIENTS_UNUSED", message, "`discovery import` reads them", "clients")
+    return Check("CLIENTS_UNUSED", message, "`discovery config import` reads them", "clients")
 
 
 def reserved(principals: frozenset[str], standing_for: frozenset[str]) -> Check:

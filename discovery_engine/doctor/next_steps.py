@@ -13,7 +13,7 @@ _BY_AUTHOR = "only its author can correct what is unusable"
 # The command if the hint names none: one that explains the problem, never one that would only fail
 # again.
 _BY_STATUS = {
-    "needs_config": "discovery config validate",
+    "needs_config": "discovery config check",
     "needs_auth": "discovery health {server}",
     "failing": "discovery health {server}",
     "crash-looping": "discovery health {server}",
@@ -61,7 +61,7 @@ def advice_in_full(server: ServerReport) -> str:
 def _trial(server: ServerReport, *alike: ServerReport) -> str:
     """The command that tries repaired servers; empty if they are healthy."""
     if server.state == "needs_config" and not server.failure:
-        return "discovery config validate"
+        return "discovery config check"
     is_tried = server.state in _BY_STATUS
     names = " ".join(report.name for report in (server, *alike))
     return f"discovery refresh {names}" if is_tried else ""

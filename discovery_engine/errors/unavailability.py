@@ -48,10 +48,10 @@ _NEXT_STEPS: Mapping[FailureKind, str] = {
     FailureKind.SCOPE: "`discovery login {server}`",
     FailureKind.HTTP: f"try again later, or {_URL}",
     FailureKind.NOT_MCP: "check that this is an MCP server",
-    FailureKind.NEEDS_CONFIG: "`discovery config validate` shows where",
+    FailureKind.NEEDS_CONFIG: "`discovery config check` shows where",
     FailureKind.LOST: _MORE,
     FailureKind.BUSY: "try again in a moment",
-    FailureKind.UNTRUSTED: "`discovery trust` shows what would be started",
+    FailureKind.UNTRUSTED: "`discovery review servers` shows what would be started",
     FailureKind.OTHER: _MORE,
 }
 """The default hint for each kind of failure."""
@@ -159,13 +159,13 @@ class NeedsAuthError(UnavailableError):
         super().__init__(server, kind, reason, hint=hint)
 
 
-_APPROVE = "`discovery trust` shows what would be started and asks for approval"
+_APPROVE = "`discovery review servers` shows what would be started and asks for approval"
 _REFUSALS = {
     "untrusted": ("the owner has not approved it yet", _APPROVE),
     "altered": ("what would be started now is not what was approved", _APPROVE),
     "unpinned": (
         "the lock file does not pin it as its entry is now",
-        "`discovery lock --check` shows its owner the difference",
+        "`discovery config lock --check` shows its owner the difference",
     ),
 }
 

@@ -1,6 +1,6 @@
 """An earlier run, and what has moved since.
 
-A baseline is the JSON of a run as `discovery eval --save` writes it. It comes back from a file,
+A baseline is the JSON of a run that `discovery tune eval --save` writes. It comes from a file,
 so it is untrusted: checked, and refused as a whole if it is not valid.
 """
 
@@ -107,7 +107,7 @@ def read_baseline(content: bytes, *, file: str) -> Baseline:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(map(str, first["loc"]))
         message = f"is no saved run: {first['msg']}"
-        hint = "`discovery eval QUERIES --save FILE` writes one"
+        hint = "`discovery tune eval QUERIES --save FILE` writes one"
         problem = Diagnostic("BASELINE_INVALID", message, hint, path, Origin(file))
         raise ConfigurationError([problem]) from error
     return Baseline.of(Report(tuple(row.to_row() for row in form.queries)))

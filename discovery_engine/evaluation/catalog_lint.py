@@ -2,7 +2,7 @@
 
 A finding is advice about descriptions. Resources, templates and prompts have no overrides, so only
 the author of their server can follow it. The draft contains what can be derived without
-knowing more; a person who knows the tool can improve it, and `discovery eval` shows the effect.
+knowing more; a person who knows the tool can improve it, and `discovery tune eval` shows how.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from discovery_engine.evaluation.report import Report, ReportRow
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _REPLACEMENT = "\ufffd"
-_SUITE = "discovery eval"
+_SUITE = "discovery tune eval"
 
 
 def to_junit(report: Report, *, gate_results: Sequence[GateResult] = ()) -> str:

@@ -35,7 +35,7 @@ from discovery_engine.errors import (
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.view import View
 
-_EMPTY_HINT = "write 'queries:' with a list below it; `discovery eval --suggest` drafts one"
+_EMPTY_HINT = "write 'queries:' with a list below it; `discovery tune eval --suggest` drafts one"
 
 
 class Query(Struct, frozen=True):

@@ -289,15 +289,22 @@ class Installer:
         await self._remove(record, change, secrets)
         return change
 
-    async def remove(self, change: PlannedServerChange) -> None:
+    async def remove(self, change: PlannedServerChange, secrets: Sequence[str] = ()) -> None:
         """Make a planned removal; what belongs to an installed server goes with it.
 
-        Its secrets stay. The errors are those of `uninstall`.
+        Args:
+            change: The plan of `servers.plan_remove`.
+            secrets: Stored secrets of the server that are deleted, too.
+
+        Raises:
+            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
         """
         if record := await self._work.find(change.name):
-            await self._remove(record, change, ())
-        else:
-            await self._host.servers.apply(change)
+            await self._remove(record, change, secrets)
+            return
+        await self._host.servers.apply(change)
+        for name in secrets:
+            await anyio.to_thread.run_sync(self._host.secrets.delete, name)
 
     async def _remove(
         self, record: InstalledServer, change: PlannedServerChange, secrets: Sequence[str]

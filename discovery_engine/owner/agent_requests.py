@@ -59,7 +59,7 @@ class AgentRequestNotFoundError(NotFoundError):
     code = "REQUEST_NOT_FOUND"
 
     def __init__(self, request_id: str, known: list[str]) -> None:
-        hint = "`discovery requests` lists them"
+        hint = "`discovery review requests` lists them"
         super().__init__(f"no request {request_id!r} waits", nearest(request_id, known), hint=hint)
 
 
@@ -152,7 +152,9 @@ class AgentRequests:
                 return earlier_request
         if sum(earlier_request.state == "waiting" for earlier_request in requests) >= _MOST_WAITING:
             text = f"{_MOST_WAITING} requests wait for the owner already"
-            raise RequestRefusedError(text, hint="ask the user to look at `discovery requests`")
+            raise RequestRefusedError(
+                text, hint="ask the user to look at `discovery review requests`"
+            )
         if action == "install" and not written_entry(request):
             await self._host.marketplace.lookup(name)
         await self._keep(request)

@@ -102,7 +102,7 @@ def approve_file(
 ) -> None:
     """Approve the servers that this program has just written into `path` for its owner.
 
-    Servers of a project's file are not approved: they wait for `discovery trust`.
+    Servers of a project's file are not approved: they wait for `discovery review servers`.
 
     Args:
         path: A configuration.

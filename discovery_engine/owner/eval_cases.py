@@ -1,6 +1,6 @@
 """The owner's queries with the tools that are right for them: `engine.cases`.
 
-They are in a file beside the configuration, as `discovery eval` reads it. Its comments and the
+They are in a file beside the configuration, as `discovery tune eval` reads it. Its comments and the
 order of its entries stay when one is added or removed.
 """
 

@@ -43,7 +43,7 @@ Verb: TypeAlias = Literal["add", "update", "remove", "enable", "disable"]
 
 _HERE = "the registry"
 _COPY_SECRETS_HINT = (
-    "`discovery import --secrets keep` copies it, with variables in place of its secrets"
+    "`discovery config import --secrets keep` copies it, with variables in place of its secrets"
 )
 
 

@@ -120,7 +120,7 @@ class Deviation(Diagnostic, frozen=True, kw_only=True):
         return cls(
             code=_CODES[what],
             message=f"{what} ({weight})",
-            hint="review it; `discovery lock` pins what is there now",
+            hint="review it; `discovery config lock` pins what is there now",
             subject=f"{server}:{tool}" if tool else server,
             what=what,
             server=server,
@@ -189,7 +189,7 @@ def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
 
 
 def _no_lock(path: str, message: str) -> ConfigurationError:
-    hint = "`discovery lock` writes one"
+    hint = "`discovery config lock` writes one"
     return ConfigurationError.of_file("LOCK_UNUSABLE", path, message, hint)
 
 

@@ -204,7 +204,7 @@ def unpinned(server: ServerName, tools: int, others: int = 0) -> Notice:
     """How many tools, and how many resources, templates and prompts the lock file keeps away."""
     are = "is" if tools + others == 1 else "are"
     differing = f"{_counted(tools, others)} {are}"
-    message = f"{server}: {differing} not as the lock file pins (`discovery lock --check`)"
+    message = f"{server}: {differing} not as the lock file pins (`discovery config lock --check`)"
     return Notice("TOOL_WITHHELD", message, subject=server)
 
 

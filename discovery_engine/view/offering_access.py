@@ -121,7 +121,9 @@ class OfferingAccess(Struct, frozen=True):
         command = ""
         if entry.is_withheld:
             is_unpinned = verdict.reason == "unpinned"
-            command = "discovery lock --check" if is_unpinned else f"discovery review {server}"
+            command = (
+                "discovery config lock --check" if is_unpinned else f"discovery review {server}"
+            )
         subject = entry.offering.subject
         detail = "" if entry.is_withheld else verdict_texts.place(self.settings, entry)
         reason = public_decider(verdict, subject=subject)

@@ -314,7 +314,7 @@ class View(Struct, frozen=True, dict=True):
         if not entry.is_withheld:
             raise ToolDisabledError(*names, detail=self.reason(entry))
         is_unpinned = entry.verdict.reason == "unpinned"
-        command = "lock --check" if is_unpinned else f"review {entry.tool.server}"
+        command = "config lock --check" if is_unpinned else f"review {entry.tool.server}"
         raise ToolWithheldError(*names, command=f"discovery {command}")
 
     def reason(self, entry: Entry | OfferingEntry) -> str:

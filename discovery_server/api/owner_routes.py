@@ -6,15 +6,15 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import PlanChangedError
 from discovery_engine.json_forms.candidate_form import candidate_form, override_forms
 from discovery_engine.json_forms.install_form import request_plan_form
-from discovery_engine.json_forms.request_form import request_form
 from discovery_engine.json_forms.review_form import review_summary_form, reviewed_server_form
 from discovery_engine.owner.candidates import Candidate
+from discovery_engine.registry.request_records import AgentRequest
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.review import Review
 from discovery_server.api.paging import PageQuery, page
@@ -216,7 +216,7 @@ class SecretDeleted(Struct, frozen=True):
 async def agent_requests(request: ApiRequest[RequestsQuery]) -> AgentRequests:
     """List what agents asked for."""
     requests = await request.owner.requests.list(request.asked.state)
-    return AgentRequests([request_form(agent_request) for agent_request in requests])
+    return AgentRequests(to_builtins(requests))
 
 
 @routes("POST", "/requests/{id}")
@@ -224,12 +224,17 @@ async def decide_request(request: ApiRequest[Decision]) -> JSONObject:
     """Do what an agent asked for, as it was shown, or decline it."""
     requests, named, body = request.owner.requests, request.path["id"], request.asked
     if body.action == "decline":
-        return request_form(await requests.decline(named, reason=body.reason))
+        return _form(await requests.decline(named, reason=body.reason))
     plan = await requests.plan(named, values=body.values, secrets=body.secrets)
     form = request_plan_form(plan, request.owner.settings)
     if to_show := to_confirm(form, body.digest, f"request {named!r}"):
         return to_show
-    return request_form(await requests.accept(named, plan=plan))
+    return _form(await requests.accept(named, plan=plan))
+
+
+def _form(request: AgentRequest) -> JSONObject:
+    form: JSONObject = to_builtins(request)
+    return form
 
 
 @routes("GET", "/secrets")

@@ -1,4 +1,4 @@
-"""Write an adapter and its manifest: what `discovery model install` adds to the base.
+"""Write an adapter and its manifest: what `discovery tune model install` adds to the base.
 
     python scripts/model/pack.py --base FOLDER --tuned FILE... --data FILE... --save FOLDER
 

@@ -54,7 +54,7 @@ def test_no_call_of_an_agent_adds_starts_or_approves_a_server(repository: Reposi
     assert not repository.is_sprung
     assert len(answers) == len(WORDS) + len(ours)
     assert repository.path.joinpath("discovery.yaml").read_bytes() == before
-    assert repository("trust").code == 4
+    assert repository("review", "servers").code == 4
 
 
 @pytest.mark.requirement("THR-6")

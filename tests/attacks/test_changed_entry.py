@@ -68,12 +68,12 @@ def test_a_changed_entry_is_not_started(repository: Repository, tmp_path: Path) 
     note = repository.path / "note.txt"
     note.write_text("--version", "utf-8")
     repository.configure(db=harmless(repository))
-    assert repository("trust", "--yes").code == 0
+    assert repository("review", "servers", "--yes").code == 0
     started: list[str] = []
 
     def is_refused(what: str, place: Repository = repository) -> None:
         done = place("refresh", "db")
-        if done.code != NOT_APPROVED or "discovery trust" not in done.err:
+        if done.code != NOT_APPROVED or "discovery review servers" not in done.err:
             started.append(what)
 
     for what, change in CHANGES.items():
@@ -100,14 +100,14 @@ def test_a_changed_entry_is_not_started(repository: Repository, tmp_path: Path) 
 def test_an_address_ends_its_approval_with_another_oauth(repository: Repository) -> None:
     entry: Entry = {"url": "http://127.0.0.1:9/mcp"}
     repository.configure(db=entry)
-    assert repository("trust", "--yes").code == 0
+    assert repository("review", "servers", "--yes").code == 0
     assert repository("refresh", "db").code == 5
 
     repository.configure(db=entry | {"oauth": {"authServerMetadataUrl": "http://127.0.0.1:9/x"}})
 
     assert repository("refresh", "db").code == NOT_APPROVED
     assert repository("login", "db").code == NOT_APPROVED
-    assert "authServerMetadataUrl" in repository("trust").out
+    assert "authServerMetadataUrl" in repository("review", "servers").out
 
 
 def valued(repository: Repository) -> tuple[dict[str, Entry], dict[str, Entry]]:
@@ -144,7 +144,7 @@ def test_a_value_counts_if_it_selects_what_runs_and_never_if_it_is_a_secret(
         folder.mkdir()
         (folder / "run").symlink_to("/bin/true")
     repository.configure(**selecting, **secret)
-    assert repository("trust", "--yes").code == 0  # no variable has a value yet
+    assert repository("review", "servers", "--yes").code == 0  # no variable has a value yet
 
     assert repository("refresh", "flag").code == NEEDS_VALUE
     first, then = (
@@ -166,7 +166,7 @@ def test_a_program_that_is_installed_later_takes_no_consent_and_another_one_does
     repository.configure(trap=repository.trap() | {"command": "my-interpreter"})
     bins = [repository.home / name for name in ("one", "two")]
     path = f"{bins[0]}:{os.environ['PATH']}"
-    assert "not found yet" in repository("trust", "--yes", PATH=path).out
+    assert "not found yet" in repository("review", "servers", "--yes", PATH=path).out
     for folder in bins:
         folder.mkdir()
         (folder / "my-interpreter").symlink_to(sys.executable)
@@ -182,8 +182,8 @@ def test_trust_shows_every_word_and_nobody_there_is_no_consent(repository: Repos
     variables = {"LD_PRELOAD": "./evil.so", "T": "s3cret"}
     repository.configure(trap=repository.trap(arg, env=variables, sandbox=grants))
 
-    done = repository("trust", COLUMNS="40")
-    form = repository("trust", "--json")
+    done = repository("review", "servers", COLUMNS="40")
+    form = repository("review", "servers", "--json")
 
     assert done.code == form.code == NOT_APPROVED
     assert "'a b<U+202E><U+000A>c" + "x" * 300 + "'" in done.out
@@ -194,6 +194,6 @@ def test_trust_shows_every_word_and_nobody_there_is_no_consent(repository: Repos
     assert (server["command"][-1], form.json["approved"]) == (arg, False)
     assert repository("refresh").code == NOT_APPROVED
     assert not repository.is_sprung
-    repository("trust", "--yes")
-    assert repository("trust", "--revoke", "--json").json["revoked"] == 1
+    repository("review", "servers", "--yes")
+    assert repository("review", "servers", "--revoke", "--json").json["revoked"] == 1
     assert repository("execute", "trap:spring").code == NOT_APPROVED

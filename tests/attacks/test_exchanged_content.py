@@ -21,7 +21,7 @@ def test_an_approved_file_with_other_content_is_not_run(
     exchange.script.configure(repository)
     if exchange.is_there:
         exchange.script.write(repository, is_springing=False)
-    shown = repository("trust", "--yes")
+    shown = repository("review", "servers", "--yes")
     assert (shown.code, exchange.script.file in shown.out) == (0, True)
     if exchange.is_there:
         assert repository("refresh").code != NOT_APPROVED
@@ -30,7 +30,7 @@ def test_an_approved_file_with_other_content_is_not_run(
     done = repository("refresh")
 
     assert done.code == NOT_APPROVED
-    assert "discovery trust" in done.err
+    assert "discovery review servers" in done.err
     assert not repository.is_sprung
 
 
@@ -41,7 +41,7 @@ def test_neither_time_nor_size_nor_a_running_gateway_vouches_for_a_file(
     repository.configure(trap=repository.trap())
     script = repository.path / "trap.py"
     written(script, f"# 1\n{TRAP}")
-    repository("trust", "--yes")
+    repository("review", "servers", "--yes")
     assert repository("refresh").code == 0
     repository.mark.unlink()
     before = script.stat()
@@ -54,7 +54,7 @@ def test_neither_time_nor_size_nor_a_running_gateway_vouches_for_a_file(
     assert "not what was approved" in answer["result"]["content"][0]["text"]
     assert str(repository.path) not in str(answer)
     assert not repository.is_sprung
-    assert "the file trap.py changed since" in repository("trust", "--yes").out
+    assert "the file trap.py changed since" in repository("review", "servers", "--yes").out
     assert repository("refresh").code == 0
 
 
@@ -68,7 +68,7 @@ def test_what_lies_above_in_the_repository_or_a_variable_names_is_bound(
     hook = written(inside.path / "hook.sh", ":\n")
     hooked = {"command": "sh", "args": ["-c", '. "$ENV"'], "env": {"ENV": "./hook.sh"}}
     inside.configure(db={"command": "sh", "args": ["../srv.sh"]}, hooked=hooked)
-    inside("trust", "--yes")
+    inside("review", "servers", "--yes")
 
     written(script, springing(repository))
     written(hook, springing(repository))
@@ -83,7 +83,7 @@ def test_data_may_change(repository: Repository) -> None:
     data = [written(repository.path / name, "1") for name in ("data.db", "d.txt", "data/index.js")]
     args = ["--db", "data.db", "--settings=d.txt", "data"]
     repository.configure(trap=repository.trap(*args, env={"DATA": "./d.txt", "LANG": "python"}))
-    repository("trust", "--yes")
+    repository("review", "servers", "--yes")
 
     for file in data:
         written(file, "2")

@@ -68,7 +68,7 @@ def test_a_configuration_that_is_a_trap_is_refused_and_does_nothing(
 ) -> None:
     make(repository.path / "discovery.yaml", repository.mark)
 
-    done = [repository(*words) for words in (["list"], ["refresh"], ["config", "validate"])]
+    done = [repository(*words) for words in (["list"], ["refresh"], ["config", "check"])]
 
     assert [one.code for one in done] == [2, 2, 2]
     assert not repository.is_sprung

@@ -46,29 +46,29 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 ]
 COMMANDS = (
     ["list"],
-    ["trust"],
-    ["trust", "--yes"],
+    ["review", "servers"],
+    ["review", "servers", "--yes"],
     ["refresh"],
     ["list", "--tools"],
     ["doctor", "--online"],
     ["review"],
-    ["lint", "--thorough"],
-    ["review", "--accept"],
+    ["tune", "lint", "--thorough"],
+    ["review", "tools", "--yes"],
     ["search", "do"],
     ["tools", "told", "--all"],
     ["inspect", "told", "--args"],
     ["why", "told:do"],
     ["execute", "told", "odd", "a=1"],
-    ["lock"],
+    ["config", "lock"],
     ["changed"],
-    ["lock", "--check"],
+    ["config", "lock", "--check"],
     ["review"],
     ["execute", "told", HOSTILE],
     ["execute", "told", f"no {HOSTILE}"],
-    ["config", "validate"],
+    ["config", "check"],
     ["config", "show"],
 )
-BROKEN_COMMANDS = (["list"], ["config", "validate"], ["doctor"])
+BROKEN_COMMANDS = (["list"], ["config", "check"], ["doctor"])
 
 
 def forged(text: str) -> list[str]:

@@ -28,19 +28,20 @@ COMMANDS = [
     "tools trap --all",
     "inspect trap:spring",
     "doctor --online",
-    "lint",
+    "tune lint",
     "why trap:spring",
-    "cache info",
-    "cache clear",
+    "registry info",
+    "registry clear",
     "config show",
     "config sources",
     "config reload",
     "init --yes",
-    "import --yes",
-    "trust",
-    "review --accept",
-    "lock",
-    "lock --check",
+    "config import --yes",
+    "review servers",
+    "review",
+    "review tools --yes",
+    "config lock",
+    "config lock --check",
     "list --frozen",
 ]
 
@@ -55,7 +56,7 @@ def test_no_command_starts_what_a_clone_brings_along(repository: Repository) -> 
             assert "Traceback" not in done.err
             if words in REFUSED:
                 assert done.code == NOT_APPROVED, words
-                assert "discovery trust" in done.err
+                assert "discovery review servers" in done.err
         file.unlink()
 
 
@@ -97,7 +98,7 @@ def test_a_projects_file_of_a_client_starts_nothing_in_a_configuration_that_is_n
 
     assert codes == [NOT_APPROVED] * 3
     assert not repository.is_sprung
-    assert repository("trust", "--yes").code == 0
+    assert repository("review", "servers", "--yes").code == 0
     assert repository("execute", "cursor:spring").out.strip() == "sprung"
 
 
@@ -113,9 +114,9 @@ def test_what_init_and_import_write_is_approved_unless_it_is_from_a_projects_fil
     assert repository("init", "--from", "cursor", "--yes").code == 0
     assert repository("execute", "mine:spring").code == 0
     (repository.path / "discovery.yaml").unlink()
-    assert repository("import", "--from", "cursor", "--yes").code == 0
+    assert repository("config", "import", "--from", "cursor", "--yes").code == 0
     assert repository("execute", "mine:spring").code == 0
-    assert repository("import", "--from", "claude-code", "--yes").code == 0
+    assert repository("config", "import", "--from", "claude-code", "--yes").code == 0
     assert repository("execute", "trap:spring").code == NOT_APPROVED
     assert "theirs" not in repository.mark.read_text("utf-8")
 

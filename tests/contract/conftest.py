@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.registry.protocols import Registry
-from tests.api_server import api  # noqa: F401 - a fixture
 from tests.contract.registry_stores import BACK_ENDS, SHARED, back_ends
 from tests.engines import Folder
 from tests.servers.programs import none_left_running

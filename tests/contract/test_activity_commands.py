@@ -123,7 +123,7 @@ def test_a_server_or_a_status_that_does_not_exist_is_named_where_nothing_is_foun
 ) -> None:
     call_some(discovery)
 
-    server = discovery("logs", "--server", "demmo")
+    server = discovery("logs", "demmo")
     status = discovery("logs", "--status", "errror")
 
     assert (server.code, status.code) == (2, 2)
@@ -138,12 +138,12 @@ def test_metrics_are_shown_for_servers_and_for_the_tools_of_one(discovery: Disco
     call_some(discovery)
 
     servers = discovery("metrics")
-    tools = discovery("metrics", "--server", "demo")
+    tools = discovery("metrics", "demo")
     form = discovery("metrics", "--json").json["servers"][0]
 
     assert servers.out.splitlines()[1].split()[:4] == ["demo", "2", "1", "(50%)"]
     assert [line.split()[0] for line in tools.out.splitlines()] == ["TOOL", "boom", "echo"]
     assert (form["calls"], form["errors"], len(form["tools"])) == (2, 1, 2)
-    assert discovery("metrics", "--server", "nowhere").code == 2
+    assert discovery("metrics", "nowhere").code == 2
     reset = discovery("metrics", "--reset", "--json").json["servers"][0]
     assert (reset["calls"], reset["errors"]) == (2, 0)

@@ -60,7 +60,7 @@ class Home:
 
     @property
     def warnings(self) -> str:
-        return self("config", "validate").out
+        return self("config", "check").out
 
     def write(self, path: str, content: dict[str, Any] | str) -> None:
         file = self.discovery.home / path
@@ -152,7 +152,7 @@ def test_a_broken_entry_is_reported_without_its_value_and_the_others_are_read(ho
 
     assert broken["reason"] == "mcpServers.broken.args: must be a list of texts"
     assert "My-Server" in home.shown["servers"]
-    for words in (["config", "show"], ["list"], ["config", "validate"]):
+    for words in (["config", "show"], ["list"], ["config", "check"]):
         done = home(*words)
         assert "s3cret" not in done.out + done.err, words
 
@@ -190,7 +190,7 @@ def test_of_two_scopes_the_stronger_counts_and_the_other_is_reported(home: Home)
     done = discovery.forked(["config", "show", "--json"], cwd=inside, environ=discovery.environ)
 
     offered = discovery.forked(
-        ["import", "--from", "cursor", "--dry-run"], cwd=inside, environ=discovery.environ
+        ["config", "import", "--from", "cursor", "--dry-run"], cwd=inside, environ=discovery.environ
     )
     assert done.json["configuration"]["servers"]["both"]["command"] == "nearer"
     assert f"'both' in {inside}/.cursor/mcp.json counts" in offered.out
@@ -203,7 +203,7 @@ def test_a_file_that_is_reached_in_several_ways_is_read_once_as_the_users_own(ho
     link.symlink_to(home.discovery.home / ".vscode/mcp.json")
 
     started = home("init", "--dry-run", "--force")
-    offered = home("import", "--from", "cursor", "--from", "vscode", "--dry-run")
+    offered = home("config", "import", "--from", "cursor", "--from", "vscode", "--dry-run")
 
     assert " counts" not in started.err + offered.out
     assert started.err.count(".cursor/mcp.json\n") == 1

@@ -127,10 +127,9 @@ READING = [
     ["inspect", "demo"],
     ["inspect", "demo:echo"],
     ["why", "demo:delete_all"],
-    ["lint", "--exit-zero"],
-    ["tokens"],
-    ["cache", "info"],
-    ["version"],
+    ["tune", "lint", "--exit-zero"],
+    ["tune", "tokens"],
+    ["registry", "info"],
 ]
 OTHERS = [
     ["inspect"],
@@ -138,15 +137,15 @@ OTHERS = [
     ["execute", "demo:boom"],
     ["refresh", "demo"],
     ["config", "show"],
-    ["config", "validate"],
+    ["config", "check"],
     ["config", "sources"],
     ["config", "path"],
     ["config", "reload"],
     ["doctor", "--exit-zero"],
-    ["enrich", "--show"],
-    ["enrich", "--dry-run"],
+    ["tune", "enrich", "--show"],
+    ["tune", "enrich", "--dry-run"],
     ["completion", "zsh"],
-    ["import", "--dry-run"],
+    ["config", "import", "--dry-run"],
     ["init", "--dry-run"],
 ]
 
@@ -205,7 +204,7 @@ def test_only_v_shows_where_an_unexpected_failure_happened() -> None:
         (["execute", "dem:echo", "hi"], "demo"),
         (["why", "demo:ecko"], "echo"),
         (["inspect", "ecko"], "demo:echo"),
-        (["import", "--from", "cursr"], "cursor"),
+        (["config", "import", "--from", "cursr"], "cursor"),
     ],
 )
 def test_a_slip_is_answered_with_what_was_meant(
@@ -337,7 +336,7 @@ def test_a_tool_can_be_named_in_several_ways(listed: Discovery, words: list[str]
 
 @pytest.mark.requirement("CLI-85")
 def test_tokens_compares_all_tools_up_front_with_what_a_request_needs(listed: Discovery) -> None:
-    answer = listed("tokens", "say", "it", "again", "--json").json
+    answer = listed("tune", "tokens", "say", "it", "again", "--json").json
 
     ways = {way["way"]: way for way in answer["ways"]}
     assert list(ways) == ["all", "meta", "select"]
@@ -444,9 +443,9 @@ def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
     before = "# mine\nservers:\n  own:   {command: mine}   # kept as it is\n\n# the end\n"
     config.write_text(before)
 
-    first = fresh("import", "--from", "cursor", "--yes")
+    first = fresh("config", "import", "--from", "cursor", "--yes")
     text = config.read_text()
-    again = fresh("import", "--from", "cursor", "--yes", "--json")
+    again = fresh("config", "import", "--from", "cursor", "--yes", "--json")
 
     assert "set API_TOKEN, WEB_TOKEN" in first.err
     assert "its arguments carry a secret" in first.out
@@ -463,9 +462,11 @@ def test_import_adds_servers_and_copies_no_secret(fresh: Discovery) -> None:
 @rows(
     ("words", "code"),
     [
-        pytest.param(["import", "--from", "cursor", "--dry-run"], 0, id="import --dry-run"),
+        pytest.param(
+            ["config", "import", "--from", "cursor", "--dry-run"], 0, id="import --dry-run"
+        ),
         pytest.param(["init", "--dry-run"], 0, id="init --dry-run"),
-        pytest.param(["import", "--from", "cursor"], 2, id="import, nobody to ask"),
+        pytest.param(["config", "import", "--from", "cursor"], 2, id="import, nobody to ask"),
         pytest.param(["init"], 2, id="init, nobody to ask"),
     ],
 )
@@ -490,7 +491,9 @@ def test_init_names_what_its_servers_need_and_shows_no_value(fresh: Discovery) -
     done = fresh("init", "--yes", SET="a-secret-value", **network)
     form = fresh("init", "--yes", "--force", "--json", SET="a-secret-value").json
 
-    assert "`discovery trust` approves what comes from a project's file: shared" in done.err
+    assert (
+        "`discovery review servers` approves what comes from a project's file: shared" in done.err
+    )
     assert "`export UNSET=… OTHER=…`" in done.err
     assert "beside PATH, with their values: SET, UNSET, OTHER, https_proxy" in done.err
     assert '"SSL_CERT_FILE": "/ca.pem"' in done.err
@@ -619,6 +622,34 @@ def test_a_data_folder_that_others_may_write_to_is_noted_with_the_command_that_c
 
     assert faults == []
     assert "others may write" not in closed.err
+
+
+@pytest.mark.requirement("CLI-26")
+def test_an_old_name_runs_the_command_and_names_the_new_one(listed: Discovery) -> None:
+    checked, form = listed("config", "validate"), listed("lint", "--exit-zero", "--json")
+
+    assert checked.code == 0
+    assert "validate` is now `discovery config check`" in checked.err
+    assert "is now `discovery tune lint`" in form.json["warnings"][0]
+    assert form.err == ""
+
+
+@pytest.mark.requirement("TRU-17")
+def test_review_shows_everything_that_waits_and_accepts_nothing(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    discovery = Discovery(tmp_path, forked)
+    discovery.configure()
+    config = tmp_path / "discovery.yaml"
+    config.write_text(config.read_text().replace('"trust": "open"', '"trust": "quarantine"'))
+
+    first, form, second = (discovery("review", *more) for more in ([], ["--json"], []))
+
+    assert [first.code, second.code] == [4, 4]
+    assert first.out == second.out
+    assert "discovery review tools demo" in first.out
+    assert [server["name"] for server in form.json["tools"]] == ["demo"]
+    assert form.json["requests"] == []
 
 
 @pytest.mark.requirement("CLI-26")

@@ -100,7 +100,7 @@ def test_the_word_vectors_of_this_project_find_a_tool_by_meaning(tmp_path: Path)
         ({"provider": "http", "url": "http://127.0.0.1:9/v1"}, "cannot be reached"),
         ({"provider": "onnx", "path": "no_model"}, "search.embeddings.path"),
         ({"provider": "openai", "apiKey": "${NO_SUCH_KEY}"}, "NO_SUCH_KEY"),
-        ({"provider": "discovery"}, "discovery model install"),
+        ({"provider": "discovery"}, "discovery tune model install"),
     ],
 )
 def test_an_embedder_that_cannot_be_used_costs_a_notice_and_no_answer(
@@ -164,7 +164,7 @@ def test_a_configuration_that_was_found_chooses_no_embedder(
         configure(tmp_path, TOOLS, search=meaning(provider="http", url=url, model="m"))
         environ = {**environ_of(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "home")}
         del environ["DISCOVERY_CONFIG"]
-        forked(["trust", "--yes"], cwd=tmp_path, environ=environ)
+        forked(["review", "servers", "--yes"], cwd=tmp_path, environ=environ)
         forked(["refresh"], cwd=tmp_path, environ=environ)
         done = forked(["search", "send a letter by mail"], cwd=tmp_path, environ=environ)
 

@@ -1,4 +1,4 @@
-"""`discovery enrich`, and `engine.enrich`: a language model writes typical requests for tools."""
+"""`discovery tune enrich` and `engine.enrich`: a language model writes typical requests."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ class TestCommand:
     def test_it_shows_what_would_be_sent_and_what_was_written(self, home: Discovery) -> None:
         with chat_endpoint(about_each_tool) as (url, asked):
             self.configure(home, url)
-            words = ("enrich", "--server", "garden")
+            words = ("tune", "enrich", "--server", "garden")
             dry = home(*words, "--dry-run", THE_KEY=KEY)
             unasked = home(*words, THE_KEY=KEY)
             sent_before = len(asked)
@@ -350,11 +350,11 @@ class TestCommand:
     def test_without_an_endpoint_it_asks_nothing_and_ends_with_2(self, home: Discovery) -> None:
         home.configure(garden=entry(listing(home.home, "garden", GARDEN[:2])))
         home("refresh")
-        unasked = home("enrich")
-        agreed = home("enrich", "--yes")
-        form = home("enrich", "--json")
-        dry = home("enrich", "--dry-run")
-        both = home("enrich", "--server", "garden", "--tool", "garden:cut_it")
+        unasked = home("tune", "enrich")
+        agreed = home("tune", "enrich", "--yes")
+        form = home("tune", "enrich", "--json")
+        dry = home("tune", "enrich", "--dry-run")
+        both = home("tune", "enrich", "--server", "garden", "--tool", "garden:cut_it")
 
         assert [unasked.code, agreed.code, form.code, dry.code, both.code] == [2, 2, 2, 0, 2]
         assert "no language model is configured" in unasked.err
@@ -365,8 +365,8 @@ class TestCommand:
     def test_an_endpoint_that_refuses_ends_it_with_5_and_a_hint(self, home: Discovery) -> None:
         with chat_endpoint(lambda _: Answer(b"{}", 403)) as (url, asked):
             self.configure(home, url)
-            done = home("enrich", "--server", "garden", "--yes", THE_KEY=KEY)
-            form = home("enrich", "--server", "garden", "--yes", "--json", THE_KEY=KEY)
+            done = home("tune", "enrich", "--server", "garden", "--yes", THE_KEY=KEY)
+            form = home("tune", "enrich", "--server", "garden", "--yes", "--json", THE_KEY=KEY)
 
         assert (done.code, form.code) == (5, 5)
         assert "ended early: the endpoint answered with status 403" in done.err
@@ -380,13 +380,13 @@ class TestCommand:
     def test_what_was_written_can_be_shown_and_forgotten(self, home: Discovery) -> None:
         with chat_endpoint(about_each_tool) as (url, _):
             self.configure(home, url)
-            home("enrich", "--server", "garden", "--yes", THE_KEY=KEY)
-        shown = home("enrich", "--show")
-        form = home("enrich", "--show", "--server", "garden", "--json").json["tools"]
-        unasked = home("enrich", "--forget", "--tool", "garden:cut_it")
-        forgotten = home("enrich", "--forget", "--tool", "garden:cut_it", "--yes", "--json")
-        rest = home("enrich", "--show", "--json").json["tools"]
-        wrong = home("enrich", "--show", "--again")
+            home("tune", "enrich", "--server", "garden", "--yes", THE_KEY=KEY)
+        shown = home("tune", "enrich", "--show")
+        form = home("tune", "enrich", "--show", "--server", "garden", "--json").json["tools"]
+        unasked = home("tune", "enrich", "--forget", "--tool", "garden:cut_it")
+        forgotten = home("tune", "enrich", "--forget", "--tool", "garden:cut_it", "--yes", "--json")
+        rest = home("tune", "enrich", "--show", "--json").json["tools"]
+        wrong = home("tune", "enrich", "--show", "--again")
 
         assert "garden:water_it" in shown.out
         assert "news of water it" in shown.out

@@ -69,8 +69,8 @@ def test_a_diagnostic_has_its_code_in_json_and_behind_its_message(
     rules = "toolRules: [{pattern: a, enabled: false}, {pattern: a, enabled: true}]\n"
     discovery.configure(rules=rules + "sources: [{type: zed}]\n", broken={"command": ["x"]})
 
-    form = discovery("config", "validate", "--json").json
-    text = discovery("config", "validate").out
+    form = discovery("config", "check", "--json").json
+    text = discovery("config", "check").out
 
     for kind in ("problems", "warnings", "findings"):
         assert form[kind], kind

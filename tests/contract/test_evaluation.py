@@ -1,4 +1,4 @@
-"""`discovery eval` and `discovery lint`, on the owner's own catalog."""
+"""`discovery tune eval` and `discovery tune lint`, on the owner's own catalog."""
 
 from __future__ import annotations
 
@@ -62,8 +62,11 @@ def written(folder: Path, text: str) -> str:
 
 @pytest.mark.requirement("EVA-10")
 def test_every_query_has_a_row_and_every_measure_a_line(run: Run) -> None:
-    done, form = run("eval", "queries.yaml"), run("eval", "queries.yaml", "--json").json
-    again = run("eval", "queries.yaml", "--json").json
+    done, form = (
+        run("tune", "eval", "queries.yaml"),
+        run("tune", "eval", "queries.yaml", "--json").json,
+    )
+    again = run("tune", "eval", "queries.yaml", "--json").json
 
     lines = [line.split() for line in done.out.splitlines()]
     assert done.code == 0
@@ -81,16 +84,16 @@ def test_every_query_has_a_row_and_every_measure_a_line(run: Run) -> None:
 def test_what_is_not_measured_is_null(run: Run, tmp_path: Path) -> None:
     file = written(tmp_path, "queries: [{query: pizza, none: true}]")
 
-    assert run("eval", file, "--json").json["metrics"]["recall@5"] is None
+    assert run("tune", "eval", file, "--json").json["metrics"]["recall@5"] is None
 
 
 @pytest.mark.requirement("EVA-2")
 def test_a_file_with_problems_is_not_run_and_all_are_reported(run: Run, tmp_path: Path) -> None:
     no_form = written(tmp_path, "queries:\n  - query: a\n  - {query: b, tools: [], none: 3}\n")
-    done = run("eval", no_form)
+    done = run("tune", "eval", no_form)
     wrong = "  - {query: a, tools: [github:creat_issue]}\n"
     no_sense = written(tmp_path, f"queries:\n{wrong}{wrong}  - {{query: c, tools: [tim:status]}}\n")
-    other = run("eval", no_sense)
+    other = run("tune", "eval", no_sense)
 
     assert (done.code, done.out, other.code, other.out) == (2, "", 2, "")
     assert f"{no_form}:2:5: queries.0: has neither `tools` nor `none`" in done.err
@@ -107,7 +110,10 @@ def test_a_tool_that_is_missing_or_hidden_is_a_problem_unless_it_may_be_missing(
 ) -> None:
     file = written(tmp_path, f"queries:\n  - {{query: a, tools: '{name}'}}\n")
 
-    refused, allowed = run("eval", file), run("eval", file, "--allow-missing", "--json")
+    refused, allowed = (
+        run("tune", "eval", file),
+        run("tune", "eval", file, "--allow-missing", "--json"),
+    )
 
     assert refused.code == 2
     assert name.partition(":")[2] in refused.err
@@ -122,9 +128,9 @@ def test_a_saved_run_shows_what_moved(run: Run, tmp_path: Path, forked: Preloade
     (tmp_path / "later").mkdir()
     with opened(tmp_path / "later", more, toolRules=RULES):
         queries = written(tmp_path, QUERIES)
-    words = ["eval", queries, "--baseline", saved]
+    words = ["tune", "eval", queries, "--baseline", saved]
 
-    run("eval", queries, "--save", saved)
+    run("tune", "eval", queries, "--save", saved)
     same = run(*words, "--json")
     moved = forked(words, cwd=tmp_path, environ=environ_of(tmp_path / "later"))
 
@@ -148,7 +154,7 @@ def test_a_saved_run_shows_what_moved(run: Run, tmp_path: Path, forked: Preloade
 def test_the_exit_code_says_whether_the_limits_are_kept(
     run: Run, words: list[str], code: int
 ) -> None:
-    done = run("eval", "queries.yaml", *words)
+    done = run("tune", "eval", "queries.yaml", *words)
 
     assert done.code == code
     assert bool(done.err) or code == 0
@@ -159,7 +165,7 @@ def test_ci_gets_junit_and_markdown(run: Run, tmp_path: Path) -> None:
     junit = tmp_path / "junit.xml"
     words = ["--junit", str(junit), "--markdown", "--fail-under", "mrr=1.5"]
 
-    done = run("eval", "queries.yaml", *words)
+    done = run("tune", "eval", "queries.yaml", *words)
 
     assert done.code == 7
     assert done.out.startswith("## Tool search\n")
@@ -168,11 +174,11 @@ def test_ci_gets_junit_and_markdown(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.requirement("EVA-30")
 def test_drafts_are_marked_the_same_each_time_and_can_be_run(run: Run, tmp_path: Path) -> None:
-    drafts = run("eval", "--suggest", "--per-tool", "2")
+    drafts = run("tune", "eval", "--suggest", "--per-tool", "2")
 
     assert drafts.out.startswith("# Drafts, made from the descriptions of the tools;")
-    assert run("eval", "--suggest", "--per-tool", "2").out == drafts.out
-    assert run("eval", written(tmp_path, drafts.out)).code == 0
+    assert run("tune", "eval", "--suggest", "--per-tool", "2").out == drafts.out
+    assert run("tune", "eval", written(tmp_path, drafts.out)).code == 0
     assert yaml.safe_load((ROOT / "examples/evaluation/queries.yaml").read_text())["queries"]
 
 
@@ -195,9 +201,9 @@ def test_lint_reports_what_is_wrong_with_tools_and_how_to_repair_it(
     rules = [{"pattern": "hidden_*", "enabled": False}]
     with opened(tmp_path, catalogs, toolRules=rules):
         environ = environ_of(tmp_path)
-    done = forked(["lint"], cwd=tmp_path, environ=environ)
-    found = forked(["lint", "--json"], cwd=tmp_path, environ=environ).json["catalog"]
-    strict = forked(["lint", "--strict"], cwd=tmp_path, environ=environ)
+    done = forked(["tune", "lint"], cwd=tmp_path, environ=environ)
+    found = forked(["tune", "lint", "--json"], cwd=tmp_path, environ=environ).json["catalog"]
+    strict = forked(["tune", "lint", "--strict"], cwd=tmp_path, environ=environ)
 
     by_kind = {one["kind"]: one["tools"] for one in found}
     assert by_kind["no description"] == ["one:ping"]
@@ -210,5 +216,5 @@ def test_lint_reports_what_is_wrong_with_tools_and_how_to_repair_it(
     repair = [{"pattern": "one:ping", "description": "Answers at once, to show that it is up."}]
     with opened(tmp_path / "repaired", catalogs, toolRules=rules, overrides=repair):
         environ = environ_of(tmp_path / "repaired")
-    again = forked(["lint", "--json"], cwd=tmp_path, environ=environ).json["catalog"]
+    again = forked(["tune", "lint", "--json"], cwd=tmp_path, environ=environ).json["catalog"]
     assert "no description" not in {one["kind"] for one in again}

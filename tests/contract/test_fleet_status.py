@@ -246,10 +246,12 @@ def test_servers_that_wait_for_approval_are_named_with_what_to_do(
     home = Discovery(tmp_path, forked)
     (tmp_path / "discovery.yaml").write_text("servers: {time: {command: uvx, args: [time]}}\n")
 
-    worked = home("worker", "--once", DISCOVERY_CONFIG="")
+    worked = home("fleet", "worker", "--once", DISCOVERY_CONFIG="")
     status = home("fleet", "status", DISCOVERY_CONFIG="")
 
     assert worked.out == ""
     for found in (worked, status):
-        assert "note: time: the owner has not approved it yet (`discovery trust`" in found.err
+        assert (
+            "note: time: the owner has not approved it yet (`discovery review servers`" in found.err
+        )
     assert re.search(r"time +disabled .* the owner has not approved it yet", status.out)

@@ -1,4 +1,4 @@
-"""Servers of a file that is named, as `discovery import` and `discovery init` take them."""
+"""Servers of a file that is named, as `discovery config import` and `discovery init` take them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def imported(discovery: Discovery, files: Mapping[str, str], *words: str) -> Fin
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         origins += ["--from", str(path)]
-    return discovery("import", *origins, "--yes", *words)
+    return discovery("config", "import", *origins, "--yes", *words)
 
 
 def written(discovery: Discovery) -> Any:
@@ -202,13 +202,16 @@ def test_a_file_is_read_as_that_of_the_client_before_its_path(discovery: Discove
     path = discovery.home / "odd.json"
     path.write_text(in_json({"a": {"command": "a", "timeout": 3000, "excludeTools": ["b"]}}))
 
-    as_gemini = discovery("import", "--from", f"gemini-cli:{path}", "--yes")
+    as_gemini = discovery("config", "import", "--from", f"gemini-cli:{path}", "--yes")
     as_cursor = discovery("init", "--from", f"cursor:{path}", "--yes", "--force", "--json").json
 
     assert as_gemini.code == 0
     assert as_cursor["sources"] == ["cursor"]
     assert "type: cursor" in as_cursor["text"]
-    assert "there is no file 'gone.json'" in discovery("import", "--from", "zed:gone.json").err
+    assert (
+        "there is no file 'gone.json'"
+        in discovery("config", "import", "--from", "zed:gone.json").err
+    )
 
 
 COPIED = [
@@ -370,7 +373,7 @@ def test_a_tool_must_be_allowed_by_every_client_that_has_the_server(discovery: D
     paths = [str(discovery.home / name) for name in files]
     origins = [word for path in paths for word in ("--from", path)]
     (discovery.home / "discovery.yaml").write_text("servers: {}\n")
-    discovery("import", *origins, "--yes")
+    discovery("config", "import", *origins, "--yes")
     assert written(discovery)["toolRules"] == [
         deny("demo", "!echo", "!boom", "!slow"),
         deny("demo", "boom"),
@@ -443,7 +446,7 @@ def test_an_entry_that_starts_this_program_is_left_out_wherever_it_stands(
     added = discovery("add", "mine", "--yes", "--", *words["own-0"])
     setup = discovery.home / "setup.json"
     setup.write_text(json.dumps([{"name": "own", **entries["own-0"]}]))
-    synced = discovery("sync", str(setup), "--yes", "--json").json
+    synced = discovery("config", "sync", str(setup), "--yes", "--json").json
 
     assert live.keys() == kept
     assert (added.code, "it is this program itself" in added.err) == (2, True)

@@ -352,7 +352,7 @@ def test_a_loss_is_reported_everywhere_until_the_owner_has_reviewed(
     refused = home("execute", "told:other", "--json")
     as_json = home("list", "--json").json
     doctor = home("doctor", "--json")
-    reviewed = home("review", "--accept")
+    reviewed = home("review", "tools", "--yes")
     home.told.says(EVIL, OTHER, NEWER)
     home("refresh")
 
@@ -383,11 +383,11 @@ def test_what_cannot_be_asked_keeps_new_tools_withheld_unless_the_owner_ends_it(
     content["servers"]["gone"] = {"command": str(script.with_name("no-such-program"))}
     (home.discovery.home / "discovery.yaml").write_text(json.dumps(content))
 
-    reviewed = home("review", "--accept")
+    reviewed = home("review", "tools", "--yes")
     home.told.says(TOOL, OTHER, NEWER)
     home("refresh")
     held = home.usable()
-    ended = home("review", "--all", "--accept")
+    ended = home("review", "tools", "--all", "--yes")
 
     assert reviewed.code == 4
     assert "gone could not be listed" in reviewed.err
@@ -408,7 +408,7 @@ def test_an_older_copy_does_not_let_a_tool_in_that_came_after_it(
 
     home("refresh")
     usable = home.usable()
-    reviewed = home("review", "--accept")
+    reviewed = home("review", "tools", "--yes")
 
     assert usable == ["other", "send_mail"]
     assert "newer" in reviewed.out

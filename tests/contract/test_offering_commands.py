@@ -1,4 +1,4 @@
-"""`discovery resources`, `read`, `prompts`, `prompt`, and `why` for these."""
+"""`discovery resources`, `discovery prompts`, and `why` for these."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def form(result: Result) -> Any:
 
 @pytest.mark.requirement("CLI-80")
 def test_resources_and_prompts_are_listed(run: Run) -> None:
-    resources, prompts = run("resources"), run("prompts", "--server", "docs")
+    resources, prompts = run("resources"), run("prompts", "docs")
 
     assert rows(resources) == [
         "✓ file:///readme Read me What it is.",
@@ -93,10 +93,13 @@ def test_disabled_ones_are_listed_on_request_with_the_rule(run: Run) -> None:
 
 @pytest.mark.requirement("CLI-80")
 def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
-    read, expanded = run("read", "file:///readme"), run("read", "file:///docs/a/b", "--json")
+    read, expanded = (
+        run("resources", "file:///readme"),
+        run("resources", "file:///docs/a/b", "--json"),
+    )
     got, whole = (
-        run("prompt", "review", "code=x = 1"),
-        run("prompt", "docs:review", "code=1", "--json"),
+        run("prompts", "review", "code=x = 1"),
+        run("prompts", "docs:review", "code=1", "--json"),
     )
 
     assert read.stdout == "file:///readme\n"
@@ -109,15 +112,15 @@ def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
 @table(
     ("words", "code", "message"),
     [
-        (["read", "file:///redme"], 2, "did you mean 'file:///readme'?"),
-        (["read", "read me"], 2, "did you mean 'file:///readme'?"),
-        (["read", "file:///secret"], 4, "rule 1"),
-        (["read", "file:///docs/../secret"], 4, "rule 1"),
-        (["prompt", "reviw", "code=1"], 2, "did you mean 'review'?"),
-        (["prompt", "hidden"], 4, "rule 1"),
-        (["prompt", "review"], 2, " prompt review code=… [style=…]`"),
-        (["prompt", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
-        (["prompt", "review", "code"], 2, "write it as key=value"),
+        (["resources", "file:///redme"], 2, "did you mean 'file:///readme'?"),
+        (["resources", "read me"], 2, "did you mean 'file:///readme'?"),
+        (["resources", "file:///secret"], 4, "rule 1"),
+        (["resources", "file:///docs/../secret"], 4, "rule 1"),
+        (["prompts", "reviw", "code=1"], 2, "did you mean 'review'?"),
+        (["prompts", "hidden"], 4, "rule 1"),
+        (["prompts", "review"], 2, " prompts review code=… [style=…]`"),
+        (["prompts", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
+        (["prompts", "review", "code"], 2, "write it as key=value"),
     ],
 )
 def test_a_mistake_is_answered_with_the_next_step(
@@ -189,7 +192,7 @@ def test_lint_names_the_rules_of_a_view_that_match_nothing(run: Run, tmp_path: P
     (tmp_path / "discovery.yaml").write_text(json.dumps({**content, "views": views}), "utf-8")
     run("refresh")
 
-    found = form(run("lint", "--json"))["findings"]
+    found = form(run("tune", "lint", "--json"))["findings"]
 
     # No tool is known here, so rules over tools are not judged.
     assert [one["subject"] for one in found if one["subject"].startswith("views.")] == [

@@ -272,11 +272,11 @@ def test_an_entry_that_matches_no_known_tool_is_found(tmp_path: Path, forked: Pr
     lost = {"pattern": "demo:ehco", "tags": ["birds"]}
     entries = [{"pattern": "echo", "name": "say"}, lost]
     discovery.configure(rules=yaml.safe_dump({"overrides": entries}))
-    before = discovery("config", "validate", "--json")
+    before = discovery("config", "check", "--json")
     discovery("refresh")
 
-    lint = discovery("lint")
-    validated = discovery("config", "validate", "--json")
+    lint = discovery("tune", "lint")
+    validated = discovery("config", "check", "--json")
     checks = discovery("doctor", "--json").json["checks"]
 
     place = f"{tmp_path / 'discovery.yaml'}:5:3"

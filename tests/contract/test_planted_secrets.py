@@ -332,7 +332,15 @@ def test_no_planted_secret_is_written_anywhere_in_any_form(
     with http_server("500", program="canary_server.py") as remote, recording_embedder() as embedder:
         world = World(Discovery(tmp_path, forked), remote, embedder[0])
         taken = world.run(
-            *("import", "--from", str(world.vault / "mcp.json"), "--secrets", "store", "--yes")
+            *(
+                "config",
+                "import",
+                "--from",
+                str(world.vault / "mcp.json"),
+                "--secrets",
+                "store",
+                "--yes",
+            )
         )
         outputs = {**world.outputs, "import": (taken.out + taken.err).encode(), **added(world)}
         outputs |= installed(world)
@@ -365,7 +373,7 @@ def added(world: World) -> dict[str, bytes]:
     entry["env"] = {"CANARY_TOKEN": world.secrets.one()}
     entry["secrets"] = {"CANARY_OTHER": world.secrets.one(), "CANARY_REFERENCE": "$VARIABLE_2"}
     (world.vault / "setup.json").write_text(json.dumps([entry]), "utf-8")
-    commands = [["sync", str(world.vault / "setup.json"), "--yes"]]
+    commands = [["config", "sync", str(world.vault / "setup.json"), "--yes"]]
     for place in ("file", "registry"):
         values = {f"CANARY_{name}_TOKEN": world.secrets.one() for name in "AB"}
         variables = [

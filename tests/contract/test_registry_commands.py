@@ -17,7 +17,7 @@ def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
     return Discovery(tmp_path, forked)
 
 
-@pytest.mark.requirement("PGS-18")
+@pytest.mark.requirement("PGS-18", "CAC-5")
 def test_a_registry_is_copied_and_used_by_typing_two_lines(
     postgres_server: PostgresServer, discovery: Discovery
 ) -> None:
@@ -35,6 +35,7 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     assert discovery.starts == 1
     info = discovery("registry", "info", "--json", DATABASE_URL=url).json
     assert info["database"]["configurations"] == 1
+    assert [(server["name"], server["tool_count"]) for server in info["servers"]] == [("demo", 4)]
     assert info["place"].startswith("postgresql://gateway@127.0.0.1:")
     assert "call log and metrics" in info["on_this_machine"]
     back = discovery(

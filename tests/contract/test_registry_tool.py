@@ -252,7 +252,7 @@ async def test_an_agent_asks_and_its_owner_decides(folder: Folder) -> None:
         again = await agent.answer("activate", name="off")
         before = agent.engine.view.server("off").state
         code, listed = await command_line(folder, "requests")
-        done, accepted = await command_line(folder, "requests", "accept", asked["request"], "--yes")
+        done, accepted = await command_line(folder, "review", "accept", asked["request"], "--yes")
         await agent.engine.reload()
         after = await agent.answer("activate", name="off")
         status = await agent.answer("status")
@@ -270,7 +270,7 @@ async def test_what_was_declined_is_not_asked_again_and_the_agent_reads_why(fold
     async with agent_of(folder) as agent:
         asked = await agent.answer("install", name="files", command="npx", args=["-y", "files"])
         _, declined = await command_line(
-            folder, "requests", "decline", asked["request"], "--reason", "not needed"
+            folder, "review", "decline", asked["request"], "--reason", "not needed"
         )
         again = await agent.answer("install", name="files", command="npx", args=["-y", "files"])
         waiting = await agent.engine.requests.list("waiting")
@@ -285,7 +285,7 @@ async def test_what_was_declined_is_not_asked_again_and_the_agent_reads_why(fold
 async def test_without_a_yes_of_the_owner_nothing_is_done(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         asked = await agent.answer("uninstall", name="good")
-        code, shown = await command_line(folder, "requests", "accept", asked["request"])
+        code, shown = await command_line(folder, "review", "accept", asked["request"])
         await agent.engine.reload()
         assert agent.engine.view.server("good").state != "disabled"
 
@@ -337,7 +337,7 @@ async def test_what_a_setup_file_would_register_is_shown_and_nothing_else_is(
     async with agent_of(folder) as agent:
         asked = await agent.answer("sync")
         options = ["--config", str(folder.config), "--data-dir", str(folder.data)]
-        words = [*options, "requests", "accept", asked["request"]]
+        words = [*options, "review", "accept", asked["request"]]
         shown = await anyio.to_thread.run_sync(CliRunner().invoke, cli, words)
         names = [server.name for server in await agent.engine.servers.list()]
 

@@ -88,7 +88,14 @@ def test_no_file_but_the_owners_own_has_a_program_run(discovery: Discovery) -> N
     environ = {k: v for k, v in discovery.environ.items() if k != "DISCOVERY_CONFIG"}
     found = [
         discovery.forked(words.split(), cwd=project, environ=environ)
-        for words in ("list", "refresh", "trust", "trust --yes", "refresh found", "doctor --online")
+        for words in (
+            "list",
+            "refresh",
+            "review servers",
+            "review servers --yes",
+            "refresh found",
+            "doctor --online",
+        )
     ]
     (discovery.home / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), "utf-8")
     sources = [{"type": "custom", "path": "mcp.json"}]
@@ -138,7 +145,7 @@ def test_where_others_could_see_its_value_or_without_a_list_of_words_it_is_an_er
     }
     discovery.configure(**visible, **malformed)
 
-    done = discovery("config", "validate")
+    done = discovery("config", "check")
 
     assert done.code == 2
     said = done.out + done.err

@@ -194,23 +194,23 @@ def test_a_secret_that_is_used_is_not_deleted_without_the_owners_word(
     pin = {"pattern": "*", "arguments": {"deep": [{"key": "x ${secret:pinned}"}]}}
     file.write_text(f"{file.read_text()}\noverrides: {json.dumps([pin])}\n")
 
-    refused = discovery("secrets", "delete", "unused", "TOKEN")
-    pinned = discovery("secrets", "delete", "pinned")
+    refused = discovery("secrets", "remove", "unused", "TOKEN")
+    pinned = discovery("secrets", "remove", "pinned")
     declined = discovery.at_terminal(
-        "secrets", "delete", "TOKEN", typed="n\n", after="Delete it all the same?"
+        "secrets", "remove", "TOKEN", typed="n\n", after="Delete it all the same?"
     )
     assert (refused.code, pinned.code, declined.code) == (2, 2, 0)
     assert "TOKEN is used by listens" in refused.err
     assert "pinned is used by overrides.0" in pinned.err
     assert stored(discovery) == ["TOKEN", "pinned", "unused"]
 
-    assert discovery("secrets", "delete", "unused").code == 0
-    done = discovery("secrets", "delete", "TOKEN", "OTHER", "--yes")
+    assert discovery("secrets", "remove", "unused").code == 0
+    done = discovery("secrets", "remove", "TOKEN", "OTHER", "--yes")
     assert (done.code, stored(discovery)) == (2, ["pinned"])
     assert "no secret OTHER" in done.err
     file.write_text("servers: [", "utf-8")
-    assert discovery("secrets", "delete", "pinned").code == 2
-    assert discovery("secrets", "delete", "pinned", "--yes").code == 0
+    assert discovery("secrets", "remove", "pinned").code == 2
+    assert discovery("secrets", "remove", "pinned", "--yes").code == 0
 
 
 @pytest.mark.requirement("SEC-8", "SEC-14")
@@ -284,7 +284,7 @@ def importing(discovery: Discovery) -> Discovery:
 
 
 def words(discovery: Discovery, *more: str) -> list[str]:
-    return ["import", "--from", str(discovery.home / "mcp.json"), *more]
+    return ["config", "import", "--from", str(discovery.home / "mcp.json"), *more]
 
 
 def entries(discovery: Discovery) -> dict[str, Any]:

@@ -119,8 +119,8 @@ def test_a_question_is_asked_at_a_terminal(home: Discovery, told: Told) -> None:
 def test_the_answer_in_json_says_what_was_written_where(home: Discovery, told: Told) -> None:
     added = home("add", "b", "--to", "registry", "--yes", "--json", "--", *told.command).json
     off = home("disable", "b@registry", "--json").json
-    again = home("deactivate", "b@registry", "--json").json
-    on = home("activate", "b@registry", "--json").json
+    again = home("disable", "b@registry", "--json").json
+    on = home("enable", "b@registry", "--json").json
     in_file = home("enable", "a", "--json").json
     removed = home("remove", "b@registry", "--yes", "--json").json
 

@@ -1,4 +1,4 @@
-"""Setup files: `discovery sync` and `engine.servers.sync`."""
+"""Setup files: `discovery config sync` and `engine.servers.sync`."""
 
 from __future__ import annotations
 
@@ -169,8 +169,11 @@ def test_the_command_shows_asks_and_reports(
     ]
     path = str(written(tmp_path, content))
 
-    shown, unasked = home("sync", path, "--dry-run"), home("sync", path)
-    done, again = home("sync", path, "--yes", "--json"), home("sync", path, "--yes")
+    shown, unasked = home("config", "sync", path, "--dry-run"), home("config", "sync", path)
+    done, again = (
+        home("config", "sync", path, "--yes", "--json"),
+        home("config", "sync", path, "--yes"),
+    )
 
     assert f"{' '.join(told.command)}" in shown.out
     assert "post/MAIL_KEY is kept encrypted" in shown.err

@@ -40,7 +40,7 @@ def test_two_sources_of_one_type_are_distinguished(home: Repository) -> None:
 def test_a_file_that_is_nearly_called_as_the_configuration_is_named(home: Repository) -> None:
     home.write("discovery.yml", {"servers": {"one": {"command": "a"}}})
 
-    for words in (["list"], ["config", "validate"], ["config", "path"]):
+    for words in (["list"], ["config", "check"], ["config", "path"]):
         done = home(*words)
         assert "discovery.yml is not read: rename it to discovery.yaml" in done.out + done.err
 

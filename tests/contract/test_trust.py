@@ -101,7 +101,7 @@ async def test_a_server_that_was_found_is_started_once_it_is_approved(
         [(name, failure)] = report.servers
         assert (name, failure.code) == ("told", "SERVER_UNTRUSTED")
         assert summary(engine.view, "told").state is ServerState.UNTRUSTED
-        assert "discovery trust" in summary(engine.view, "told").hint
+        assert "discovery review servers" in summary(engine.view, "told").hint
         assert told.starts == 0
 
         await approve(engine)

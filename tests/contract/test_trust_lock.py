@@ -55,12 +55,12 @@ def home(tmp_path: Path, forked: Preloaded) -> Home:
 
 @pytest.mark.requirement("TRU-30")
 def test_lock_pins_every_tool_and_check_shows_what_differs(home: Home) -> None:
-    written = home("lock")
+    written = home("config", "lock")
     before = home.lock.read_bytes()
-    same = home("lock", "--check")
+    same = home("config", "lock", "--check")
     home.told.says(MUTATIONS["type"], THIRD)
-    checked = home("lock", "--check")
-    form = home("lock", "--check", "--json").json
+    checked = home("config", "lock", "--check")
+    form = home("config", "lock", "--check", "--json").json
 
     assert (written.code, same.code, checked.code) == (0, 0, 7)
     assert "pinned 2 tools" in written.err
@@ -77,10 +77,10 @@ def test_lock_pins_every_tool_and_check_shows_what_differs(home: Home) -> None:
 def test_nothing_is_pinned_while_a_tool_waits_or_a_server_is_unavailable(home: Home) -> None:
     home.told.says(MUTATIONS["type"], OTHER)
     home("refresh")
-    waiting = home("lock")
+    waiting = home("config", "lock")
     home.told.says(TOOL, OTHER)
     home.configure(gone={"command": "no-such-program-anywhere"})
-    unavailable = home("lock", "--json")
+    unavailable = home("config", "lock", "--json")
 
     assert waiting.code == 4
     assert "discovery review" in waiting.err
@@ -94,7 +94,7 @@ def test_nothing_is_pinned_while_a_tool_waits_or_a_server_is_unavailable(home: H
 async def test_frozen_uses_only_what_is_pinned_and_loosens_nothing(home: Home) -> None:
     home.told.says(MUTATIONS["description"], OTHER)
     elsewhere = str(home.discovery.home / "elsewhere")  # where the change is seen first
-    assert home("--data-dir", elsewhere, "lock").code == 0
+    assert home("--data-dir", elsewhere, "config", "lock").code == 0
     home.told.says(MUTATIONS["description"], OTHER, THIRD)
     home.configure(second={"command": home.told.command[0], "args": home.told.command[1:]})
 
@@ -107,7 +107,7 @@ async def test_frozen_uses_only_what_is_pinned_and_loosens_nothing(home: Home) -
         assert summary(engine.view, "second").state is ServerState.UNTRUSTED
 
     assert reasons == {"send_mail": "changed", "other": "default", "third": "unpinned"}
-    assert raised.value.command == "discovery lock --check"
+    assert raised.value.command == "discovery config lock --check"
     home.configure()
     assert home("--frozen", "execute", "told:third").code == 4
     assert home("execute", "told:other", "--frozen").code == 0
@@ -117,7 +117,7 @@ async def test_frozen_uses_only_what_is_pinned_and_loosens_nothing(home: Home) -
 @pytest.mark.anyio
 @pytest.mark.requirement("TRU-31")
 async def test_frozen_fails_without_a_lock_file_that_is_whole(home: Home) -> None:
-    home("lock")
+    home("config", "lock")
     whole = home.lock.read_text("utf-8")
     edited = whole.replace("Another one.", "Another evil one.")
     assert edited != whole
@@ -132,6 +132,6 @@ async def test_frozen_fails_without_a_lock_file_that_is_whole(home: Home) -> Non
     with pytest.raises(ConfigurationError, match="there is no lock file"):
         async with home.folder.open(frozen=True):
             raise AssertionError("it should not open")
-    checked = home("lock", "--check")
+    checked = home("config", "lock", "--check")
     assert checked.code == 2
-    assert "`discovery lock` writes one" in checked.err
+    assert "`discovery config lock` writes one" in checked.err

@@ -40,7 +40,7 @@ def usable(view: View) -> list[str]:
 
 
 async def accept_all(engine: Engine) -> int:
-    """What `discovery review --accept` does."""
+    """What `discovery review tools --yes` does."""
     return await engine.review.accept(await engine.review.changes(["told"]))
 
 
@@ -255,10 +255,10 @@ def home(tmp_path: Path, forked: Preloaded) -> Home:
 def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home) -> None:
     home.says(TYPE, make_definition("other", "Another one.\u200b"))
 
-    shown, form = home("review", "told"), home("review", "--json").json
+    shown, form = home("review", "told"), home("review", "tools", "--json").json
     refused = home(*SENDING)
-    unknown = home("review", "--tool", "send_male", "--accept")
-    partly = home("review", "--tool", "told:other", "--accept")
+    unknown = home("review", "tools", "--tool", "send_male", "--yes")
+    partly = home("review", "tools", "--tool", "told:other", "--yes")
 
     assert shown.code == 4
     assert "- Another one.\n" in shown.out
@@ -275,7 +275,7 @@ def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home
     assert (unknown.code, partly.code, home("review").code) == (2, 0, 4)
     assert "did you mean 'send_mail'?" in unknown.err
     assert home("execute", "told:other").code == 0
-    assert home("review", "--accept").code == 0
+    assert home("review", "tools", "--yes").code == 0
     assert home("review").code == 0
     assert home(*SENDING).code == 0
 
@@ -285,12 +285,12 @@ def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home
 def test_at_a_terminal_a_change_is_accepted_with_a_yes_alone(home: Home) -> None:
     home.says(TYPE, OTHER)
 
-    refused = home.discovery.at_terminal("review", typed="\n")
+    refused = home.discovery.at_terminal("review", "tools", typed="\n")
     assert "Accept 1 change of told? [y/N]" in refused.shown
     assert refused.code != 0
     assert home(*SENDING).code == 4
 
-    accepted = home.discovery.at_terminal("review", typed="y\n")
+    accepted = home.discovery.at_terminal("review", "tools", typed="y\n")
     assert "accepted 1 change" in accepted.shown
     assert home(*SENDING).code == 0
 
@@ -301,11 +301,15 @@ def test_findings_are_shown_by_review_inspect_lint_and_trust(
 ) -> None:
     home = Home.made(tmp_path, forked, POISONED, DOUBTFUL, HONEST)
 
-    reviewed, linted, inspected = home("review"), home("lint"), home("inspect", "told:remove")
+    reviewed, linted, inspected = (
+        home("review", "tools"),
+        home("tune", "lint"),
+        home("inspect", "told:remove"),
+    )
     tagged = home("search", "removes a file", "--tag", "suspicious", "--json").json
     entry_ = {"command": "true", "description": ORDER}
     (tmp_path / "discovery.yaml").write_text(json.dumps({"servers": {"db": entry_}}), "utf-8")
-    trust = home("trust", DISCOVERY_CONFIG="")
+    trust = home("review", "servers", DISCOVERY_CONFIG="")
 
     danger = "description: it tells a model to drop its instructions"
     assert f"    danger  {danger}" in reviewed.out

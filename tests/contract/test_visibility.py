@@ -64,7 +64,7 @@ def make_view(*parts: ServerPart, settings: Settings | None = None, **fields: An
 
 VIEW = make_view(ALPHA, BETA, DOWN)
 REVIEW = "alpha: 1 tool waits for review by the owner (`discovery review alpha`)"
-UNPINNED = "alpha: 1 tool is not as the lock file pins (`discovery lock --check`)"
+UNPINNED = "alpha: 1 tool is not as the lock file pins (`discovery config lock --check`)"
 OUTAGE = "down: failing: it exited with status 3"
 
 
@@ -188,7 +188,7 @@ class TestSeeing:
 
     @rows(
         ("tool", "command"),
-        [("new_page", "discovery review alpha"), ("old_page", "discovery lock --check")],
+        [("new_page", "discovery review alpha"), ("old_page", "discovery config lock --check")],
     )
     def test_a_tool_that_is_withheld_says_which_command_shows_why(
         self, tool: str, command: str

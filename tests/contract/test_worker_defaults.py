@@ -1,4 +1,4 @@
-"""The options of `discovery worker` and the library have the same defaults."""
+"""The options of `discovery fleet worker` and the library have the same defaults."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_a_dead_server_is_shown_with_its_last_words(asked: Shell) -> None:
 
 
 def test_a_broken_entry_is_shown_at_its_place(asked: Shell) -> None:
-    done = asked.run(["config", "validate", "--json"])
+    done = asked.run(["config", "check", "--json"])
 
     [problem] = done.answer["problems"]
     assert problem["path"].startswith("servers.misspelt")

@@ -114,7 +114,7 @@ def test_after_a_change_the_engine_answers(home: Home, change: str) -> None:
         strange = {**INITIALIZE["params"], "capabilities": {"experimental": {"x": 1}}}
         opening = {**INITIALIZE, "params": strange}
     else:
-        command = [sys.executable, "-m", "discovery_cli", "cache", "clear"]
+        command = [sys.executable, "-m", "discovery_cli", "registry", "clear"]
         subprocess.run(command, env=home.environ, cwd=home.folder, check=True, capture_output=True)
         assert remembered(home) == []
 

@@ -100,7 +100,7 @@ def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
     assert f"starts   npx -y {NPM_PACKAGE}@{version}\n" in done.out
     assert "5" in answer(person, "execute", "everything:get-sum", "a=2", "b=3")
     assert '"DEMO_TOKEN": "hunter-2"' not in done.out + person.config.read_text()
-    answer(person, "marketplace", "uninstall", "everything", "--yes", "--secrets", "delete")
+    answer(person, "remove", "everything", "--yes", "--secrets", "delete")
     assert json.loads(answer(person, "list", "--json"))["servers"] == []
 
 

@@ -96,14 +96,14 @@ READS = [
         id="why disabled",
     ),
     pytest.param("why time:convert_time", "enabled", lambda a: a["enabled"], id="why enabled"),
-    pytest.param("lint", "", lambda a: a["findings"] == [], id="lint"),
+    pytest.param("tune lint", "", lambda a: a["findings"] == [], id="tune lint"),
     pytest.param(
         "config show",
         "mcp-server-time",
         lambda a: "git" in a["configuration"]["servers"],
         id="config show",
     ),
-    pytest.param("config validate", "", lambda a: a["valid"], id="config validate"),
+    pytest.param("config check", "", lambda a: a["valid"], id="config check"),
     pytest.param(
         "config sources",
         "discovery.yaml",
@@ -114,10 +114,11 @@ READS = [
         "config path", str(QUICKSTART), lambda a: a["path"] == str(QUICKSTART), id="config path"
     ),
     pytest.param("config reload", "", lambda a: a["server_count"] == 4, id="config reload"),
-    pytest.param("cache info", "git", lambda a: a["tool_count"] > 12, id="cache info"),
+    pytest.param("registry info", "git", lambda a: a["tool_count"] > 12, id="registry info"),
     pytest.param("completion bash", "_DISCOVERY_COMPLETE", lambda a: a["script"], id="completion"),
-    pytest.param("version", "discovery ", lambda a: a["version"], id="version"),
-    pytest.param("import --dry-run --yes", "", lambda a: not a["written"], id="import"),
+    pytest.param(
+        "config import --dry-run --yes", "", lambda a: not a["written"], id="config import"
+    ),
     pytest.param("init --dry-run --yes", "servers:", lambda a: "servers:" in a["text"], id="init"),
 ]
 
@@ -295,8 +296,8 @@ def test_what_is_forgotten_is_asked_for_again_when_it_is_needed(
     shell = Shell(config, tmp_path, forked)
     shell.run(["refresh"])
 
-    cleared = shell.run(["cache", "clear", "--json"])
-    info = shell.run(["cache", "info", "--json"])
+    cleared = shell.run(["registry", "clear", "--json"])
+    info = shell.run(["registry", "info", "--json"])
     found = shell.run(["search", "convert_time", "--json"])
 
     assert cleared.answer["forgotten"] == 2

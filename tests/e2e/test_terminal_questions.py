@@ -157,7 +157,7 @@ def asking_world(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.requirement("QST-50")
-@pytest.mark.parametrize("words", [["read", "x:/log"], ["prompt", "review"]])
+@pytest.mark.parametrize("words", [["resources", "x:/log"], ["prompts", "review"]])
 def test_a_person_is_asked_by_a_resource_and_by_a_prompt(
     asking_world: list[str], words: list[str]
 ) -> None:

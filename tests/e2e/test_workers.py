@@ -1,4 +1,4 @@
-"""`discovery worker` as processes that share one registry, which are killed, stopped and ended."""
+"""`discovery fleet worker` as processes that share a registry, killed, stopped and ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Worker:
         self.events: list[dict[str, Any]] = []
         self._log = (fleet.folder / "log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "discovery_cli", "worker", "--json", *options],
+            [sys.executable, "-m", "discovery_cli", "fleet", "worker", "--json", *options],
             stdout=subprocess.PIPE,
             stderr=self._log,
             env=fleet.environ(),

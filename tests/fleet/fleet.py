@@ -231,7 +231,7 @@ class Fleet:
         """A worker, whose machine's clock is wrong by `skew` seconds."""
         paths = filter(None, (str(_SKEWED_CLOCK), os.environ.get("PYTHONPATH")))
         variables = {"PYTHONPATH": os.pathsep.join(paths), "SKEWED_CLOCK": str(skew)}
-        command = [*_DISCOVERY, "worker", "--daemon", "--json", *options]
+        command = [*_DISCOVERY, "fleet", "worker", "--daemon", "--json", *options]
         worker = Process(name, command, *self._place(name, variables if skew else {}))
         self.processes.append(worker)
         return worker

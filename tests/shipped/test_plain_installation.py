@@ -29,7 +29,7 @@ POSTGRES = "discovery_engine.registry.postgres."
 OF_EXTRAS = ("discovery_engine.integrations.", "discovery_engine.search.arrays", POSTGRES)
 """Modules that need an extra as soon as they are imported."""
 COMMAND = re.compile(r"pip install 'mcp-discovery-engine\[([a-z-]+)\]'")
-NO_DOCUMENT = ("completion", "serve", "worker")
+NO_DOCUMENT = ("completion", "serve", "fleet worker")
 FALSE_ALARMS = ("withheld", "were lost", "downloaded")
 UNEXPECTED = ("error: unexpected ", "UNEXPECTED_ERROR", "Traceback", "ModuleNotFoundError")
 
@@ -55,13 +55,17 @@ def by_meaning(**embeddings: str) -> dict[str, Any]:
 
 NEEDS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("postgres", DATABASE, ["list", "search repeat", "refresh", "review", "health", "doctor"]),
-    ("postgres", DATABASE, ["serve", "worker --once", "token list", "plan", "cache reindex"]),
+    (
+        "postgres",
+        DATABASE,
+        ["serve", "fleet worker --once", "token list", "tune plan", "registry reindex"],
+    ),
     ("postgres", DATABASE, ["registry info", "registry migrate"]),
     ("postgres", {}, ["registry copy --to postgresql://user@localhost:9/tools"]),
     ("vectors", by_meaning(provider="static"), ["search repeat", "doctor"]),
     ("vectors", by_meaning(provider="http", model="m", url="http://[::1]:9/v1"), ["doctor"]),
     ("onnx", by_meaning(provider="onnx", path="."), ["search repeat", "doctor"]),
-    ("model", by_meaning(provider="discovery"), ["model install --base ."]),
+    ("model", by_meaning(provider="discovery"), ["tune model install --base ."]),
     ("otel", {}, ["--verbose serve"]),
     ("keyring", {}, ["secrets rotate-key", "doctor"]),
 ]

@@ -1,4 +1,4 @@
-"""Where the project's own model is, once `discovery model install` has made it."""
+"""Where the project's own model is, once `discovery tune model install` has made it."""
 
 from __future__ import annotations
 

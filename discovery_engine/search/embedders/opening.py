@@ -103,7 +103,7 @@ def _installed(data: Path) -> Path:
     if model is None:
         raise EmbeddingError(
             "the model of `provider: discovery` is not installed",
-            hint="`discovery model install`",
+            hint="`discovery tune model install`",
         )
     return model_folder(data, model)
 

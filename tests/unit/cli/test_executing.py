@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from discovery_cli.commands.execute import show_result
 from discovery_cli.output import Output
-from discovery_cli.results import show_result
 from tests.factories import (
     make_entry,
 )

@@ -48,7 +48,7 @@ def find_error(command: str) -> UnavailableError:
         ),
         (UnavailableError("git", FailureKind.EXITED, "it exited"), "discovery health git"),
         (NeedsAuthError("git", "HTTP 401"), "discovery health git"),
-        (UntrustedServerError("git", "untrusted"), "discovery trust"),
+        (UntrustedServerError("git", "untrusted"), "discovery review servers"),
     ],
     ids=["installable", "missing", "variable", "exited", "login", "untrusted"],
 )

@@ -4,11 +4,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+from discovery_cli.commands.marketplace import show_entries
 from discovery_cli.entry_output import show_details, show_warnings
-from discovery_cli.marketplace_output import show_entries
 from discovery_cli.output import Output
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.marketplace.entry import (
@@ -79,20 +77,3 @@ def test_texts_of_others_neither_control_the_terminal_nor_begin_a_line(
     shown = capsys.readouterr().out
     assert not set(shown) & set("\x1b\x07\r\u202e\u200b")
     assert not any(line.startswith("error") for line in shown.splitlines())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(max_size=30), st.text(max_size=60))
-def test_any_text_is_shown_without_control_characters(
-    capsys: pytest.CaptureFixture[str], name: str, text: str
-) -> None:
-    odd = entry(name=name, description=text, publisher=text, published_at=name)
-    capsys.readouterr()
-
-    show_entries(output(), [odd])
-    show_details(output(), details(odd), None, NEXT, now=NOW)
-
-    shown = capsys.readouterr().out
-    assert all(
-        character.isprintable() or character == "\n" for character in shown if character < "\x80"
-    )

@@ -1,4 +1,4 @@
-"""`discovery model`, with a small model that the library installed."""
+"""`discovery tune model`, with a small model that the library installed."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def wanting_it() -> FakeEngine:
 
 @pytest.mark.requirement("EMB-30")
 def test_without_a_model_show_has_the_command_that_installs_it() -> None:
-    assert "`discovery model install`" in run("model", "show").stderr
-    assert json.loads(run("model", "show", "--json").stdout)["installed"] is False
-    assert run("model", "remove").exit_code == 0
+    assert "`discovery tune model install`" in run("tune", "model", "show").stderr
+    assert json.loads(run("tune", "model", "show", "--json").stdout)["installed"] is False
+    assert run("tune", "model", "remove").exit_code == 0
 
 
 @pytest.mark.requirement("EMB-30")
 def test_show_has_the_name_the_size_and_the_folder(model: InstalledModel, data: Path) -> None:
-    shown = run("model", "show")
-    form = json.loads(run("model", "show", "--json").stdout)
+    shown = run("tune", "model", "show")
+    form = json.loads(run("tune", "model", "show", "--json").stdout)
 
     assert "model tiny 1, 0 MB, made of" in shown.stdout
     assert str(data / "models" / model.folder) in shown.stdout
@@ -55,7 +55,7 @@ def test_show_has_the_name_the_size_and_the_folder(model: InstalledModel, data: 
 @pytest.mark.requirement("EMB-30")
 @pytest.mark.usefixtures("model")
 def test_remove_deletes_it(data: Path) -> None:
-    done = run("model", "remove")
+    done = run("tune", "model", "remove")
 
     assert "removed model tiny 1" in done.stderr
     assert installed_model(data) is None
@@ -63,7 +63,7 @@ def test_remove_deletes_it(data: Path) -> None:
 
 @pytest.mark.requirement("EMB-30")
 def test_a_base_that_does_not_fit_is_an_error_with_the_next_step(tmp_path: Path) -> None:
-    done = run("model", "install", "--base", str(base_in(tmp_path / "base")))
+    done = run("tune", "model", "install", "--base", str(base_in(tmp_path / "base")))
 
     assert done.exit_code == 1
     assert "is not the file that the model was made for" in done.stderr
@@ -75,7 +75,7 @@ def test_doctor_says_that_the_model_is_missing() -> None:
     done = run("doctor", engine=wanting_it())
 
     assert "no model is installed [MODEL_MISSING]" in done.stdout
-    assert "hint: `discovery model install`" in done.stdout
+    assert "hint: `discovery tune model install`" in done.stdout
 
 
 @pytest.mark.requirement("EMB-30")

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from discovery_engine.catalog import Failure, ServerPart
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.view import View
-from tests.factories import (
-    make_part,
-    make_settings,
-)
 from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_view, view_of
 
 DOWN = Failure("SERVER_CONNECTION_ERROR", "server 'down' is unavailable: it exited", "mend it", NOW)
@@ -46,20 +40,6 @@ def test_inspect_shows_a_tool_with_its_arguments() -> None:
         "  urgent  boolean  optional",
         "  example: discovery execute github:create_issue title=...",
     ]
-
-
-@pytest.mark.requirement("CAC-5")
-def test_cache_info_shows_what_is_known_of_each_server() -> None:
-    stale = make_part("time", "a", listed_at=NOW - 60, failure=DOWN)
-    view = view_of(make_settings("time", "new"), stale, make_part("new", listed_at=None))
-
-    done = run("cache", "info", "--data-dir", "/nowhere", recalled=view)
-    form = json.loads(run("cache", "info", "--json", recalled=view).stdout)
-
-    assert "✗  time  1 tool   listed 1 min ago  last known" in done.stdout
-    assert "✗  new   0 tools  never listed" in done.stdout
-    assert done.stderr == "1 tool in /nowhere/registry.db (0 kB)\n"
-    assert [s["age_seconds"] for s in form["servers"]] == [None, 60.0]
 
 
 def half_known() -> View:

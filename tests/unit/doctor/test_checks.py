@@ -77,7 +77,7 @@ def missing(server: ServerSettings) -> None:
             (
                 "problem",
                 "the owner has not approved it yet",
-                "`discovery trust` shows what would be started and asks for approval",
+                "`discovery review servers` shows what would be started and asks for approval",
             ),
             id="untrusted",
         ),

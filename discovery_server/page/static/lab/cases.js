@@ -1,5 +1,5 @@
 // @ts-check
-// Saved queries with the tools that are right for them, as `discovery eval` asks them.
+// Saved queries with the tools that are right for them, as `discovery tune eval` asks them.
 import { useState } from "preact/hooks";
 import { part, post, remove } from "../api.js";
 import { html } from "../html.js";
@@ -20,7 +20,7 @@ export function Cases({ file, run, asked, answer, onChanged, error }) {
     ${run && file?.cases.length > 0 && html`<p>${good(run.before)}${run.after ? ` → ${good(run.after)}` : ""} of ${counted(run.before.queries.length, "query", "queries")} served${run.after && !run.moves.length ? "; none moves" : ""}.</p>`}
     <ul class="entries">${(file?.cases || []).map((one) => html`<li key=${one.id}><${Case} saved=${one} now=${now.get(one.id)} then=${then.get(one.id)} move=${moved.get(one.id)} onChanged=${onChanged} /></li>`)}</ul>
     ${asked && answer && html`<${NewCase} key=${asked} asked=${asked} answer=${answer} known=${(file?.cases || []).some((one) => one.query === asked)} onChanged=${onChanged} />`}
-    ${file?.cases.length > 0 && html`<details><summary>Run them in a terminal, or in CI</summary><${Command} text=${`discovery eval ${quoted(file.path)}`} /></details>`}
+    ${file?.cases.length > 0 && html`<details><summary>Run them in a terminal, or in CI</summary><${Command} text=${`discovery tune eval ${quoted(file.path)}`} /></details>`}
   </section>`;
 }
 

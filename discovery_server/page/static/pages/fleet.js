@@ -19,9 +19,9 @@ export function Fleet() {
   const held = jobs.filter((job) => job.state === "processing");
   return html`
     <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Look again</button></div>
-    <p class="note">Workers (<code>discovery worker</code>) list the tools of servers for all gateways with this registry. This is their queue.</p>
+    <p class="note">Workers (<code>discovery fleet worker</code>) list the tools of servers for all gateways with this registry. This is their queue.</p>
     <${Problem} error=${error} />
-    ${found && jobs.length === 0 && html`<${Empty}>The queue is empty. <code>discovery worker</code> fills it with the configured servers.<//>`}
+    ${found && jobs.length === 0 && html`<${Empty}>The queue is empty. <code>discovery fleet worker</code> fills it with the configured servers.<//>`}
     ${jobs.length > 0 && html`
       <dl class="figures" aria-busy=${isLoading}>
         ${Object.entries(found.counts).map(([state, count]) => html`<div key=${state}><dt>${state}</dt><dd>${count.toLocaleString("en")}</dd></div>`)}

@@ -27,7 +27,7 @@ export function Servers({ rest, query }) {
   return html`
     <h2>Servers</h2>
     <label>Filter <input data-search type="search" value=${words} onInput=${(e) => filter(e.target.value)} placeholder="name, state, tag or reason" /></label>
-    ${servers.value.length === 0 ? html`<${Empty}>No server is configured. <code>discovery import</code> copies those of other clients, <code>discovery add</code> adds one, and the <a href="#/marketplace">marketplace</a> has more.<//>`
+    ${servers.value.length === 0 ? html`<${Empty}>No server is configured. <code>discovery config import</code> copies those of other clients, <code>discovery add</code> adds one, and the <a href="#/marketplace">marketplace</a> has more.<//>`
       : html`<p role="status" class="note">${found.length === servers.value.length ? counted(found.length, "server") : `${found.length} of ${counted(servers.value.length, "server")}`}</p>`}
     ${found.length > 0 && html`<table class="servers">
       <thead><tr>${COLUMNS.map(([key, name]) => html`<th key=${key} class=${key === "tools" ? "number" : ""} aria-sort=${key === sorted ? "ascending" : undefined}>

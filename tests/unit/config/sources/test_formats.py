@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from hypothesis import given
@@ -10,11 +9,9 @@ from hypothesis import strategies as st
 from discovery_engine.config.sources.formats import UnreadableError, parse
 from tests.rows import rows
 
-# A drive and a line break, `C:\n`, is spelled as the beginning of a path with single backslashes.
-TEXT = st.text().filter(lambda text: not re.match(r"[A-Za-z]:[\n\r\t\b\f]", text))
 JSON = st.recursive(
-    st.none() | st.booleans() | TEXT,
-    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    st.none() | st.booleans() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
 
 
@@ -32,7 +29,6 @@ JSON = st.recursive(
             {"a": "single", "b": "16", "c": "5"},
             id="json5",
         ),
-        pytest.param("json", r'{"a": "A:\u00e9"}', {"a": "A:\u00e9"}, id="letter-before-an-escape"),
         pytest.param("json", '{"a": 1} // unfinished /*', {"a": "1"}, id="comment-at-end"),
         pytest.param(
             "yaml",

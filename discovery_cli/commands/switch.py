@@ -1,0 +1,131 @@
+"""`discovery enable` and `disable`: a server switched, in discovery.yaml or the registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import click
+
+from discovery_cli.exit_codes import ExitCode
+from discovery_cli.invocation import Invocation
+from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.server_changes import place_of, say_obstacle, show_copy, show_diff
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine import Engine
+    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.view.status import ServerReport
+
+Place: TypeAlias = Literal["file", "registry"]
+
+_STATUS = {
+    (True, True): "activated",
+    (True, False): "already_active",
+    (False, True): "deactivated",
+    (False, False): "not_active",
+}
+
+
+_server = click.argument("server", shell_complete=complete_server)
+_to = click.option(
+    "--to",
+    type=click.Choice(["file", "registry"]),
+    help="Change discovery.yaml, or the registry; the file, if the server stands there.",
+)
+_dry_run = click.option(
+    "--dry-run", is_flag=True, help="Show what would be changed, and change nothing."
+)
+
+
+@click.command("enable")
+@_server
+@_to
+@_dry_run
+@pass_invocation
+def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
+    """Enable a server; it is started when it is needed.
+
+    A server of discovery.yaml is enabled in the file, a registered one in the registry. One of
+    another client's file is copied into discovery.yaml, with its secrets stored, and used in place
+    of that entry; with `--to registry` it stays where it is. A server that fails stays enabled, and
+    is tried again.
+
+    \b
+      discovery enable github
+    """  # noqa: D301 - click wants the character itself
+    return _switch(invocation, server, is_wanted=True, to=to, dry_run=dry_run)
+
+
+@click.command("disable")
+@_server
+@_to
+@_dry_run
+@pass_invocation
+def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
+    """Disable a server, and end its sessions.
+
+    A server of discovery.yaml is disabled in the file of this machine, which no other switch
+    undoes; with `--to registry` in the registry, for all machines that share it, and in no file.
+    A registered server is disabled in the registry. One of another client's file is copied into
+    discovery.yaml, with its secrets stored, and is disabled there; that file stays as it is.
+
+    \b
+      discovery disable github
+      discovery disable github --to registry
+    """  # noqa: D301 - click wants the character itself
+    return _switch(invocation, server, is_wanted=False, to=to, dry_run=dry_run)
+
+
+def _switch(
+    invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
+) -> ExitCode:
+    """Switch a server on or off, and report what became of it."""
+    from discovery_engine.json_forms.server_plan_form import copy_form
+
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[ServerPlan, ServerReport, bool]:
+        plan = await engine.servers.plan_switch(server, is_wanted=is_wanted, to=to)
+        if not dry_run:
+            await engine.servers.apply(plan)
+        return plan, engine.view.server(plan.name), bool(engine.view.settings.registry.url)
+
+    plan, report, has_database = invocation.run(plan_and_apply)
+    if output.as_json:
+        form = _form(plan, report, is_wanted=is_wanted, dry_run=dry_run)
+        output.answer(form | copy_form(plan))
+        return ExitCode.OK
+    word = "on" if is_wanted else "off"
+    show_copy(output, plan)
+    if dry_run:
+        if not plan.original:
+            show_diff(output, plan)
+        output.say(f"{place_of(plan)} was not changed")
+    elif plan.is_empty:
+        output.say(f"{plan.name} is {word} already")
+    else:
+        output.say(f"{plan.name} is switched {word}, in {place_of(plan)}")
+        if has_database and plan.where == "file":
+            for_all = "" if is_wanted else "; `--to registry` switches it off on all of them"
+            output.say(
+                f"the files of other machines that share the database are as before{for_all}"
+            )
+    if is_wanted and not dry_run:
+        say_obstacle(output, report)
+    return ExitCode.OK
+
+
+def _form(plan: ServerPlan, report: ServerReport, *, is_wanted: bool, dry_run: bool) -> JSONObject:
+    return {
+        "name": plan.name,
+        "status": _STATUS[is_wanted, not plan.is_empty],
+        "where": plan.where,
+        "path": str(plan.edit.path) if plan.edit else None,
+        "written": not plan.is_empty and not dry_run,
+        "diff": plan.diff,
+        "wanted": report.is_wanted,
+        "state": str(report.state),
+        "reason": report.reason,
+        "hint": report.hint,
+    }

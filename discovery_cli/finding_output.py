@@ -1,0 +1,97 @@
+"""Findings of rules, the scanner and reviews, as the commands that have some show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from discovery_engine._util.text import named, one_line, quoted, visible
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.scanner.findings import Finding
+    from discovery_engine.trust.definition_diff import Change
+    from discovery_engine.trust.lockfile import Deviation
+    from discovery_engine.trust.review import Review
+
+# What stood under `kind` before there were codes; scripts may still read it.
+_KINDS = {
+    "RULE_UNMATCHED": "matches nothing",
+    "RULE_SHADOWED": "shadowed",
+    "RULE_CONTRADICTED": "contradicts",
+    "OVERRIDE_UNMATCHED": "matches nothing",
+    "TOOL_CONFUSABLE": "confusable",
+    "TOOL_NAME_CROWDED": "crowded name",
+    "TOOL_UNDESCRIBED": "no description",
+    "OFFERING_UNDESCRIBED": "no description",
+    "PROMPT_ARGUMENTS_UNDESCRIBED": "undocumented",
+    "TOOL_UNFINDABLE": "not found",
+    "TOOL_ARGUMENTS_UNDESCRIBED": "undocumented",
+    "TOOL_SCHEMA_LARGE": "oversized",
+    "TOOL_SCHEMA_COSTLY": "costly schema",
+}
+
+
+def show_diagnostic(output: Output, found: Diagnostic) -> None:
+    """The message, which names what it is about, with its code; and the hint."""
+    output.line(one_line(f"{found.severity}: {found.message} [{found.code}]"))
+    output.line(f"  hint: {one_line(output.hint(found.hint))}")
+
+
+def finding_form(found: Diagnostic) -> JSONObject:
+    return found.to_json() | {"kind": _KINDS[found.code]}
+
+
+def entry_form(found: Diagnostic) -> JSONObject:
+    """The same for a rule or an override, with its index."""
+    section, _, index = found.subject.partition(".")
+    return finding_form(found) | {
+        "rule": int(index) if section == "toolRules" else None,
+        "override": int(index) if section == "overrides" else None,
+        "origin": str(found.origin),
+    }
+
+
+def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """One line for each finding, safe for a terminal."""
+    for finding in findings:
+        yield f"{finding.severity}  {named(finding.where)}: {finding.message}: {excerpt(finding)}"
+
+
+def excerpt(finding: Finding) -> str:
+    return quoted(finding.excerpt)
+
+
+def review_lines(review: Review) -> Iterator[str]:
+    """A tool or the instructions: findings, and the changes, or the whole of a new text."""
+    is_new = review.before is None
+    yield f"  {_name(review)}: {'new' if is_new else review.weight or 'changed'}"
+    yield from (f"    {line}" for line in suspicion_lines(review.findings))
+    yield from _value_lines("+", review.after) if is_new else change_lines(review.changes)
+
+
+def deviation_lines(one: Deviation) -> Iterator[str]:
+    """One server or tool that differs from the lock file."""
+    yield f"{one.message}  {visible(one.subject)} [{one.code}]"
+    yield from change_lines(one.changes)
+
+
+def change_lines(changes: Iterable[Change]) -> Iterator[str]:
+    for change in changes:
+        yield f"    {change.weight:<10}  {visible(change.path)}"
+        yield from _value_lines("-", change.before)
+        yield from _value_lines("+", change.after)
+
+
+def _name(review: Review) -> str:
+    return visible(review.tool) if review.tool else "the server's instructions"
+
+
+def _value_lines(sign: str, value: JSONValue) -> Iterator[str]:
+    if value is None:
+        return
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    yield from (f"      {sign} {line}".rstrip() for line in visible(text).splitlines() or [""])
