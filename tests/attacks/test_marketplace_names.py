@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from discovery_engine import open_engine
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.marketplace.package_names import identifier_problem
 from tests.servers.mcp_registry_server import listed, registry_server
 from tests.servers.package_index import PackageIndex, package_index
 from tests.servers.programs import played
@@ -141,15 +137,3 @@ async def test_a_hostile_query_is_words_for_npm_and_nothing_else(watched: Watche
 
     assert watched.started != []
     assert watched.asked == []
-
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(st.characters(max_codepoint=0x2FF), min_size=1, max_size=40))
-def test_no_text_is_a_name_that_begins_as_an_option_or_leads_elsewhere(text: str) -> None:
-    for kind in ("npm", "pypi", "nuget", "oci"):
-        if not identifier_problem(kind, text):
-            assert not text.startswith(("-", ".", "/"))
-            assert os.path.normpath(text) == text
-            assert text.isascii()
-            assert text.isprintable()
-            assert " " not in text

@@ -11,7 +11,9 @@ from discovery_engine.marketplace.entry import RegistryType
 from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
+    is_digest,
     normalized_name,
+    split_image,
 )
 from tests.rows import rows
 
@@ -54,6 +56,7 @@ def test_what_a_runner_could_take_for_something_else_is_no_name(
         *(("pypi", one) for one in ("mcp-server-time", "Flask", "a", "zope.interface", "x_y")),
         *(("oci", one) for one in ("mcp/time", "ghcr.io/acme/files", "localhost:5000/a/b")),
         *(("nuget", one) for one in ("Acme.Files", "a-b", "_x")),
+        ("mcpb", "https://github.com/a/b/releases/download/v1/x.mcpb"),
     ],
 )
 def test_usual_names_pass_unchanged(kind: RegistryType, name: str) -> None:
@@ -129,3 +132,20 @@ def test_no_name_that_passes_can_be_an_option_a_path_or_two_words(
 @rows("name", ["Acme.Files", "acme_files", "ACME--files"])
 def test_spellings_of_one_python_package_are_equal(name: str) -> None:
     assert normalized_name(name) == "acme-files"
+
+
+@pytest.mark.requirement("MKT-1")
+def test_only_an_https_address_without_a_login_is_one_of_a_bundle() -> None:
+    hosts = ("user:key@a.example/x.mcpb", "a.example/x y", "a.example:port/x", "ex\u0430mple.org/x")
+    for address in ("http://a.example/x", "file:///etc/x", *(f"https://{host}" for host in hosts)):
+        with pytest.raises(InvalidPackageNameError):
+            checked_name("mcpb", address)
+
+
+def test_an_image_is_cut_into_name_tag_and_digest() -> None:
+    digest = f"sha256:{'0' * 64}"
+
+    assert split_image(f"localhost:5000/a/b:1@{digest}") == ("localhost:5000/a/b", "1", digest)
+    assert split_image("localhost:5000/a") == ("localhost:5000/a", "", "")
+    assert is_digest(digest)
+    assert not is_digest("sha256:abc")

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import (
-    InvalidPackageNameError,
     PackageManagerError,
     PackageNotFoundError,
     ProgramMissingError,
@@ -216,19 +215,6 @@ async def test_an_index_that_cannot_be_reached_is_told_from_a_missing_package(
         await PythonPackages(environ, timeout=120).view("acme-time")
 
     assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.requirement("MKT-40")
-async def test_a_hostile_name_reaches_nobody(index: PackageIndex, tmp_path: Path) -> None:
-    lookup = packages(index, tmp_path)
-
-    for name, version in (("--pre", ""), ("a;b", ""), ("a", ">=1"), ("../a", ""), ("a[b]", "")):
-        with pytest.raises(InvalidPackageNameError):
-            await lookup.view(name, version)
-    with pytest.raises(InvalidPackageNameError):
-        await lookup.versions("-r/etc/passwd")
-
-    assert index.asked == []
 
 
 async def test_programs_are_read_from_the_wheel_and_nothing_of_it_stays(
