@@ -27,9 +27,8 @@ import anyio
 from search_speed import Words
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
-from discovery_engine.marketplace.copied_sources import synced_sources
 from discovery_engine.marketplace.entry_store import FILE_NAME, MarketplaceStore
-from discovery_engine.marketplace.marketplace import Marketplace
+from discovery_engine.marketplace.marketplace import Marketplace, synced_sources
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 

@@ -11,9 +11,8 @@ from discovery_engine.config.marketplace_settings import (
     MarketplaceSettings,
     MarketplaceSource,
 )
-from discovery_engine.marketplace.copied_sources import synced_sources
 from discovery_engine.marketplace.entry_store import MarketplaceStore
-from discovery_engine.marketplace.marketplace import Marketplace
+from discovery_engine.marketplace.marketplace import Marketplace, synced_sources
 from discovery_engine.marketplace.source import LiveSource
 from discovery_engine.secrets.resolver import EnvironmentResolver
 

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import anyio.to_thread
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine._util.text import one_line, quoted
@@ -48,7 +49,6 @@ from discovery_engine.marketplace.package_managers.python_packages import (
 from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
-    normalized_name,
 )
 from discovery_engine.marketplace.server_json import is_usual_registry
 from discovery_engine.registry.server_records import PackagePin
@@ -223,7 +223,7 @@ class PackageResolver:
         try:
             programs = await self._python.programs(name, version)
         except ProgramMissingError:  # uv alone does not show them
-            programs = (options.executable or normalized_name(name),)
+            programs = (options.executable or canonicalize_name(name),)
             warnings.append(f"without pip, its program is taken to be {programs[0]}")
         program = _python_program(name, programs, options.executable)
         if program is None:
@@ -326,7 +326,7 @@ def _python_program(name: str, programs: Sequence[str], wanted: str) -> str | No
     usable = tuple(program for program in programs if _PROGRAM.fullmatch(program))
     if wanted:
         return wanted if wanted in usable else None
-    usual = normalized_name(name)
+    usual = canonicalize_name(name)
     if usual in usable:
         return usual
     return usable[0] if len(usable) == 1 else None

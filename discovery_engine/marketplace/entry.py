@@ -12,6 +12,7 @@ import re
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
+from packaging.utils import canonicalize_name
 
 from discovery_engine.config.marketplace_settings import SourceTrust
 
@@ -244,10 +245,8 @@ _VERSION_IN_ADDRESS = re.compile(r"[-_/]?v?\d+(?:\.\d+)+(?:-[a-z]+(?:\.\d+)?)?")
 
 
 def _folded(registry_type: RegistryType, identifier: str) -> str:
-    if registry_type == "pypi":  # PEP 503: `Acme.Files` and `acme-files` are one project
-        return "-".join(
-            filter(None, identifier.lower().replace(".", "-").replace("_", "-").split("-"))
-        )
+    if registry_type == "pypi":  # `Acme.Files` and `acme-files` are one project
+        return canonicalize_name(identifier)
     if registry_type == "mcpb":  # the address of one version
         return _VERSION_IN_ADDRESS.sub("", repository_key(identifier))
     if registry_type == "oci":

@@ -6,7 +6,7 @@ them costs only itself. Each answer says how old the copies are and what is wron
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 
 import anyio
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     MarketplaceCursorError,
@@ -23,6 +23,7 @@ from discovery_engine.errors import (
     MarketplaceSourceNotFoundError,
 )
 from discovery_engine.limits import require_name, require_query
+from discovery_engine.marketplace.docker_catalog import DockerCatalog
 from discovery_engine.marketplace.entry import MarketplaceEntry
 from discovery_engine.marketplace.entry_details import (
     EntryDetails,
@@ -36,6 +37,7 @@ from discovery_engine.marketplace.mcp_registry import McpRegistry
 from discovery_engine.marketplace.package_managers.manager_command import Environ
 from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
 from discovery_engine.marketplace.package_names import require_plain
+from discovery_engine.marketplace.package_sources import KnownPackagesSource
 from discovery_engine.marketplace.same_server import merged_entries
 from discovery_engine.marketplace.source import LiveSource, SourceFailure, SyncedSource
 from discovery_engine.marketplace.source_copies import (
@@ -45,6 +47,7 @@ from discovery_engine.marketplace.source_copies import (
     without_doubles,
 )
 from discovery_engine.marketplace.synchronizer import Progress, SourceReport
+from discovery_engine.secrets.resolver import SecretResolver
 
 _MAX_MARKETPLACE_RESULTS = 100  # results of one page
 _SHOWN_ENTRY_TIMEOUT = 3.0  # seconds that a registry is waited for when an entry is shown
@@ -336,3 +339,31 @@ def _offset(cursor: str | None) -> int:
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) <= _LONGEST_CURSOR):
         raise MarketplaceCursorError
     return int(cursor)
+
+
+def synced_sources(
+    settings: MarketplaceSettings, secrets: SecretResolver, *, folder: str | None
+) -> list[SyncedSource]:
+    """Return the enabled sources that are copied; relative paths start at `folder`."""
+    return [
+        source
+        for source_settings in settings.active_sources
+        for source in _synced_source(source_settings, secrets, folder)
+    ]
+
+
+def _synced_source(
+    settings: MarketplaceSource, secrets: SecretResolver, folder: str | None
+) -> Iterator[SyncedSource]:
+    match settings.type:
+        case "mcp-registry":
+            yield McpRegistry(settings, secrets, folder=folder)
+        case "docker-catalog":
+            yield DockerCatalog(settings, secrets, folder=folder)
+        case "file":
+            # It checks with pydantic, which takes 0.1 s of CPU to import.
+            from discovery_engine.marketplace.server_list import ServerList  # noqa: PLC0415
+
+            yield ServerList(settings, secrets, folder=folder)
+        case "npm" | "pypi":
+            yield KnownPackagesSource(settings)

@@ -144,11 +144,6 @@ def require_plain(name: str) -> None:
         raise _refusal(f"{_short(name)!r} is no name of a server", name, "", "")
 
 
-def normalized_name(name: str) -> str:
-    """The form in which two names of Python packages are equal."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def foreign_letters(text: str) -> list[str]:
     """The characters of `text` beyond ASCII, with their code points and Unicode names."""
     characters = dict.fromkeys(character for character in text if not character.isascii())

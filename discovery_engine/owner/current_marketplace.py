@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from discovery_engine.config.settings import Settings
-from discovery_engine.marketplace.copied_sources import synced_sources
 from discovery_engine.marketplace.entry_store import FILE_NAME, MarketplaceStore
-from discovery_engine.marketplace.marketplace import Marketplace
+from discovery_engine.marketplace.marketplace import Marketplace, synced_sources
 from discovery_engine.marketplace.package_sources import live_sources
 from discovery_engine.secrets.resolver import SecretResolver
 

@@ -23,6 +23,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
+from packaging.utils import canonicalize_name
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine._util.tasks import open_task_group
@@ -50,7 +51,6 @@ from discovery_engine.marketplace.package_managers.manager_command import (
 from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
-    normalized_name,
 )
 
 _TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
@@ -190,7 +190,7 @@ class PythonPackages:
             raise PackageManagerError("uv returned what is not TOML") from None
         listed = packages if isinstance(packages, list) else []
         for package in map(object_of, listed):
-            if normalized_name(text_of(package.get("name"))) == normalized_name(name):
+            if canonicalize_name(text_of(package.get("name"))) == canonicalize_name(name):
                 return package
         raise PackageManagerError(f"uv returned nothing about {name!r}")
 

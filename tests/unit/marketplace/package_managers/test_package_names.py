@@ -12,7 +12,6 @@ from discovery_engine.marketplace.package_names import (
     checked_name,
     checked_version,
     is_digest,
-    normalized_name,
     split_image,
 )
 from tests.rows import rows
@@ -127,11 +126,6 @@ def test_no_name_that_passes_can_be_an_option_a_path_or_two_words(
     assert re.fullmatch(r"[A-Za-z0-9_@~][A-Za-z0-9._@:/~-]*", name)
     assert "//" not in name
     assert ".." not in name.split("/")
-
-
-@rows("name", ["Acme.Files", "acme_files", "ACME--files"])
-def test_spellings_of_one_python_package_are_equal(name: str) -> None:
-    assert normalized_name(name) == "acme-files"
 
 
 @pytest.mark.requirement("MKT-1")
