@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from discovery_engine._util.batches import batches
 from discovery_engine.registry.codec import is_same_listing, part_to_row, settings_to_text
-from discovery_engine.registry.refresh_steps import success
 from discovery_engine.registry.stored_queue import StoredQueue
 from discovery_engine.registry.stored_snapshot import stored_parts, stored_settings
 from discovery_engine.registry.tables import refresh_table, snapshot_table, webhook_table
@@ -153,7 +152,6 @@ class StoredCatalog(StoredQueue):
         decided: int | None = None,
     ) -> SaveOutcome:
         row = part_to_row(part)
-        jobs, succeed = success(claim, part, due_in)
         mark: SaveMark | None = None
 
         def end_unchanged(db: Connection) -> SaveOutcome:
@@ -162,7 +160,7 @@ class StoredCatalog(StoredQueue):
             if not (stored and is_same_listing(stored[1], row)):
                 return "saved"
             mark = stored[0]
-            return "unchanged" if self._step_within(db, jobs, succeed) else "lost"
+            return "unchanged" if self._succeed(db, claim, part, due_in) else "lost"
 
         # First without the lock of the scope, which is written, and which savers wait for.
         outcome = self.write(end_unchanged)
@@ -180,7 +178,7 @@ class StoredCatalog(StoredQueue):
                     db, claim.scope, rows, revision, judged, news=[part.server]
                 )
                 mark = marks.get(part.server)
-                self._step_within(db, jobs, succeed)
+                self._succeed(db, claim, part, due_in)
                 self._announce(db)
 
         if outcome == "saved":
