@@ -224,7 +224,8 @@ class VectorStore(Protocol):
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
         """Note that a scope uses these; to be noted again each day.
 
-        Vectors whose use was not noted for long are dropped: see `vector_period`. Returns how many.
+        Vectors whose use was not noted for long are dropped: see `tables.vector_table`. Returns how
+        many.
         """
 
     def vector_count(self, scope: str) -> int:

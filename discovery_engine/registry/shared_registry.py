@@ -13,16 +13,15 @@ buffer: what is read never waits for them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from inspect import isfunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry.asked_store import passes_on
 from discovery_engine.registry.failover import Failover
 from discovery_engine.registry.gateway_store import GatewayStore
 from discovery_engine.registry.local_copy import LocalCopy
@@ -53,10 +52,39 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance, AcceptedTools
 
+C = TypeVar("C", bound=type)
 T = TypeVar("T")
 
 # Of the time that an operation has: so long a caller waits for its bookkeeping.
 _BOOKKEEPING_TIME_SHARE = 0.1
+
+
+def passes_on(through: str, *names: str | type) -> Callable[[C], C]:
+    """Have a class pass methods on, by their names or as all of a protocol.
+
+    Its method `through` is given a function that calls a store.
+    """
+
+    def decorate(cls: C) -> C:
+        for name in (each for named in names for each in _methods(named)):
+            setattr(cls, name, _passed_on(name, through))
+        return cls
+
+    return decorate
+
+
+def _methods(named: str | type) -> Iterable[str]:
+    if isinstance(named, str):
+        return [named]
+    return [name for name, part in vars(named).items() if isfunction(part) and name[0] != "_"]
+
+
+def _passed_on(name: str, through: str) -> Callable[..., Any]:
+    def pass_on(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self, through)(lambda store: getattr(store, name)(*args, **options))
+
+    pass_on.__name__ = name
+    return pass_on
 
 
 @passes_on("_asked", RefreshQueue, WebhookStore, PresetStore, AgentRequestStore)
@@ -96,8 +124,6 @@ class SharedRegistry(Registry):
             remote, self._copy, folder=folder, on_return=self._resume, clock=clock
         )
         self.availability = self._failover.availability
-        # One connection is left to what is read, however many writes wait for a lock.
-        self._writers = threading.Semaphore(max(remote.database.max_connections - 1, 1))
         patience = remote.database.timeout * _BOOKKEEPING_TIME_SHARE
         self._waiting = WriteBuffer(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
@@ -311,11 +337,10 @@ class SharedRegistry(Registry):
         Raises:
             RegistryError: As `Failover.ask`.
         """
-        with self._writers:
-            if not self._failover.may_ask():
-                return False
-            self._asked(write)
-            return True
+        if not self._failover.may_ask():
+            return False
+        self._asked(write)
+        return True
 
     def _decided(self, decide: Callable[[Registry], T]) -> T:
         try:

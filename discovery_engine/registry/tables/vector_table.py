@@ -1,4 +1,10 @@
-"""The vectors of texts, as bytes; `registry.protocols` has their contract."""
+"""The vectors of texts, as bytes; `registry.protocols` has their contract.
+
+An unused vector is kept for one whole period at least, for two at most. Processes note what they
+use. The first one that notes something in a new period drops what none has noted in the one before,
+and uses are noted anew. No process knows the tools of all others, as while a configuration is
+rolled out: so what is dropped is decided by what all of them noted.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from discovery_engine._util.batches import batches
 from discovery_engine.registry.stored_text import key_of, to_column
-from discovery_engine.registry.vector_period import LEASE, period_at
 
 if TYPE_CHECKING:
     from discovery_engine.registry.statements import Connection
 
-_KEY = key_of(LEASE)
+_PERIOD = 30 * 86_400.0  # seconds; a process notes each day
+_LEASE = "unused vectors"
+"""Its fence is the number of the period: whoever sets it has been the first."""
+_KEY = key_of(_LEASE)
 _SETTLED = "SELECT coalesce(max(fence), 0) FROM leases WHERE key = ?"
 """The period in which unused ones were last dropped."""
 _MOST_PARAMETERS = 900  # in one statement; builds of SQLite before 3.32 take 999
@@ -54,8 +62,8 @@ def is_settled(connection: Connection) -> bool:
         INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, '', ?, 0)
         ON CONFLICT (key) DO NOTHING
         """
-    period = period_at(connection.now())
-    connection.execute(begin, (_KEY, LEASE, period))
+    period = _period_at(connection.now())
+    connection.execute(begin, (_KEY, _LEASE, period))
     [settled] = connection.execute("SELECT fence FROM leases WHERE key = ?", (_KEY,)).fetchone()
     return bool(settled == period)
 
@@ -63,7 +71,7 @@ def is_settled(connection: Connection) -> bool:
 def settle(connection: Connection) -> None:
     """All that were unused are dropped in this period."""
     statement = "UPDATE leases SET fence = ? WHERE key = ?"
-    connection.execute(statement, (period_at(connection.now()), _KEY))
+    connection.execute(statement, (_period_at(connection.now()), _KEY))
 
 
 def drop_unused(connection: Connection, after: int, most: int) -> tuple[int, int | None]:
@@ -93,7 +101,7 @@ def drop_unused(connection: Connection, after: int, most: int) -> tuple[int, int
 
 def use(connection: Connection, scope: str, model: str, digests: Collection[bytes]) -> None:
     """Note that a scope uses these vectors, too, in this period."""
-    period = period_at(connection.now())
+    period = _period_at(connection.now())
     connection.executemany(
         """
         INSERT INTO vector_uses (scope, vector, period)
@@ -108,3 +116,7 @@ def use(connection: Connection, scope: str, model: str, digests: Collection[byte
 
 def keys(model: str, digests: Iterable[bytes]) -> list[bytes]:
     return [key_of(model, digest) for digest in digests]
+
+
+def _period_at(now: float) -> int:
+    return int(now // _PERIOD)
