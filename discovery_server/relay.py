@@ -3,10 +3,10 @@
     result = await relay.ask(elsewhere, {"method": "tasks/get", ...}, client)      where it came
     await relay.run(serve)                                                         everywhere
 
-A call that is parked and a task are within one process (`GatewayStore.instance`). Any other gateway
-leaves a request for that one, encrypted with the key that all have, and returns its answer as its
-own. A request is taken at most once, and never repeated. The messages that precede the answer are
-requests the other way, one at a time, so that they come in order.
+A call that is parked and a task are within one process (`PostgresGateways.instance`). Any other
+gateway leaves a request for that one, encrypted with the key that all have, and returns its answer
+as its own. A request is taken at most once, and never repeated. The messages that precede the
+answer are requests the other way, one at a time, so that they come in order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.registry.gateway_store import GatewayStore
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
     from discovery_engine.registry.relay_records import RelayNews
     from discovery_server.request_state import StateSealer
 
@@ -109,7 +109,7 @@ class Relay:
 
     def __init__(
         self,
-        store: GatewayStore,
+        store: PostgresGateways,
         sealer: StateSealer,
         *,
         limits: RelayLimits | None = None,

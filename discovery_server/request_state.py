@@ -74,7 +74,7 @@ class OtherGatewayError(RpcError):
         """Names of the other gateway: of its process, and as people name it.
 
         Args:
-            process: By `GatewayStore.instance`.
+            process: By `PostgresGateways.instance`.
             gateway: Empty if it has none, or it is unknown.
             is_task: Whether it has a task, rather than a call.
             is_silent: Whether it was asked, and does not answer.

@@ -20,7 +20,7 @@ from discovery_server.stored_tokens import StoredTokens, TokenChange
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.gateway_store import GatewayStore
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class SharedTokens:
         folder: The folder of the copy.
     """
 
-    def __init__(self, store: GatewayStore, scope: str, folder: Path) -> None:
+    def __init__(self, store: PostgresGateways, scope: str, folder: Path) -> None:
         self._store = store
         self._scope = scope
         place = blake2b(f"{store.name}\n{scope}".encode(), digest_size=8).hexdigest()
@@ -46,7 +46,7 @@ class SharedTokens:
         """The tokens as they were when they were last read."""
 
     @classmethod
-    def of_settings(cls, settings: Settings, store: GatewayStore, folder: Path) -> SharedTokens:
+    def of_settings(cls, settings: Settings, store: PostgresGateways, folder: Path) -> SharedTokens:
         """Return the tokens of the configuration with these settings."""
         return cls(store, decision_scopes(settings.path, settings.name)[0], folder)
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine.owner.reviews import Reviews
     from discovery_engine.owner.search_examination import SearchExamination
     from discovery_engine.owner.server_logins import ServerLogins
-    from discovery_engine.registry.gateway_store import GatewayStore
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
     from discovery_engine.registry.protocols import RegistryHealth
     from discovery_engine.runtime.leadership import Work
     from discovery_engine.runtime.question_policy import OwnerRoots
@@ -313,7 +313,7 @@ class Engine(ScopedEngine):
         return self._core.store.health
 
     @property
-    def gateway_store(self) -> GatewayStore | None:
+    def gateway_store(self) -> PostgresGateways | None:
         """The data that gateways of a shared registry have in common; None if it is a file."""
         return self._core.store.gateways
 

@@ -18,9 +18,8 @@ cannot be used.
     PresetStore     arguments of tools that the owner keeps under names
     RefreshQueue    which servers workers list next, and what they may write about them
     WebhookStore    events on their way to webhooks
-    GatewayStore    what gateways share, so that a client may use any; only a database has one
     IndexStore      the search index; only a back-end on this machine, for this user, has one
-    Registry        all but the last two, which it may have
+    Registry        all but the last, which it may have
     ReadableRegistry  what is read of it where no engine runs
 """
 
@@ -43,8 +42,8 @@ from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval
 
 if TYPE_CHECKING:
     from discovery_engine.errors import RegistryError
-    from discovery_engine.registry.gateway_store import GatewayStore
     from discovery_engine.registry.leases import Lease
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
     from discovery_engine.registry.preset_records import Preset
     from discovery_engine.registry.request_records import AgentRequest
     from discovery_engine.registry.search_database import SearchDatabase
@@ -378,7 +377,7 @@ class Registry(
         """The health of the registry; None if it is in this process, or a file of this machine."""
 
     @property
-    def gateways(self) -> GatewayStore | None:
+    def gateways(self) -> PostgresGateways | None:
         """The state that gateways share; None if this is no database that they all may write."""
 
     def close(self) -> None: ...

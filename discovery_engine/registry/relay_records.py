@@ -25,7 +25,7 @@ class RelayedRequest(Struct, frozen=True):
     id: bytes
     """Random."""
     sender: str
-    """The process that waits for the answer, by `GatewayStore.instance`."""
+    """The process that waits for the answer, by `PostgresGateways.instance`."""
     receiver: str
     """The process that is to answer."""
     content: bytes

@@ -1,4 +1,4 @@
-"""The database that tools are searched in, through what opens it or watches whether it answers."""
+"""A database of PostgreSQL, through what opens it or watches whether it answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NoVectorSearchError(Exception):
 
 
 class SearchDatabase(Protocol):
-    """The methods of `PostgresDatabase` that a search needs; `work` is given a connection.
+    """Methods of `PostgresDatabase`; `work` is given a connection.
 
     All methods raise `RegistryError` if the database does not answer.
     """

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.registry.failover import Failover
-from discovery_engine.registry.gateway_store import GatewayStore
 from discovery_engine.registry.local_copy import LocalCopy
 from discovery_engine.registry.protocols import (
     AgentRequestStore,
@@ -40,10 +39,9 @@ from discovery_engine.registry.write_buffer import WriteBuffer
 from discovery_engine.trust.decisions import UNREAD, Decisions, with_accepted
 
 if TYPE_CHECKING:
-    import anyio
-
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
     from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
     from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.registry.snapshot import Snapshot
@@ -128,17 +126,15 @@ class SharedRegistry(Registry):
         self._waiting = WriteBuffer(self._send, self.availability, patience=patience)
         ask = self._failover.ask_if_available
         self._search = SearchDatabaseProxy(lambda call: ask(lambda store: call(store.search)))
-        self._gateways = _SharedGateways(  # type: ignore[abstract] # by `passes_on`
-            remote.gateways, lambda call: ask(lambda _: call())
-        )
+        remote.ask_through(self._search)
 
     @property
     def search(self) -> SearchDatabase:
         return self._search
 
     @property
-    def gateways(self) -> GatewayStore:
-        return self._gateways
+    def gateways(self) -> PostgresGateways:
+        return self._remote.gateways
 
     # What all gateways see; the copy while the database does not answer.
 
@@ -370,34 +366,6 @@ class _SharedLeases(LeaseStore):
 
     def __init__(self, asked: Callable[[Callable[[Registry], Any]], Any]) -> None:
         self._asked = asked
-
-
-@passes_on("_asked", GatewayStore)
-class _SharedGateways(GatewayStore):
-    """The state that gateways share; `ask` calls the database, or raises why it cannot."""
-
-    def __init__(self, store: GatewayStore, ask: Callable[[Callable[[], Any]], Any]) -> None:
-        self._store = store
-        self._ask = ask
-
-    @property
-    def name(self) -> str:
-        return self._store.name
-
-    @property
-    def instance(self) -> str:
-        return self._store.instance
-
-    @property
-    def changed(self) -> anyio.Event:
-        return self._store.changed
-
-    @property
-    def relayed(self) -> anyio.Event:
-        return self._store.relayed
-
-    def _asked(self, call: Callable[[GatewayStore], Any]) -> Any:
-        return self._ask(lambda: call(self._store))
 
 
 def _with_first_seen(decisions: Decisions, seen: Iterable[Acceptance]) -> Decisions:

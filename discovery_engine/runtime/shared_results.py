@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from discovery_engine.registry.gateway_store import GatewayStore
+    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _PATH = struct.Struct(">I")  # its length
 class SharedResults:
     """Each call may block; none raises because the database does not answer."""
 
-    def __init__(self, store: GatewayStore) -> None:
+    def __init__(self, store: PostgresGateways) -> None:
         self._store = store
         self._gone: set[bytes] = set()
 

@@ -22,6 +22,7 @@ from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import RegistryError, ToolNotFoundError
 from discovery_engine.fleet import schedule
 from discovery_engine.registry.backends import open_registry, sqlite_url
+from discovery_engine.registry.tables.refresh_table import name_marks
 from discovery_engine.runtime.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.tools.model import ServerName
 from tests.contract.registry_stores import back_ends, pass_time, url_of
@@ -335,7 +336,8 @@ async def test_a_gateway_names_its_servers_when_it_starts_to_serve(machines: Mac
         async with machines.open("gateway") as gateway, open_task_group() as tasks:
             pass_time(store, 3600)
             tasks.start_soon(gateway.run_maintenance)
-            await eventually(lambda: not store._name_marks(_scope(machines)))  # type: ignore[attr-defined]
+            scope = _scope(machines)
+            await eventually(lambda: not store.read(lambda db: name_marks(db, scope)))  # type: ignore[attr-defined]
             tasks.cancel_scope.cancel()
 
 

@@ -1,4 +1,4 @@
-"""Queries for what gateways share in PostgreSQL; `registry.gateway_store` has the contract."""
+"""Queries for what gateways share in PostgreSQL; see `postgres_gateways`."""
 
 from __future__ import annotations
 

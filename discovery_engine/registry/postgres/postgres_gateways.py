@@ -1,4 +1,4 @@
-"""The state that gateways share in PostgreSQL; `registry.gateway_store` has the contract."""
+"""The state that gateways share in PostgreSQL; see `registry.gateway_store`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from discovery_engine.registry.relay_records import RelayNews
 
 if TYPE_CHECKING:
     from discovery_engine.registry.gateway_store import TokenDocuments
-    from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
     from discovery_engine.registry.relay_records import RelayTurn
+    from discovery_engine.registry.search_database import SearchDatabase
 
 # 32 MiB and 80 ms for each guess of a password, by who has both a sealed state and the salt.
 _COST, _BLOCK_SIZE, _MEMORY = 2**15, 8, 1 << 26
@@ -26,12 +26,22 @@ _INSTANCE = 8  # random bytes
 
 
 class PostgresGateways:
-    def __init__(self, database: PostgresDatabase) -> None:
+    """Calls block; all raise `RegistryError` if the database does not answer or refuses.
+
+    Args:
+        database: Where it is kept.
+        name: Of the database, without any secret.
+    """
+
+    def __init__(self, database: SearchDatabase, name: str) -> None:
         self._database = database
-        self.name = database.address.name
+        self.name = name
         self.instance = secrets.token_hex(_INSTANCE)
+        """This process among those of the database: a random name that no other one ever has."""
         self.changed = anyio.Event()
+        """Set soon after the next change, while `Registry.changes` is followed."""
         self.relayed = anyio.Event()
+        """Set soon after the next relayed request, or answer, for `instance`; as `changed`."""
 
     def note_change(self) -> None:
         """Wake those who wait for `changed`."""
@@ -45,6 +55,13 @@ class PostgresGateways:
             relayed.set()
 
     def sealing_key(self, secret: str = "") -> bytes | None:
+        """A key of 32 bytes, the same for all gateways with the same secret; None without one.
+
+        Args:
+            secret: What all gateways have, and no client; by default the password with which the
+                database is used.
+        """
+
         def read(db: TimedConnection) -> tuple[bytes, bytes]:
             return secret.encode() or db.pgconn.password, gateway_queries.salt(db)
 
@@ -56,14 +73,21 @@ class PostgresGateways:
         )
 
     def access_tokens(self, scope: str) -> TokenDocuments:
+        """Return the access tokens of a configuration."""
         return self._database.read(lambda db: gateway_queries.tokens(db, scope))
 
     def token_scopes(self) -> frozenset[str]:
+        """The configurations that have access tokens."""
         return self._database.read(gateway_queries.token_scopes)
 
     def change_access_tokens(
         self, scope: str, change: Callable[[TokenDocuments], TokenDocuments]
     ) -> None:
+        """Keep what `change` makes of them, or nothing if it raises; no other process writes then.
+
+        What it adds comes last.
+        """
+
         def write(db: TimedConnection) -> None:
             gateway_queries.lock_tokens(db)
             tokens = gateway_queries.tokens(db, scope)
@@ -77,11 +101,14 @@ class PostgresGateways:
         self._database.write(write)
 
     def result(self, key: bytes) -> bytes | None:
+        """Return the result kept under a key; None if there is none, or not any more."""
         return self._database.read(lambda db: gateway_queries.result(db, key))
 
     def keep_result(
         self, key: bytes, result: bytes, *, lifetime: float, instead_of: Collection[bytes] = ()
     ) -> None:
+        """Keep it for so many seconds of the database's clock; others, by their keys, no longer."""
+
         def write(db: TimedConnection) -> None:
             gateway_queries.delete_results(db, instead_of)
             gateway_queries.add_result(db, key, result, lifetime)
@@ -89,6 +116,8 @@ class PostgresGateways:
         self._database.write(write)
 
     def take_turn(self, turn: RelayTurn) -> RelayNews:
+        """Write the turn of `instance`, then return the news for it."""
+
         def write(db: TimedConnection) -> RelayNews:
             request_ids = {*turn.waiting, *turn.over, *turn.serving, *turn.answers}
             there = relay_queries.lock(db, self.instance, request_ids)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
     from discovery_engine.registry.postgres.timed_connection import TimedConnection
     from discovery_engine.registry.records import DecisionExport
+    from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.registry.statements import Connection
     from discovery_engine.registry.tables.decision_table import DecisionTable
 
@@ -61,7 +62,11 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
         super().__init__()
         self.database = database
         self.search = database
-        self.gateways = PostgresGateways(database)
+        self.ask_through(database)
+
+    def ask_through(self, database: SearchDatabase) -> None:
+        """Have what gateways share read and written through what watches the database."""
+        self.gateways = PostgresGateways(database, self.database.address.name)
 
     def state(self, *, has_secret: bool = False) -> DatabaseState:
         """Return the state of the database; see `state_of`."""
