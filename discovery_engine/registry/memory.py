@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.records import EVERY_SCOPE, DecisionExport, LossRecord
@@ -24,12 +24,10 @@ from discovery_engine.registry.sqlite.registry import SqliteRegistry
 from discovery_engine.trust.decisions import UNREAD
 
 if TYPE_CHECKING:
-    from discovery_engine.fleet.refresh_job import RefreshTarget
-    from discovery_engine.registry.preset_records import Preset
-    from discovery_engine.registry.server_records import RegisteredServer
-    from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.trust.decisions import Acceptance, Approval
+    from discovery_engine.trust.decisions import Acceptance
+
+C = TypeVar("C", bound=type)
 
 
 class MemoryRegistry(SqliteRegistry):
@@ -43,6 +41,28 @@ class MemoryRegistry(SqliteRegistry):
         await anyio.sleep_forever()  # no other process can decide anything here
 
 
+def _refuses(what: str, *names: str) -> Callable[[C], C]:
+    """Have methods of a fallback raise `RegistryError`, with what they cannot do."""
+
+    def refuse(self: FallbackRegistry, *_: object, **__: object) -> NoReturn:
+        self._refuse(what)
+
+    def decorate(cls: C) -> C:
+        for name in names:
+            setattr(cls, name, refuse)
+        return cls
+
+    return decorate
+
+
+_NO_DECISION = "the decision cannot be kept"
+
+
+@_refuses(_NO_DECISION, "approve", "revoke", "acknowledge_loss")
+@_refuses(_NO_DECISION, "save_servers", "delete_servers", "set_switches")
+@_refuses("what is written for tools cannot be kept", "save_requests")
+@_refuses("a preset cannot be kept", "save_preset")
+@_refuses("there is no queue that workers could share", "plan_refreshes")
 class FallbackRegistry(MemoryRegistry):
     """In place of a registry that cannot be used, for which `reason` and `hint` are given.
 
@@ -69,30 +89,6 @@ class FallbackRegistry(MemoryRegistry):
             self._refuse("what is remembered cannot be forgotten")
         return super().forget(scope, servers)
 
-    def save_requests(self, written: Iterable[WrittenRequests]) -> None:  # noqa: ARG002 - the same
-        self._refuse("what is written for tools cannot be kept")
-
-    def save_preset(self, scope: str, preset: Preset) -> None:  # noqa: ARG002 - the same
-        self._refuse("a preset cannot be kept")
-
-    def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
-    def revoke(self, scope: str, servers: Iterable[str]) -> int:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
-    def acknowledge_loss(self, scope: str, *, at: float) -> None:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
-    def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
-    def delete_servers(self, scope: str, names: Iterable[str]) -> int:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
-    def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:  # noqa: ARG002 - the same
-        self._refuse_decision()
-
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> int:
@@ -102,14 +98,8 @@ class FallbackRegistry(MemoryRegistry):
             RegistryError: For anything else.
         """
         if not if_new:
-            self._refuse_decision()
+            self._refuse(_NO_DECISION)
         return super().accept(scope, found, at=at, if_new=True)
-
-    def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:  # noqa: ARG002 - the same
-        self._refuse("there is no queue that workers could share")
-
-    def _refuse_decision(self) -> NoReturn:
-        self._refuse("the decision cannot be kept")
 
     def _refuse(self, what: str) -> NoReturn:
         raise RegistryError(f"{what}: {self._reason}", hint=self._hint)
