@@ -13,6 +13,8 @@ _ESCAPED = re.compile(r"\\([0-9a-f]{4})")
 
 def to_column(value: str) -> str:
     r"""The text with `\XXXX` in place of what cannot be stored, and of each backslash."""
+    if value.isascii() and "\\" not in value and "\0" not in value:
+        return value  # as most are: ten times faster than a search
     return _UNSTORABLE.sub(lambda match: f"\\{ord(match[0]):04x}", value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -59,7 +59,7 @@ class DecisionTable(Struct, frozen=True):
     def row(self, record: Record) -> tuple[object, ...]:
         *fields, number = astuple(record)
         names = fields[: self.identity]
-        digests = [key_of(*names[: size + 1]) for size in range(self.digests)]
+        digests = [_cached_key(*names[: size + 1]) for size in range(self.digests)]
         stored = [to_column(field) if isinstance(field, str) else field for field in fields]
         covered = key_of(*names), *digests, *stored
         return number, *covered, checksum_of(covered)
@@ -81,6 +81,9 @@ LOSSES = DecisionTable("losses", 1, 0, ("number", "at", "acknowledged"), LossRec
 SERVERS = DecisionTable("registered_servers", 2, 1, ("content",), RegistrationRecord)
 SWITCHES = DecisionTable("switches", 2, 1, ("number", "is_wanted", "at"), SwitchRecord)
 TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES
+
+
+_cached_key = lru_cache(100)(key_of)  # the same for all tools of a server
 
 
 def checksum_of(columns: Iterable[object]) -> str:
