@@ -272,7 +272,7 @@ def _open_sessions(
     server_recorder: ServerRecorder,
     on_stderr: OnStderr,
 ) -> AbstractAsyncContextManager[SessionPool]:
-    # Importing the SDK takes longer than everything else, and most runs need no upstream.
+    # Importing them takes longer than answering a search, and most runs need no upstream.
     from discovery_engine.runtime.question_policy import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
     from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415

@@ -24,7 +24,6 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
     run_commands,
 )
-from discovery_engine.upstream.http.missing_sdk import missing_sdk
 from discovery_engine.upstream.http.oauth.loopback import PortUnavailable
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
@@ -151,7 +150,7 @@ class ServerLogins:
         with suppress(SecretStoreError):  # one that is damaged is replaced by this login
             earlier = await anyio.to_thread.run_sync(self._load, name)
         with _failures(settings.name):
-            login = await self._obtained(settings.name, remote, earlier, show, scopes, timeout)
+            login = await self._obtained(remote, earlier, show, scopes, timeout)
         async with exclusively(self._store, name):
             await anyio.to_thread.run_sync(save_login, self._store, name, login)
         can_refresh = bool(login.refresh_token) or remote.oauth.grant == "client_credentials"
@@ -195,21 +194,17 @@ class ServerLogins:
 
     async def _obtained(
         self,
-        server: str,
         remote: RemoteTransport,
         earlier: StoredLogin | None,
         show: Callable[[str], object],
         scopes: tuple[str, ...],
         seconds: float,
     ) -> StoredLogin:
-        # They load the SDK, which only a login needs here.
-        try:
-            from discovery_engine.upstream.http.oauth import (  # noqa: PLC0415
-                browser_login,
-                client_credentials,
-            )
-        except ImportError as error:
-            raise missing_sdk(server) from error
+        # Only a login needs them here.
+        from discovery_engine.upstream.http.oauth import (  # noqa: PLC0415
+            browser_login,
+            client_credentials,
+        )
 
         async with open_client() as client:
             if remote.oauth.grant == "client_credentials":

@@ -1,7 +1,7 @@
 """The other side of a connection, as everything above the wire sees it.
 
 A `Peer` sends requests and notifications of JSON-RPC 2.0, whose params and results are plain JSON.
-`StreamPeer` implements it over lines of text; for HTTP it is implemented on the SDK.
+`StreamPeer` implements it over lines of text, and `upstream.http.http_peer` over HTTP.
 """
 
 from __future__ import annotations

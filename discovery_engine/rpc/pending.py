@@ -282,7 +282,7 @@ async def send_request(
             if waiting.is_settled:
                 return await waiting.wait()
         if on_progress:
-            params = _with_token(params, number)
+            params = with_progress_token(params, number)
         stream.write(as_json(Request(number, method, params)))
         is_sent = True
         return await waiting.wait()
@@ -292,18 +292,20 @@ async def send_request(
         raise ConnectionClosedError(was_sent=False) from error
     except (asyncio.CancelledError, RequestTimeoutError) as error:
         if can_cancel and is_sent and pending.is_waiting(number):
-            stream.write(as_json(_cancellation(number, error)))
+            stream.write(as_json(cancellation(number, error)))
         raise
     finally:
         pending.discard(number)
 
 
-def _cancellation(number: RequestId, error: BaseException) -> Notification:
+def cancellation(number: RequestId, error: BaseException) -> Notification:
+    """The notification that a request is cancelled because of `error`."""
     is_timeout = isinstance(error, RequestTimeoutError)
     reason = f"timed out: {error}" if is_timeout else "the caller was cancelled"
     return Notification("notifications/cancelled", {"requestId": number, "reason": reason})
 
 
-def _with_token(params: JSONObject | None, number: RequestId) -> JSONObject:
+def with_progress_token(params: JSONObject | None, number: RequestId) -> JSONObject:
+    """The params of a request that wants to be notified of its progress."""
     params = params or {}
     return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": number}}

@@ -27,15 +27,6 @@ import anyio.to_thread
 
 from discovery_engine._util.batches import batches
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.postgres.database_searcher import (  # noqa: TID253 - imported where a database is searched
-    DatabaseIndex,
-    DatabaseSearcher,
-)
-from discovery_engine.registry.postgres.search_vectors import (  # noqa: TID253 - as above
-    StoredVectors,
-    VectorSpace,
-    open_space,
-)
 from discovery_engine.runtime.leadership import Leadership
 from discovery_engine.search.embedders import EmbeddingError
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
@@ -44,6 +35,8 @@ from discovery_engine.search.vectors import Vectors, pack_mean, packed_size
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
+    from discovery_engine.registry.postgres.database_searcher import DatabaseIndex
+    from discovery_engine.registry.postgres.search_vectors import StoredVectors, VectorSpace
     from discovery_engine.registry.protocols import VectorStore
     from discovery_engine.registry.search_database import SearchDatabase
     from discovery_engine.search.embedders import Embedder, Vector
@@ -340,6 +333,12 @@ class StoredVectorCache(VectorCache):
             await self._note(await anyio.to_thread.run_sync(self._digests, catalog))
 
     def _opened(self) -> tuple[DatabaseIndex, VectorSpace]:
+        # Only here: the driver of the database is an extra, and a plain installation has none.
+        from discovery_engine.registry.postgres.database_searcher import (
+            DatabaseSearcher,
+        )
+        from discovery_engine.registry.postgres.search_vectors import open_space
+
         searcher = self._searcher()
         if not isinstance(searcher, DatabaseSearcher):
             raise RegistryError("the catalog is not searched in the database any more")
@@ -375,6 +374,10 @@ class StoredVectorCache(VectorCache):
         await _of_database(partial(space.save, vectors))
 
     def _finished(self, index: DatabaseIndex, space: VectorSpace, count: int) -> StoredVectors:
+        from discovery_engine.registry.postgres.search_vectors import (
+            StoredVectors,
+        )
+
         return StoredVectors(space, index, space.finish(count), count, self._is_static)
 
     def _digests(self, catalog: Catalog) -> frozenset[bytes]:

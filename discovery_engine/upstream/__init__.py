@@ -11,9 +11,9 @@
       handshake       which ways to connect are tried; rpc_client: the requests after it
     transport         the base class of
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
-      http/           streamable HTTP and SSE; `http.sdk` alone imports the MCP SDK
+      http/           streamable HTTP and SSE
     identity          the digest that the approval of a server is bound to
 
-The SDK takes most of a second to import, so `http` is imported with the first remote server. This
+The HTTP client takes a while to import, so `http` is imported with the first remote server. This
 module imports nothing, so that commands which only read start quickly.
 """

@@ -35,7 +35,7 @@ _COMPLETE = "notifications/elicitation/complete"
 _TO_CLIENTS = (_MESSAGE, _COMPLETE)
 _NEVER = object()
 
-# The SDK reads each answer in the context of its request, and calls us in the same context.
+# Over HTTP each answer is read in the context of its request, in which we are called, too.
 _CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
 
 

@@ -20,7 +20,6 @@ from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
-from discovery_engine.upstream.http.missing_sdk import missing_sdk
 from discovery_engine.upstream.stdio.message_reader import OnFault
 from discovery_engine.upstream.stdio.pipe_transport import (
     Confine,
@@ -111,11 +110,8 @@ def _open_remote(
     callbacks: SessionCallbacks,
 ) -> AbstractAsyncContextManager[Transport]:
     name, limit = server.name, server.limits.answer_bytes
-    # Importing the SDK takes longer than everything else; local servers do not need it.
-    try:
-        from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
-    except ImportError as error:
-        raise missing_sdk(name) from error
+    # Importing the HTTP client takes long; local servers do not need it.
+    from discovery_engine.upstream.http import http_transport  # noqa: PLC0415
 
     login = context.logins.login_of(name, resolved) if context.logins else None
     handlers = MessageHandlers(

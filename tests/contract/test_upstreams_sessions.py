@@ -11,8 +11,14 @@ import anyio
 import pytest
 
 from discovery_engine import CallbackClient, Engine, ServerState
-from discovery_engine.errors import FailureKind, RateLimitedError, UnavailableError
-from tests.engines import Folder, entry
+from discovery_engine.errors import (
+    FailureKind,
+    RateLimitedError,
+    UnavailableError,
+    UpstreamTimeoutError,
+)
+from discovery_engine.events import ToolsChanged
+from tests.engines import Folder, entry, heard
 from tests.server_entries import (
     Entry,
     behind,
@@ -32,8 +38,11 @@ from tests.servers.programs import (
     is_running,
 )
 from tests.servers.scripted import (
+    EVENTS,
     Asked,
     Reply,
+    events,
+    reply_to,
     result_of,
     scripted_http,
     scripted_program,
@@ -345,3 +354,39 @@ async def test_of_64_callers_the_server_sees_as_many_as_are_allowed(folder: Fold
     assert len(refused) == 57
     assert "at most 1 call a minute; nothing was sent" in refused[0].message
     assert 0 < (refused[0].retry_after or 0) <= 60
+
+
+@pytest.mark.requirement("UPS-1", "UPS-15", "UPS-43")
+async def test_a_remote_session_is_followed_resumed_and_ended(folder: Folder) -> None:
+    requests: list[Asked] = []
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+    def answer(asked: Asked) -> Reply | None:
+        requests.append(asked)
+        if asked.rpc_method == "tools/call":
+            if asked.message["params"]["arguments"]["text"] == "late":
+                return None
+            return Reply(200, b"id: 7\nretry: 10\ndata:\n\n", {"content-type": EVENTS})
+        if asked.method != "GET":
+            return usual(asked, session="s-1")
+        if asked.headers.get("last-event-id") == "7":
+            [asking] = [one for one in requests if one.rpc_method == "tools/call"]
+            return events(reply_to(asking, {"content": [{"type": "text", "text": "resumed"}]}))
+        return events(changed) if count("GET") == 1 else Reply(405)
+
+    def count(name: str) -> int:
+        return len([one for one in requests if name in (one.rpc_method, one.method)])
+
+    with scripted_http(answer) as url:
+        async with engine_of(folder.path, {"far": {"url": url, "timeouts": {"call": 2}}}) as engine:
+            with engine.subscribe() as published:
+                resumed = await outcome(engine, "far", text="hi")
+                await heard(published, ToolsChanged, "far")
+            late = await outcome(engine, "far", text="late")
+            await eventually(lambda: count("notifications/cancelled"))
+
+    assert resumed == "resumed"
+    assert isinstance(late, UpstreamTimeoutError)
+    assert count("DELETE") == count("notifications/cancelled") == 1
+    opened = {(one.method, one.version) for one in requests if one.headers.get("mcp-session-id")}
+    assert opened == {(method, "2025-06-18") for method in ("GET", "POST", "DELETE")}

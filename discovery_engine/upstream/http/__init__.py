@@ -1,9 +1,8 @@
 """Remote servers: a failure of one HTTP exchange is the answer to that one request.
 
-http_transport    messages over streamable HTTP, or over sse, the transport of old servers
-  guarded_client  the HTTP client of both; its failures are answers, not exceptions
+http_transport    messages over streamable HTTP, or over SSE, the transport of old servers
+  http_peer       the JSON-RPC of both; event_stream reads events, request_headers says what is sent
+  http_client     the HTTP client of both: redirects, refusals, JSON and events of a response
     outage        why an exchange failed, as text
-    redirect      which redirects are followed
-    event_stream and large_results: long answers, before the SDK's client reads them
     logins        the logins of servers: `oauth` obtains and sends their tokens
 """

@@ -1,28 +1,36 @@
-"""An event stream of a server, wrapped for the SDK's HTTP client.
+"""Reads an event stream (SSE) of a server, in bounded memory.
 
-A broken stream just ends, so that the client fails the request by itself. Floods are throttled:
-after some lines or events, reading pauses.
+A broken stream just ends, so that its reader fails the request. Floods are throttled: after some
+lines or events, reading pauses.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
-import httpx2
+from msgspec import Struct
 
 from discovery_engine.rpc.scheduling import Quota
 
-Present: TypeAlias = Callable[[bytes | None], Awaitable[bytes]]
-"""Makes what the client reads of the data of an event, in one line; the data is None if it is too
-long, and what is made of it is empty if it is none of the client's business."""
-
 # Costs; 256 lead to a pause. Comments cost too: a flood of free ones delayed other calls by 600 ms.
 _LINE = 1
-_EVENT = 8  # the client takes up to a tenth of a millisecond for one
+_EVENT = 8  # parsing one and delivering its message takes up to a tenth of a millisecond
 _BYTES = 4096  # cost as much as a line
 
-_DATA = b"data:"
+_BOM = b"\xef\xbb\xbf"
+_MAX_FIELD = 1024  # bytes of a name, an id or an interval
+
+
+class Event(Struct, frozen=True):
+    """One event; `id` and `retry` may come without data."""
+
+    name: str = "message"
+    data: bytes | None = b""
+    """Its lines, joined by blanks; None if they are too long."""
+    id: str = ""
+    retry: float | None = None
+    """Seconds to wait before the stream is opened again."""
 
 
 def cost(chunk: bytes) -> int:
@@ -30,46 +38,40 @@ def cost(chunk: bytes) -> int:
     return _LINE + len(chunk) // _BYTES
 
 
-class EventStream(httpx2.AsyncByteStream):
+class EventStream:
     def __init__(
         self,
-        stream: Any,
-        present: Present,
+        chunks: AsyncIterator[bytes],
         *,
         limit: int,
         quota: Quota,
         broken: tuple[type[Exception], ...],
     ) -> None:
         """`limit` is that of an event, in bytes; `broken` are the errors of a broken stream."""
-        self._stream = stream
-        self._present = present
+        self._chunks = chunks
         self._limit = limit
         self._quota = quota
         self._broken = broken
         self._line = bytearray()
         self._data: list[bytes] = []
+        self._fields: dict[str, str] = {}
         self._size = 0  # of `_data`
         self._is_too_long = False
         self._ended_by_return = False  # whether a newline that comes next belongs to the last line
+        self._is_first = True
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[Event]:
         try:
-            async for chunk in self._stream:
-                whole = bytearray()
+            async for chunk in self._chunks:
                 self._quota.spend(cost(chunk))
                 for piece in self._pieces(chunk):
                     self._quota.spend(_LINE)
-                    whole += await self._completed(piece)
-                    if self._quota.is_spent:
-                        yield bytes(whole)
-                        whole.clear()
+                    if event := self._completed(piece):
+                        self._quota.spend(_EVENT)
+                        yield event
                     await self._quota.pause_if_spent()
-                yield bytes(whole)
         except self._broken:
             pass
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
 
     def _pieces(self, chunk: bytes) -> list[bytes]:
         """A chunk, cut after each end of a line: CR, LF, or both, which two chunks may divide."""
@@ -79,30 +81,41 @@ class EventStream(httpx2.AsyncByteStream):
             self._ended_by_return = chunk.endswith(b"\r")
         return chunk.splitlines(keepends=True)
 
-    async def _completed(self, piece: bytes) -> bytes:
-        """Return the bytes for the client after a piece: data waits for the end of its event."""
+    def _completed(self, piece: bytes) -> Event | None:
+        """Take a piece of a line in; return the event that it ends, if any."""
         self._line += piece
         if self._size + len(self._line) > self._limit:
             if not self._line.startswith(b":"):
                 self._is_too_long = True
                 self._data.clear()
-            del self._line[len(_DATA) :]  # shows still what line it is
+            del self._line[_MAX_FIELD:]  # shows still what line it is
         if piece[-1:] not in b"\r\n":
-            return b""
+            return None
         line = bytes(self._line).rstrip(b"\r\n")
         self._line.clear()
-        if line.startswith(_DATA):
-            self._data.append(line.removeprefix(_DATA).strip())
+        if self._is_first:
+            self._is_first = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._event()
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            if not self._is_too_long:
+                self._data.append(value.strip())
             self._size += len(line)
-            return b""
-        return (line or await self._event()) + b"\n"
+        elif len(line) <= _MAX_FIELD:
+            self._fields[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace").strip()
+        return None
 
-    async def _event(self) -> bytes:
-        """The data of the event that has ended, as a line; empty if it has none."""
-        data, is_too_long = b" ".join(self._data), self._is_too_long
-        self._data.clear()
-        self._size, self._is_too_long = 0, False
-        if not data and not is_too_long:
-            return b""
-        self._quota.spend(_EVENT)
-        return _DATA + b" " + await self._present(None if is_too_long else data) + b"\n"
+    def _event(self) -> Event | None:
+        """The event that has ended; None if there is nothing in it."""
+        data, fields = b" ".join(self._data), self._fields
+        is_too_long, self._is_too_long = self._is_too_long, False
+        self._data, self._fields, self._size = [], {}, 0
+        if not (data or fields or is_too_long):
+            return None
+        retry = None
+        with suppress(ValueError):
+            retry = int(fields.get("retry", "")) / 1000
+        name, id_ = fields.get("event") or "message", fields.get("id", "")
+        return Event(name, None if is_too_long else data, "" if "\0" in id_ else id_, retry)

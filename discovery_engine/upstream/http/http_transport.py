@@ -1,4 +1,4 @@
-"""Messages over HTTP: the streamable HTTP of the SDK, or SSE for servers of the old protocol."""
+"""Messages over HTTP: streamable HTTP, or SSE for servers of the old protocol."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 import httpx2
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
@@ -16,10 +17,10 @@ from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
-from discovery_engine.upstream.http import sdk
-from discovery_engine.upstream.http.guarded_client import GuardedClient, HttpFailure
+from discovery_engine.upstream.http.http_client import HttpClient, HttpError, HttpFailure
+from discovery_engine.upstream.http.http_peer import HttpPeer, open_sse_peer, open_streamable_peer
 from discovery_engine.upstream.http.logins import ServerLogin
-from discovery_engine.upstream.http.sse import open_sse_streams
+from discovery_engine.upstream.http.request_headers import header_fault, header_map, request_headers
 from discovery_engine.upstream.transport import (
     HeaderMap,
     MessageHandlers,
@@ -43,30 +44,23 @@ _TRY_LATER = 503
 
 
 class HttpTransport(Transport):
-    def __init__(
-        self,
-        server: ServerName,
-        kind: TransportKind,
-        client: GuardedClient,
-        peer: sdk.SdkPeer,
-    ) -> None:
+    def __init__(self, server: ServerName, kind: TransportKind, peer: HttpPeer) -> None:
         super().__init__(server)
         self.kind = kind
-        self._client = client
         self._peer = peer
 
     @property
-    def peer(self) -> sdk.SdkPeer:
+    def peer(self) -> HttpPeer:
         return self._peer
 
     def headers(self, method: str, details: RequestDetails) -> Mapping[str, str]:
-        return sdk.request_headers(method, details)
+        return request_headers(method, details)
 
     def header_fault(self, definition: JSONObject) -> str | None:
-        return sdk.header_fault(definition)
+        return header_fault(definition)
 
     def header_map(self, definition: JSONObject) -> HeaderMap | None:
-        return sdk.header_map(definition)
+        return header_map(definition)
 
     async def connect_error(self, error: Exception) -> UnavailableError:
         if isinstance(error, ConnectionClosedError) and error.reason:
@@ -75,8 +69,8 @@ class HttpTransport(Transport):
         return self._unavailable(error) or handshake_error(self.server, error)
 
     async def describe_loss(self, error: RpcError) -> str | None:
-        failure = self._client.find_failure(error.data)
-        if failure is not None:
+        if isinstance(error, HttpError):
+            failure = error.failure
             return failure.reason if _may_have_been_processed(failure) else None
         if isinstance(error, ConnectionClosedError):
             return error.reason or (error.message if self.is_lost else None)
@@ -86,19 +80,15 @@ class HttpTransport(Transport):
         return self._unavailable(error)
 
     def never_left(self, error: RpcError) -> bool:
-        failure = self._client.find_failure(error.data)
-        return failure is not None and not failure.was_sent
+        return isinstance(error, HttpError) and not error.failure.was_sent
 
     def wants_new_session(self, error: RpcError) -> bool:
-        failure = self._client.find_failure(error.data)
-        return failure is not None and failure.lost_session
+        return isinstance(error, HttpError) and error.failure.lost_session
 
     def _unavailable(self, error: Exception) -> UnavailableError | None:
-        data = error.data if isinstance(error, RpcError) else None
-        failure = self._client.find_failure(data)
-        if failure is None or failure.status == _OK:  # an error that the server answered
+        if not isinstance(error, HttpError) or error.failure.status == _OK:  # the server answered
             return None
-        return unavailable(self.server, failure)
+        return unavailable(self.server, error.failure)
 
 
 @asynccontextmanager
@@ -124,11 +114,12 @@ async def open_http_transport(
         login: Its login; None if its entry has its own header.
     """
     async with (
-        _client(remote, timeouts, scheduler, limit, login, handlers, is_sse=False) as client,
-        sdk.open_streamable_http(remote.url, client, limit=limit) as streams,
-        sdk.open_peer(streams, handlers, client.large_results.restore) as peer,
+        _client(remote, timeouts, scheduler, limit, login, handlers) as client,
+        open_task_group() as tasks,
     ):
-        yield HttpTransport(server, "http", client, peer)
+        async with open_streamable_peer(client, remote.url, tasks, handlers) as peer:
+            yield HttpTransport(server, "http", peer)
+        tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -158,20 +149,24 @@ async def open_sse_transport(
             transport.is_lost = True
         on_lost()
 
-    async with _client(remote, timeouts, scheduler, limit, login, handlers, is_sse=True) as client:
-        opening = open_sse_streams(client, remote.url, on_end=lose, within=timeouts.reach)
-        async with opening as streams:
-            if streams is None:
+    async with (
+        _client(remote, timeouts, scheduler, limit, login, handlers) as client,
+        open_task_group() as tasks,
+    ):
+        opening = open_sse_peer(
+            client, remote.url, tasks, handlers, on_end=lose, within=timeouts.reach
+        )
+        async with opening as peer:
+            if peer is None:
                 raise timed_out(server, timeouts.reach)
-            if isinstance(streams, HttpFailure):
-                refused = unavailable(server, streams)
-                refused.was_open = streams.announces_endpoint
+            if isinstance(peer, HttpFailure):
+                refused = unavailable(server, peer)
+                refused.was_open = peer.announces_endpoint
                 raise refused
-            restore = client.large_results.restore
-            async with sdk.open_peer(streams, handlers, restore) as peer:
-                transport = HttpTransport(server, "sse", client, peer)
-                transport.is_lost = is_lost  # it may be lost already
-                yield transport
+            transport = HttpTransport(server, "sse", peer)
+            transport.is_lost = is_lost  # it may be lost already
+            yield transport
+        tasks.cancel_scope.cancel()
 
 
 def unavailable(server: ServerName, failure: HttpFailure) -> UnavailableError:
@@ -236,9 +231,7 @@ def _client(
     limit: int,
     login: ServerLogin | None,
     handlers: MessageHandlers,
-    *,
-    is_sse: bool,
-) -> GuardedClient:
+) -> HttpClient:
     # A stream may be silent for as long as a question waits, and then for as long as a call takes.
     longest = max(timeouts.call, timeouts.list, timeouts.reach)
     fixed = partial(httpx2.Timeout, 30.0, connect=min(_CONNECT, timeouts.reach), pool=None)
@@ -246,11 +239,4 @@ def _client(
     def timeout() -> httpx2.Timeout:
         return fixed(read=longest + handlers.answer_time() + _READ_MARGIN)
 
-    return GuardedClient(
-        scheduler,
-        limit,
-        login=login,
-        expects_answers=not is_sse,
-        timeout=timeout,
-        headers=dict(remote.headers),
-    )
+    return HttpClient(scheduler, limit=limit, timeout=timeout, headers=remote.headers, login=login)

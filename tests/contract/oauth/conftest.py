@@ -23,7 +23,6 @@ def forked() -> Iterator[Preloaded]:
     with preloaded(
         "discovery_engine.secret_store.encrypted_store",
         "discovery_engine.upstream.http.http_transport",
-        "discovery_engine.upstream.http.sdk",
         "discovery_engine.upstream.http.logins",
         "discovery_engine.upstream.http.oauth.browser_login",
     ) as run:

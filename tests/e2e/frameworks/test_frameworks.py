@@ -80,5 +80,7 @@ def test_the_adapter_and_its_example_are_typed(framework: Get, adapter: Adapter)
 
 
 @pytest.mark.requirement("FRM-33")
-def test_beside_the_first_sdk_everything_but_remote_servers_works(framework: Get) -> None:
+def test_beside_the_first_sdk_and_without_any_all_tools_are_called(
+    framework: Get,
+) -> None:
     framework("mcp-1").passes("first_sdk.py")

@@ -22,21 +22,20 @@ REFUSED = "import os, sys; sys.exit('no user for first-token or ' + os.environ['
 async def test_a_token_that_is_renewed_in_its_file_is_hidden_as_the_old_one_is(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    token = tmp_path / "token"
+    token, written = tmp_path / "token", []
     transport = StdioTransport(
         sys.executable, ("-I", "-S", "-c", REFUSED), env={"TOKEN": f"${{file:{token}}}"}
     )
     server = make_server(transport=transport)
-    written = []
 
+    caplog.set_level(logging.INFO)
     async with upstreams() as opened:
-        with caplog.at_level(logging.INFO):
-            for value in ("first-token", "second-token"):
-                token.write_text(value, "utf-8")
-                opened.reset_backoff(server.name)
-                with pytest.raises(UnavailableError) as caught:
-                    await opened.list_tools(server)
-                written.append(caught.value.stderr.strip())
+        for value in ("first-token", "second-token"):
+            token.write_text(value, "utf-8")
+            opened.reset_backoff(server.name)
+            with pytest.raises(UnavailableError) as caught:
+                await opened.list_tools(server)
+            written.append(caught.value.stderr.strip())
 
     assert written == ["no user for •••• or ••••"] * 2
     assert "no user for" in caplog.text

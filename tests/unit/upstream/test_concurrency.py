@@ -25,28 +25,6 @@ async def one(slots: CallLimiter, *, max_wait: float) -> AsyncIterator[None]:
         slots.release()
 
 
-async def hold(slots: CallLimiter, held: list[str], name: str) -> None:
-    async with one(slots, max_wait=60):
-        held.append(name)
-        await anyio.sleep_forever()
-
-
-async def test_beyond_the_slots_and_the_queue_nobody_waits() -> None:
-    slots, held = CallLimiter(LIMITS), []
-
-    async with anyio.create_task_group() as tasks:
-        for name in "abcde":
-            tasks.start_soon(hold, slots, held, name)
-        await anyio.wait_all_tasks_blocked()
-        waiting = slots.waiting
-        with pytest.raises(QueueFull):
-            async with one(slots, max_wait=60):
-                pass
-        tasks.cancel_scope.cancel()
-
-    assert (held, waiting, slots.waiting) == (["a", "b"], 3, 0)
-
-
 async def test_who_came_first_is_served_first() -> None:
     slots, held = CallLimiter(Limits(calls=1)), []
 

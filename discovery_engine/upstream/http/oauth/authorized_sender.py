@@ -15,13 +15,12 @@ import httpx2
 from msgspec.structs import replace
 
 from discovery_engine._util.text import quoted
-from discovery_engine.upstream.http.guarded_client import HttpFailure, failure_of
+from discovery_engine.upstream.http.http_client import HttpError, HttpFailure
 from discovery_engine.upstream.http.oauth.token_endpoint import AuthorizationServerUnavailable
 from discovery_engine.upstream.http.oauth.token_source import REFUSED, LoginRequired, TokenSource
 
 Send: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
-FailureResponse: TypeAlias = Callable[..., httpx2.Response]
-"""`GuardedClient.failure_response`."""
+"""Raises HttpError for a refusal."""
 
 _DESCRIPTION = re.compile(r'\berror_description="([^"\\]{1,200})')
 _LACKS_SCOPE = re.compile(r'\berror="?insufficient_scope\b')
@@ -32,14 +31,16 @@ class AuthorizedSender:
     def __init__(self, tokens: TokenSource) -> None:
         self._tokens = tokens
 
-    async def send(
-        self, request: httpx2.Request, send: Send, failed: FailureResponse
-    ) -> httpx2.Response:
-        """Send a request, with a token if it is to the server itself; `failed` makes failures."""
+    async def send(self, request: httpx2.Request, send: Send) -> httpx2.Response:
+        """Send a request, with a token if it is to the server itself.
+
+        Raises:
+            HttpError: If it fails; a refusal says what is wrong with the login.
+        """
         if not self._tokens.covers(request.url):
             return await send(request)
         try:
-            return await self._send_authorized(request, send, failed)
+            return await self._send_authorized(request, send)
         except LoginRequired as problem:
             failure = HttpFailure(
                 problem.reason,
@@ -48,7 +49,7 @@ class AuthorizedSender:
                 hint=problem.hint or self._hint,
                 is_explained=True,
             )
-            return failed(request, failure, status=HTTPStatus.UNAUTHORIZED)
+            raise HttpError(failure) from problem
         except AuthorizationServerUnavailable as error:
             failure = HttpFailure(
                 f"its token cannot be refreshed: {error.outage.reason}",
@@ -56,36 +57,36 @@ class AuthorizedSender:
                 detail=error.outage.detail,
                 was_sent=False,
             )
-            return failed(request, failure, status=HTTPStatus.SERVICE_UNAVAILABLE)
+            raise HttpError(failure) from error
 
-    async def _send_authorized(
-        self, request: httpx2.Request, send: Send, failed: FailureResponse
-    ) -> httpx2.Response:
+    async def _send_authorized(self, request: httpx2.Request, send: Send) -> httpx2.Response:
         token = await self._tokens.token()
         if token is None:
             return await send(request)
-        response = await _send_with(token, request, send)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            token = await self._tokens.renewed(token)
-            response = await _send_with(token, request, send)
-        if response.status_code == HTTPStatus.UNAUTHORIZED:
-            self._tokens.refuse(token)
-        return await self._explained(request, response, failed)
+        try:
+            return await _send_with(token, request, send)
+        except HttpError as refusal:
+            if refusal.failure.status != HTTPStatus.UNAUTHORIZED:
+                raise await self._explained(refusal.failure) from refusal
+        token = await self._tokens.renewed(token)
+        try:
+            return await _send_with(token, request, send)
+        except HttpError as refusal:
+            if refusal.failure.status == HTTPStatus.UNAUTHORIZED:
+                self._tokens.refuse(token)
+            raise await self._explained(refusal.failure) from refusal
 
-    async def _explained(
-        self, request: httpx2.Request, response: httpx2.Response, failed: FailureResponse
-    ) -> httpx2.Response:
-        """The response; a refusal says what is wrong with the login."""
-        failure = failure_of(response)
-        if failure is not None and failure.status == HTTPStatus.UNAUTHORIZED:
+    async def _explained(self, failure: HttpFailure) -> HttpError:
+        """The error for a failure; a refusal says what is wrong with the login."""
+        if failure.status == HTTPStatus.UNAUTHORIZED:
             explained = self._with_reason(failure, f"{REFUSED} ({failure.reason})")
             if described := _DESCRIPTION.search(failure.challenge):
                 explained = replace(explained, detail=f"it answers {quoted(described[1])}")
-        elif failure is not None and _LACKS_SCOPE.search(failure.challenge):
+        elif _LACKS_SCOPE.search(failure.challenge):
             explained = await self._without_scope(failure)
         else:
-            return response
-        return failed(request, explained, status=response.status_code)
+            explained = failure
+        return HttpError(explained)
 
     async def _without_scope(self, failure: HttpFailure) -> HttpFailure:
         parameter = _SCOPE.search(failure.challenge)

@@ -1,33 +1,21 @@
 """The metadata that protected resources and authorization servers publish.
 
-The SDK has the models, the well-known addresses and the checks of RFC 8414, 8707, 9207 and 9728;
-what is sent, and where, is decided here. The SDK's own providers do not fit: they refresh at a
-guessed endpoint after a restart, share a refresh token with no other process, and open the browser
-in the middle of a call.
+Their well-known addresses and the checks of RFC 8414, 8707, 9207 and 9728.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
+import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx2
-from mcp.client.auth.oauth2 import PKCEParameters
-from mcp.client.auth.utils import (
-    build_oauth_authorization_server_metadata_discovery_urls,
-    build_protected_resource_metadata_discovery_urls,
-    extract_field_from_www_auth,
-    issuers_match,
-)
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    ProtectedResourceMetadata,
-)
-from mcp.shared.auth_utils import check_resource_allowed
 from msgspec import Struct
-from pydantic import AnyUrl, BaseModel
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
@@ -48,10 +36,45 @@ _SECRET_METHODS: tuple[AuthMethod, ...] = ("client_secret_basic", "client_secret
 _OFFLINE = "offline_access"
 
 
+class _Document(BaseModel):
+    model_config = ConfigDict(url_preserve_empty_path=True)
+
+
+class ServerMetadata(_Document):
+    """The metadata of an authorization server (RFC 8414), as far as it is used."""
+
+    issuer: AnyHttpUrl
+    authorization_endpoint: AnyHttpUrl
+    token_endpoint: AnyHttpUrl
+    registration_endpoint: AnyHttpUrl | None = None
+    revocation_endpoint: AnyHttpUrl | None = None
+    scopes_supported: list[str] | None = None
+    token_endpoint_auth_methods_supported: list[str] | None = None
+    code_challenge_methods_supported: list[str] | None = None
+    client_id_metadata_document_supported: bool | None = None
+    authorization_response_iss_parameter_supported: bool | None = None
+
+
+class _ResourceMetadata(_Document):
+    """The metadata of a protected resource (RFC 9728), as far as it is used."""
+
+    resource: AnyHttpUrl
+    authorization_servers: list[AnyHttpUrl] = Field(min_length=1)
+    scopes_supported: list[str] | None = None
+
+
+class _Registration(BaseModel):
+    """A registered client (RFC 7591), as far as it is used; some servers write "" for nothing."""
+
+    client_id: str = Field(min_length=1)
+    client_secret: str | None = None
+    token_endpoint_auth_method: str | None = None
+
+
 class AuthorizationMetadata(Struct, frozen=True):
     """The authorization server of a server, and what the server says itself."""
 
-    server: OAuthMetadata
+    server: ServerMetadata
     resource: str
     scopes: tuple[str, ...] = ()
     """The scopes that the server's metadata asks for."""
@@ -128,11 +151,11 @@ async def discover(
     """
     address = address_of(remote.url)
     resource = await _protected_resource(client, address, challenge)
-    if resource and not check_resource_allowed(address, str(resource.resource)):
+    if resource and not _covers(str(resource.resource), address):
         detail = f"its metadata is that of another server: {str(resource.resource)!r}"
         raise TokenRefused("invalid_response", detail)
     if url := remote.oauth.auth_server_metadata_url:
-        server = await _read(client, url, OAuthMetadata, address)
+        server = await _read(client, url, ServerMetadata, address)
         if server is None:
             raise TokenRefused("invalid_response", f"there is no metadata at {url}")
     else:
@@ -156,20 +179,22 @@ async def register(
     endpoint = found.server.registration_endpoint
     if endpoint is None:
         raise TokenRefused("unregistered", "it registers no clients by itself")
-    client_metadata = OAuthClientMetadata(
-        client_name="discovery",
-        redirect_uris=[AnyUrl(redirect_uri)],
-        token_endpoint_auth_method="none",  # noqa: S106 - a method
-        software_id="mcp-discovery-engine",
-        software_version=__version__,
-        scope=scope or None,
-    )
-    body = client_metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+    members = {
+        "client_name": "discovery",
+        "redirect_uris": [redirect_uri],
+        "response_types": ["code"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_method": "none",
+        "application_type": "native",
+        "software_id": "mcp-discovery-engine",
+        "software_version": __version__,
+    }
+    body = members | {"scope": scope} if scope else members
     request = client.build_request("POST", str(endpoint), json=body)
     status, answer = await fetch(client, request)
     if status not in _CREATED:
         raise TokenRefused("unregistered", f"it refuses to register a client: HTTP {status}")
-    registration = parse(OAuthClientInformationFull, answer)
+    registration = parse(_Registration, answer)
     if registration is None:
         raise TokenRefused("invalid_response", "its registration cannot be read")
     method = registration.token_endpoint_auth_method or (
@@ -187,8 +212,9 @@ async def register(
 
 def make_pkce() -> tuple[str, str]:
     """A code verifier and its challenge (RFC 7636, S256)."""
-    parameters = PKCEParameters.generate()
-    return parameters.code_verifier, parameters.code_challenge
+    verifier = secrets.token_urlsafe(64)
+    digest = hashlib.sha256(verifier.encode()).digest()
+    return verifier, urlsafe_b64encode(digest).decode().rstrip("=")
 
 
 def challenged_scopes(challenge: str) -> list[str]:
@@ -196,32 +222,60 @@ def challenged_scopes(challenge: str) -> list[str]:
 
 
 def _field(challenge: str, name: str) -> str | None:
-    response = httpx2.Response(401, headers={"www-authenticate": challenge})
-    return extract_field_from_www_auth(response, name) if challenge else None
+    match = re.search(rf'{name}=(?:"([^"]+)"|([^\s,]+))', challenge)
+    return (match[1] or match[2]) if match else None
 
 
 async def _protected_resource(
     client: httpx2.AsyncClient, address: str, challenge: str
-) -> ProtectedResourceMetadata | None:
+) -> _ResourceMetadata | None:
     named = _field(challenge, "resource_metadata")
-    for url in build_protected_resource_metadata_discovery_urls(named, address):
-        if resource := await _read(client, url, ProtectedResourceMetadata, address):
+    origin, path = _origin(address), urlsplit(address).path
+    well_known = f"{origin}/.well-known/oauth-protected-resource"
+    places = [f"{well_known}{path}", well_known] if path.strip("/") else [well_known]
+    for url in [named, *places] if named else places:
+        if resource := await _read(client, url, _ResourceMetadata, address):
             return resource
     return None
 
 
 async def _authorization_server(
     client: httpx2.AsyncClient, issuer: str | None, address: str
-) -> OAuthMetadata:
-    for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, address):
-        if server := await _read(client, url, OAuthMetadata, address):
+) -> ServerMetadata:
+    for url in _server_places(issuer, address):
+        if server := await _read(client, url, ServerMetadata, address):
             expected = issuer or _origin(address)
-            if not issuers_match(str(server.issuer), expected):
+            if not _is_same_issuer(str(server.issuer), expected):
                 detail = f"its metadata is that of another issuer: {str(server.issuer)!r}"
                 raise TokenRefused("invalid_response", detail)
             return server
     where = issuer or _origin(address)
     raise TokenRefused("no_metadata", f"{where} publishes no metadata of an authorization server")
+
+
+def _server_places(issuer: str | None, address: str) -> list[str]:
+    """The addresses at which an authorization server may publish its metadata, in order."""
+    if issuer is None:  # as the revision 2025-03-26 has it
+        return [f"{_origin(address)}/.well-known/oauth-authorization-server"]
+    origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
+    places = [
+        f"{origin}/.well-known/oauth-authorization-server{path}",
+        f"{origin}/.well-known/openid-configuration{path}",
+    ]
+    return [*places, f"{origin}{path}/.well-known/openid-configuration"] if path else places
+
+
+def _is_same_issuer(issuer: str, expected: str) -> bool:
+    """Compare as texts; one without a path may end with a slash or not (RFC 8414)."""
+    is_root = not urlsplit(issuer).path.strip("/")
+    return issuer == expected or (is_root and issuer.rstrip("/") == expected.rstrip("/"))
+
+
+def _covers(resource: str, address: str) -> bool:
+    """Return whether a resource is the address, or a path above it, of the same origin."""
+    ours, theirs = urlsplit(address), urlsplit(resource)
+    is_same_origin = (ours.scheme, ours.netloc.lower()) == (theirs.scheme, theirs.netloc.lower())
+    return is_same_origin and f"{ours.path}/".startswith(f"{theirs.path.rstrip('/')}/")
 
 
 async def _read(
@@ -236,7 +290,7 @@ async def _read(
     return parse(model, body) if status == _OK else None
 
 
-def _check_endpoints(found: OAuthMetadata, address: str) -> None:
+def _check_endpoints(found: ServerMetadata, address: str) -> None:
     endpoints: Sequence[Any] = (
         found.authorization_endpoint,
         found.token_endpoint,

@@ -187,7 +187,7 @@ class TokenSource:
     async def _by_client_credentials(
         self, client: httpx2.AsyncClient, login: StoredLogin | None
     ) -> StoredLogin:
-        # It imports the SDK's models of metadata, which only such servers need.
+        # It imports models of metadata, which only such servers need.
         from discovery_engine.upstream.http.oauth import client_credentials  # noqa: PLC0415
 
         try:

@@ -1,0 +1,439 @@
+"""The HTTP client of one server: every failure is an `HttpError`, whose reason people can read.
+
+Redirects are followed within the origin of a server, refused beyond it: a request may contain
+secrets for the address that the owner approved.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from types import TracebackType
+from typing import Self
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx2
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine._util.retry_after import retry_after
+from discovery_engine._util.text import clean, one_line, quoted
+from discovery_engine._util.tls_context import shared_tls_context
+from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
+from discovery_engine.rpc.json_codec import decode, decode_incrementally
+from discovery_engine.rpc.messages import as_error
+from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED, INVALID_REQUEST, RESOURCE_NOT_FOUND
+from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
+from discovery_engine.upstream.http.event_stream import EventStream, cost
+from discovery_engine.upstream.http.logins import ServerLogin
+from discovery_engine.upstream.http.outage import Outage, causes, outage
+from discovery_engine.upstream.transport import is_resource_exhausted
+
+SESSION = "mcp-session-id"
+NOT_APPROVED = "requests may hold secrets, and that address was not approved"
+
+_ERROR_LIMIT = 64 * 1024  # bytes read of the body of an HTTP error
+_MAX_BODY_EXCERPT = 500  # characters of such a body
+_MAX_REDIRECTS = 5  # redirects for one request
+_MAX_SHOWN_ADDRESS_LENGTH = 100  # characters of an address that are shown
+_HTTP = ("http", "https")
+_TITLE = re.compile(r"<title[^>]*>([^<]{1,500})", re.IGNORECASE)
+_NOT_FOUND = 404
+_BAD_REQUEST = 400
+_FIRST_ERROR = 400
+_SERVER_ERROR = 500
+
+# All words of servers that have forgotten a session. Tools have sessions, too: with any other word,
+# or an id that is not ours, an error is one of a tool.
+_OF_SESSIONS = re.compile(
+    r"(?:\W|\b(?:a|active|again|and|bad|been|but|client|closed|could|create|does|doesn|ended|error"
+    r"|exist|exists|expired|find|for|found|given|gone|has|header|http|id|in|inactive|initialize"
+    r"|initialized|invalid|is|longer|lost|mcp|missing|must|new|no|not|or|please|provided|re"
+    r"|recognized|reconnect|reinitialize|request|required|requires|reset|restart|server|session"
+    r"|sessionid|stale|start|streamable|t|terminated|that|the|this|timed|to|transport|unknown"
+    r"|unrecognized|valid|was|with|your)\b)*",
+    re.IGNORECASE,
+)
+_GONE = re.compile(
+    r"\b(?:closed|doesn|ended|expired|gone|inactive|invalid|lost|missing|no|not|required|requires"
+    r"|stale|terminated|timed|unknown|unrecognized)\b",
+    re.IGNORECASE,
+)
+_SESSION = re.compile("session|not initialized", re.IGNORECASE)
+_NOT_OF_SESSIONS = (401, 403, 429)  # statuses with a meaning of their own
+_LAST_OF_TRANSPORT = -32099  # the codes from `CONNECTION_CLOSED` down to it are a transport's
+_COMMON_TYPES = (
+    *("application/json", "application/octet-stream", "application/xml", "text/event-stream"),
+    *("text/html", "text/plain", "text/xml"),
+)
+_BROKEN = (httpx2.TransportError, httpx2.DecodingError)
+
+
+class HttpFailure(Struct, frozen=True):
+    """Why one HTTP exchange failed."""
+
+    reason: str
+    status: int | None = None
+    outage: Outage | None = None
+    """The cause, if no answer came."""
+    detail: str = ""
+    """The message of the server or a library, for the owner only."""
+    os_error: OSError | None = None
+    """Set if this process was out of resources, so that nothing was sent."""
+    was_sent: bool = True
+    """False if the request provably never reached the server."""
+    lost_session: bool = False
+    """The server refused the request because the session does not exist any more."""
+    retry_after: float | None = None
+    """Seconds of the server's Retry-After header."""
+    challenge: str = ""
+    """The server's WWW-Authenticate header."""
+    hint: str = ""
+    """The next step, where more is known than the status says."""
+    can_log_in: bool = False
+    """True if a person could log in, and has not yet."""
+    is_explained: bool = False
+    """True if the reason is a sentence about the login, rather than a status."""
+    announces_endpoint: bool = False
+    """The server has the SSE transport, and its endpoint cannot be used."""
+    lacks_scope: bool = False
+    """The server accepts the token, but not for this request."""
+
+
+class HttpError(RpcError):
+    """An HTTP exchange that failed, in place of the answer to its request."""
+
+    def __init__(self, failure: HttpFailure, *, code: int = CONNECTION_CLOSED) -> None:
+        super().__init__(code, failure.reason)
+        self.failure = failure
+
+
+class HttpClient:
+    """The connections to one server; closed with the block."""
+
+    def __init__(
+        self,
+        scheduler: FairScheduler,
+        *,
+        limit: int,
+        timeout: Callable[[], httpx2.Timeout],
+        headers: Mapping[str, str],
+        login: ServerLogin | None = None,
+    ) -> None:
+        """No connection yet.
+
+        Args:
+            scheduler: Shared by all sessions.
+            limit: The most bytes of one JSON answer, or of one event.
+            timeout: The time limits of the next request.
+            headers: Sent with every request.
+            login: As `open_http_transport` takes it.
+        """
+        self._client = httpx2.AsyncClient(
+            timeout=timeout(), verify=shared_tls_context(), headers=dict(headers)
+        )
+        self._timeout_of_next = timeout
+        self._limit = limit
+        self._scheduler = scheduler
+        self._login = login
+
+    async def __aenter__(self) -> Self:
+        await self._client.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._client.__aexit__(exc_type, exc, traceback)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        redirects: int = _MAX_REDIRECTS,
+    ) -> httpx2.Response:
+        """A successful response whose body is not read yet; the caller closes it.
+
+        Raises:
+            HttpError: If there is none.
+            RpcError: If the server answers with an HTTP error that holds one of JSON-RPC.
+        """
+        timeout = self._timeout_of_next()
+        request = self._client.build_request(
+            method, url, content=content, headers=dict(headers), timeout=timeout
+        )
+        for count in range(redirects + 1):
+            response = await self._send_authorized(request)
+            if not response.is_redirect or response.status_code == HTTPStatus.NOT_MODIFIED:
+                return response
+            await response.aclose()
+            following = _next_request(response)
+            if following is None or count == redirects:
+                break
+            request = following
+        reason = _describe_redirect(response, redirects)
+        raise HttpError(HttpFailure(reason, status=response.status_code))
+
+    async def _send_authorized(self, request: httpx2.Request) -> httpx2.Response:
+        if self._login and (sender := self._login.sender()):
+            return await sender.send(request, self._send)
+        return await self._send(request)
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        try:
+            response = await self._client.send(request, stream=True, follow_redirects=False)
+            if response.status_code >= _FIRST_ERROR:
+                raise await self._refusal(request, response)
+        except _BROKEN as error:
+            raise HttpError(_transport_failure(error, request)) from error
+        return response
+
+    async def _refusal(self, request: httpx2.Request, response: httpx2.Response) -> RpcError:
+        """The error for a response with an HTTP error."""
+        body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
+        status, error = response.status_code, _json_rpc_error(body)
+        words = error.message if error else _words(body, media_type(response))
+        challenge = response.headers.get("www-authenticate", "")
+        asks_for_login = status == HTTPStatus.UNAUTHORIZED or challenge
+        is_lost = _forgot_session(request.headers.get(SESSION), status, words)
+        if error is not None and not asks_for_login and not is_lost:
+            return error
+        is_own = response.reason_phrase.lower() not in _status_line(status).lower()
+        return HttpError(
+            HttpFailure(
+                _status_line(status),
+                detail=_quoted_words(words) or (response.reason_phrase if is_own else ""),
+                status=status,
+                lost_session=is_lost,
+                retry_after=retry_after(response.headers.get("retry-after", "")),
+                challenge=challenge,
+                can_log_in=self._login is not None
+                and self._login.is_personal
+                and status == HTTPStatus.UNAUTHORIZED,
+            )
+        )
+
+    async def read(self, response: httpx2.Response) -> bytes | None:
+        """The body of a response, for `parse`; None if it is too long.
+
+        Raises:
+            HttpError: If the connection breaks.
+        """
+        try:
+            return await _read(response, self._limit, Quota(self._scheduler))
+        except _BROKEN as error:
+            raise HttpError(_transport_failure(error, response.request)) from error
+
+    async def parse(self, data: bytes | None) -> JSONValue:
+        """The JSON of an answer, sanitized as by `json_codec.decode`.
+
+        Raises:
+            ValueError: If it is none, or None because it is too long.
+        """
+        if data is None:
+            raise ValueError(f"it is longer than {self._limit // (1024 * 1024)} MiB")
+        try:
+            if len(data) <= LARGE:
+                return decode(data)
+            return await self._scheduler.run(decode_incrementally(data), size=len(data))
+        except ValueError as error:
+            raise ValueError(f"it cannot be read: {error}") from error
+
+    def events(self, response: httpx2.Response) -> EventStream:
+        """The events of a response; a connection that breaks ends them."""
+        quota = Quota(self._scheduler)
+        return EventStream(response.aiter_bytes(), limit=self._limit, quota=quota, broken=_BROKEN)
+
+    async def foreign(self, response: httpx2.Response) -> HttpError:
+        """The error for a response that holds neither JSON nor events."""
+        if kind := media_type(response):
+            return HttpError(
+                HttpFailure(f"it answers with {named_type(kind)}, not with MCP", detail=kind)
+            )
+        try:
+            body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
+        except _BROKEN as error:
+            return HttpError(_transport_failure(error, response.request))
+        is_empty = body == b""
+        return HttpError(
+            HttpFailure("it answers with nothing" if is_empty else "its answer has no Content-Type")
+        )
+
+
+def media_type(response: httpx2.Response) -> str:
+    kind: str = response.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower()
+
+
+def named_type(kind: str) -> str:
+    """A media type, if it is a common one: any other is the server's own words."""
+    return kind if kind in _COMMON_TYPES else "a type of its own" if kind else "nothing"
+
+
+async def _read(response: httpx2.Response, limit: int, quota: Quota) -> bytes | None:
+    """The body, or None if it is longer than `limit`; closes the response."""
+    body = bytearray()
+    try:
+        async for part in response.aiter_bytes():
+            body += part
+            if len(body) > limit:
+                return None
+            quota.spend(cost(part))
+            await quota.pause_if_spent()
+    finally:
+        await response.aclose()
+    return bytes(body)
+
+
+def _transport_failure(error: httpx2.RequestError, request: httpx2.Request) -> HttpFailure:
+    unsent = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+    never_left = (*unsent, httpx2.UnsupportedProtocol, httpx2.LocalProtocolError)
+    cause = outage(error, request)
+    return HttpFailure(
+        cause.reason,
+        detail=cause.detail,
+        outage=cause,
+        os_error=next(filter(is_resource_exhausted, causes(error)), None),
+        was_sent=not isinstance(error, never_left),
+    )
+
+
+def _forgot_session(session: str | None, status: int, words: str) -> bool:
+    """Return whether an HTTP error means that the session does not exist any more."""
+    if session is None:
+        return False
+    if status == _BAD_REQUEST and "session" in words.lower():  # several SDKs answer 400, not 404
+        return True
+    is_refusal = status < _SERVER_ERROR and status not in _NOT_OF_SESSIONS
+    return status == _NOT_FOUND or (is_refusal and _tells_lost_session(session, words))
+
+
+def is_of_lost_session(session: str | None, error: RpcError) -> bool:
+    """The same of a JSON-RPC error: one of the transport, or without a code."""
+    is_of_transport = error.code in (0, INVALID_REQUEST) or (
+        _LAST_OF_TRANSPORT <= error.code <= CONNECTION_CLOSED and error.code != RESOURCE_NOT_FOUND
+    )
+    return is_of_transport and _tells_lost_session(session, error.message)
+
+
+def _tells_lost_session(session: str | None, words: str) -> bool:
+    if session is None or len(words) > _MAX_BODY_EXCERPT:
+        return False
+    words = words.replace(session, "")
+    is_of_session = _SESSION.search(words) and _GONE.search(words)
+    return bool(is_of_session and _OF_SESSIONS.fullmatch(words))
+
+
+def _json_rpc_error(body: bytes | None) -> RpcError | None:
+    try:
+        answer = decode(body or b"")
+    except ValueError:
+        return None
+    match answer:
+        case {"error": {"code": int() | float() as code} as error}:
+            return as_error(error) if code < 0 or "jsonrpc" in answer else None
+    return None
+
+
+def _words(body: bytes | None, kind: str) -> str:
+    """Return the message in the body of a refusal, without the syntax around it."""
+    text = (body or b"").decode("utf-8", "replace")
+    if kind == "text/html":
+        title = _TITLE.search(text)
+        return html.unescape(title[1]) if title else ""
+    with suppress(ValueError, RecursionError):
+        return _plain(decode(body or b""))
+    return text
+
+
+def _plain(value: JSONValue) -> str:
+    """JSON as people write it: `error: no access; doc: …`, and a lone text as it is."""
+    match value:
+        case dict():
+            parts = [(name, _plain(member)) for name, member in value.items() if member is not None]
+            is_alone = len(parts) == 1 and isinstance(next(iter(value.values())), str)
+            return parts[0][1] if is_alone else "; ".join(f"{k}: {text}" for k, text in parts)
+        case list():
+            return ", ".join(map(_plain, value))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted_words(words: str) -> str:
+    """The beginning of what a server says, for its owner; empty if it says nothing."""
+    excerpt = one_line(KNOWN_SECRETS.redact_log(clean(words[:_MAX_BODY_EXCERPT])))
+    if len(words) > _MAX_BODY_EXCERPT:  # what is left of a secret at the cut is too short to be one
+        excerpt = f"{excerpt[:-SHORTEST_BEGINNING]}…"
+    return f"it answered {quoted(excerpt)}" if excerpt else ""
+
+
+def _status_line(status: int) -> str:
+    """Return the status with the phrase of the standard, whatever the server calls it."""
+    with suppress(ValueError):
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    return f"HTTP {status}"
+
+
+def _describe_redirect(response: httpx2.Response, most: int) -> str:
+    """The target of a redirect, and why it is not followed.
+
+    It is named by scheme, host and port only: the rest may contain a key.
+    """
+    status, own = response.status_code, urlsplit(str(response.request.url))
+    try:
+        target = urlsplit(urljoin(own.geturl(), response.headers.get("location", "")))
+        place = origin_of(target)
+    except ValueError:
+        target, place = SplitResult("", "", "", "", ""), ""
+    if target.scheme not in _HTTP or not target.hostname:
+        return f"HTTP {status}, a redirect that is not followed: it leads to no HTTP address"
+    if place != origin_of(own):
+        where = quoted(place[:_MAX_SHOWN_ADDRESS_LENGTH])
+        return f"HTTP {status}, a redirect to {where}, which is not followed: {NOT_APPROVED}"
+    if most and _next_request(response):
+        return f"HTTP {status}, a redirect after {most} others, which is not followed"
+    is_lost = response.request.method == "POST"
+    why = "the request would be lost" if is_lost else "its event stream must be at `url` itself"
+    return f"HTTP {status}, a redirect to another path of its own, which is not followed: {why}"
+
+
+def _next_request(response: httpx2.Response) -> httpx2.Request | None:
+    """The request that follows a redirect within the origin; None if it must not be followed."""
+    following, sent = response.next_request, response.request
+    if following is None or following.method != sent.method:
+        return None
+    if following.url.userinfo and following.url.userinfo != sent.url.userinfo:
+        return None
+    return following if _is_same_origin(sent.url, following.url) else None
+
+
+def _is_same_origin(sent: httpx2.URL, target: httpx2.URL) -> bool:
+    """Return whether the origin is the same, or its HTTPS variant on the default ports."""
+    if (sent.scheme, sent.host, sent.port) == (target.scheme, target.host, target.port):
+        return True
+    upgraded = ("http", None, "https", None)
+    return (
+        sent.host == target.host
+        and (sent.scheme, sent.port, target.scheme, target.port) == upgraded
+    )
+
+
+def origin_of(parts: SplitResult) -> str:
+    """The scheme, host and port of an address.
+
+    Raises:
+        ValueError: If its port is none.
+    """
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
