@@ -21,7 +21,6 @@ from discovery_engine.registry.postgres import postgres_database
 from discovery_engine.registry.postgres.database_feed import (
     database_changes,
     newest_change,
-    reconnection_pauses,
 )
 from discovery_engine.registry.postgres.database_url import DatabaseAddress
 from discovery_engine.registry.postgres.migrations import FOLDER, migrate
@@ -471,14 +470,6 @@ async def test_a_gateway_listens_again_soon_after_its_connection_was_lost(
             there.approve(SCOPE, [Approval("s", "1")], at=1.0)
             await eventually(lambda: len(noticed) == 2)
             tasks.cancel_scope.cancel()
-
-
-@pytest.mark.requirement("PGS-8")
-def test_a_database_that_is_gone_is_tried_ever_more_seldom() -> None:
-    pauses = reconnection_pauses(15.0, lambda: 1.0)
-
-    assert [next(pauses) for _ in range(8)] == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0]
-    assert next(reconnection_pauses(15.0, lambda: 0.0)) == 0.125  # gateways do not come together
 
 
 @pytest.mark.requirement("SRV-80")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 import psycopg
 
+from discovery_engine._util.retry_after import backoff
 from discovery_engine.errors import RegistryError
 from discovery_engine.registry.postgres import gateway_queries
 from discovery_engine.registry.tables import decision_table, request_table, snapshot_table
@@ -46,7 +47,7 @@ async def database_changes(
     """
     listener: TimedConnection | None = None
     mark: object = None
-    pauses = reconnection_pauses(look_every)
+    failures = 0
     try:
         while True:
             # It listens before it looks, so that nothing is missed between.
@@ -63,10 +64,13 @@ async def database_changes(
                     yield
                     continue
             if listener is None:
-                await anyio.sleep(next(pauses))
+                failures += 1
+                pause = backoff(failures, _FIRST_PAUSE, look_every)
+                # Gateways that lose a database together do not come back to it together.
+                await anyio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
                 continue
             if was_open:  # one that is lost as soon as it is opened is not opened all the time
-                pauses = reconnection_pauses(look_every)
+                failures = 0
             with anyio.move_on_after(look_every):
                 await _notified(listener)
     finally:
@@ -85,19 +89,6 @@ def notify(connection: Connection | StatementConnection) -> None:
 def notify_relayed(connection: Connection, instance: str) -> None:
     """Let one gateway look for what others left for it; its name is a random one."""
     connection.execute("SELECT pg_notify(%s, %s)", (RELAY_CHANNEL, instance))
-
-
-def reconnection_pauses(
-    longest: float, randomness: Callable[[], float] = random.random
-) -> Iterator[float]:
-    """Seconds to wait before each attempt to listen again.
-
-    Gateways that lose a database together do not come back to it together.
-    """
-    pause = min(_FIRST_PAUSE, longest)
-    while True:
-        yield pause * (1.0 + randomness()) / 2.0
-        pause = min(2.0 * pause, longest)
 
 
 async def _notified(listener: TimedConnection) -> None:
