@@ -645,7 +645,6 @@ _HINTS: Mapping[str, Sequence[str]] = {
 # The address and the headers of a remote server: its owner's values fill in what is left open, and
 # change nothing else of it.
 
-_PLACES = re.compile(r"\{([^{}]{1,128})\}")
 _LABELS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::\d{1,5})?")
 _BASE = re.compile(r"\{[^{}]+\}(?:/.*)?")
 _OUR_HEADERS = re.compile(

@@ -3,7 +3,7 @@
 Everything in it is data of strangers. Texts are as they were published, invisible characters
 included, for a scanner has to see them; they are cleaned before they are shown (`_util.text`). What
 was parsed keeps to the bounds of `marketplace.bounds`, and identifiers of packages to the grammar
-of their registry (`marketplace.identifiers`).
+of their registry (`marketplace.package_names`).
 """
 
 from __future__ import annotations
