@@ -19,7 +19,8 @@ _EVENT = 8  # parsing one and delivering its message takes up to a tenth of a mi
 _BYTES = 4096  # cost as much as a line
 
 _BOM = b"\xef\xbb\xbf"
-_MAX_FIELD = 1024  # bytes of a name, an id or an interval
+_FIELDS = (b"event", b"id", b"retry")  # besides `data`; any others would need room without end
+_MAX_FIELD = 1024  # bytes of one of them
 
 
 class Event(Struct, frozen=True):
@@ -54,7 +55,7 @@ class EventStream:
         self._broken = broken
         self._line = bytearray()
         self._data: list[bytes] = []
-        self._fields: dict[str, str] = {}
+        self._fields: dict[bytes, str] = {}
         self._size = 0  # of `_data`
         self._is_too_long = False
         self._ended_by_return = False  # whether a newline that comes next belongs to the last line
@@ -103,8 +104,8 @@ class EventStream:
             if not self._is_too_long:
                 self._data.append(value.strip())
             self._size += len(line)
-        elif len(line) <= _MAX_FIELD:
-            self._fields[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace").strip()
+        elif name in _FIELDS and len(value) <= _MAX_FIELD:
+            self._fields[name] = value.decode("utf-8", "replace").strip()
         return None
 
     def _event(self) -> Event | None:
@@ -116,6 +117,6 @@ class EventStream:
             return None
         retry = None
         with suppress(ValueError):
-            retry = int(fields.get("retry", "")) / 1000
-        name, id_ = fields.get("event") or "message", fields.get("id", "")
+            retry = int(fields.get(b"retry", "")) / 1000
+        name, id_ = fields.get(b"event") or "message", fields.get(b"id", "")
         return Event(name, None if is_too_long else data, "" if "\0" in id_ else id_, retry)

@@ -50,7 +50,7 @@ async def events(*chunks: bytes, pauses: Pauses | None = None) -> list[Event]:
 async def test_events_are_read_however_the_stream_is_cut(places: list[int]) -> None:
     text = (
         b"\xef\xbb\xbfevent: ping\r\nid: a\ndata: some\r\ndata: text\r\n\r\n: note\rdata:more\r\r"
-        b"retry: 5\n\nid: b\0\n\nretry: soon\ndata\n\ndata: unfinished"
+        b"retry: 5\n\nname: x\n\nid: b\0\n\nretry: soon\ndata\n\ndata: unfinished"
     )
     places = [0, *sorted(places), len(text)]
 
