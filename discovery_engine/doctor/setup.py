@@ -52,8 +52,8 @@ from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.upstream.connection import admitted_transport
 from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
 from discovery_engine.upstream.stdio.sandbox.choice import CONTAINER_CLIENTS, Choice, choose
+from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import find_means
-from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 from discovery_engine.view.notices import Notice, lost
 
 if TYPE_CHECKING:

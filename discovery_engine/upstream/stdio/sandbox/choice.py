@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from discovery_engine.config.command_words import program_name
 from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
+from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
-from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 
 CONTAINER_CLIENTS = ("docker", "podman", "nerdctl")
 

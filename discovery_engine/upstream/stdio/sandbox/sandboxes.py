@@ -18,9 +18,8 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.upstream.stdio.executable import is_harmless
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.container_run import MountGrants, confined_run
-from discovery_engine.upstream.stdio.sandbox.launch import Launch
+from discovery_engine.upstream.stdio.sandbox.launch import Launch, SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import find_means
-from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 from discovery_engine.upstream.stdio.sandbox.visible_files import (
     SETTINGS,
     SYSTEM,

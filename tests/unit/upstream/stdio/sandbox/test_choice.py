@@ -6,8 +6,8 @@ import pytest
 
 from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
+from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
-from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
 from tests.rows import rows
 
 WRAP = MeansState("bubblewrap", program="/usr/bin/bwrap")

@@ -13,7 +13,7 @@ from discovery_engine.upstream.stdio.sandbox.container_run import (
     confined_run,
     read_run,
 )
-from discovery_engine.upstream.stdio.sandbox.sandbox_error import SandboxError
+from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from tests.rows import rows
 
 NOTHING = SandboxSettings("docker")
