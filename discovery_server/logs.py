@@ -43,7 +43,7 @@ _OLDER_FILES = 5  # kept beside the current one
 _MAX_WAITING = 100_000  # lines that may wait for the disk
 _LAST_WAIT = 1.0  # seconds
 
-_CHATTY = ("mcp", "httpx2", "httpcore2", "uvicorn")
+_CHATTY = ("httpx2", "httpcore2", "uvicorn")
 # The stderr of servers goes to the log file only.
 _SERVER_STDERR = "discovery_engine.upstream.stderr_log"
 
