@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -264,13 +265,27 @@ class Connection(HttpProtocol):
         self._update_stage()
 
     def handle_websocket_upgrade(self) -> None:
-        """Switch to WebSocket, of which `EventFeed` has a limit of its own."""
+        """Switch to WebSocket; the connection counts until the WebSocket is closed."""
         self._cancel_deadline()
         self._cancel_check()
-        self._connections.remove(self)
+        self._connections.enter(self, Stage.ANSWER)
         self.transport.flush()  # type: ignore[attr-defined] # a `SegmentedTransport`
         self.transport = self.transport.unwrapped  # type: ignore[attr-defined] # as above
+        make: Any = self.ws_protocol_class
+        self.ws_protocol_class = partial(self._counted, make)  # type: ignore[assignment]
         super().handle_websocket_upgrade()
+
+    def _counted(self, make: Callable[..., Any], **options: Any) -> Any:
+        """Make the protocol that takes the place of this one."""
+        protocol = make(**options)
+        lost = protocol.connection_lost
+
+        def connection_lost(error: Exception | None) -> None:
+            self._connections.remove(self)
+            lost(error)
+
+        protocol.connection_lost = connection_lost
+        return protocol
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.remove(self)

@@ -12,7 +12,7 @@ import re
 import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +257,23 @@ async def test_no_page_of_another_opens_a_websocket(folder: Folder) -> None:
         own = {"Cookie": cookie, "Origin": origin}
         async with connect(address, additional_headers=own, proxy=None) as socket:
             assert '"type":"state"' in str(await socket.recv())
+
+
+@pytest.mark.requirement("SRV-30")
+async def test_a_websocket_takes_the_place_of_a_connection_until_it_is_closed(
+    folder: Folder,
+) -> None:
+    folder.write()
+    limits = ConnectionLimits(connections=4, per_address=4)
+    async with folder.open() as engine, serving(engine, folder, limits=limits) as api:
+        async with AsyncExitStack() as sockets:
+            for _ in range(4):
+                await sockets.enter_async_context(api.connect())
+            refused = await api.ask("/status")
+        served_again = await api.ask("/status")
+
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert served_again.status_code == 200
 
 
 @pytest.mark.thorough
