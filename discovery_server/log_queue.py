@@ -90,13 +90,12 @@ class _BatchListener(QueueListener):
         batch = super().dequeue(block)
         with suppress(Empty):
             while batch is not None and len(batch.msg) < _BATCH:  # type: ignore[redundant-expr] # None is the end
-                if (record := self.queue.get_nowait()) is None:  # the end, after this batch
-                    self.queue.put_nowait(None)
-                else:
-                    batch.msg += record.msg
+                record = self.queue.get_nowait()
                 self.queue.task_done()
-                if record is None:
+                if record is None:  # the end, after this batch
+                    self.queue.put_nowait(None)
                     break
+                batch.msg += record.msg
         return batch
 
 

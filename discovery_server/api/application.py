@@ -264,8 +264,6 @@ def _number(text: str | None) -> int:
 
 # Engines; each holds a byte for every tool of servers that it shows in part.
 _MAX_CACHED_ENGINES = 64
-
-
 _Key: TypeAlias = "tuple[str | None, TokenLimits, frozenset[str] | None]"
 
 
@@ -351,7 +349,11 @@ def _described(routes: Iterable[ApiRoute], base: str) -> JSONObject:
 
 
 def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
-    answer = {"$ref": _TEMPLATE.format(name=route.answer.__name__)} if route.answer else _OBJECT
+    answer = (
+        {"$ref": _TEMPLATE.format(name=route.answer.__name__)}
+        if route.answer
+        else {"type": "object"}
+    )
     operation: JSONObject = {
         "operationId": route.name,
         "summary": route.summary,
@@ -360,7 +362,7 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
             "200": {"description": "Done", "content": {_MEDIA_TYPE: {"schema": answer}}},
             "default": {
                 "description": "It was refused, or failed",
-                "content": {_MEDIA_TYPE: {"schema": _TEMPLATE_OF_ERROR}},
+                "content": {_MEDIA_TYPE: {"schema": {"$ref": _TEMPLATE.format(name="Error")}}},
             },
         },
     }
@@ -389,7 +391,3 @@ def _operation(route: ApiRoute, schemas: dict[str, Any]) -> JSONObject:
     if parameters:
         operation["parameters"] = parameters
     return operation
-
-
-_OBJECT: JSONObject = {"type": "object"}
-_TEMPLATE_OF_ERROR: JSONObject = {"$ref": _TEMPLATE.format(name="Error")}
