@@ -164,7 +164,8 @@ class HttpService:
             app = Paths(with_token, RequiredScopes(app, MCP_SCOPES, "clients of MCP"))
             app = Authorization(app, self._users, self._browsers)
             open_to_all |= dict.fromkeys(("/", PAGE_PATH, ICON_PATH), WithoutWebSockets(page))
-            open_to_all[SESSION_PATH] = SessionEndpoint(self._browsers, self._users, page)
+            session = SessionEndpoint(self._browsers, self._users, page)
+            open_to_all[SESSION_PATH] = WithoutWebSockets(session)
         return Paths(open_to_all, app)
 
     def _make_mcp(self) -> StreamableHttp:

@@ -177,9 +177,6 @@ def _report(kind: _Kind, window: _Window) -> None:
         )
 
 
-# The log file, written by a thread, so that a stalled disk does not block the event loop.
-
-
 @contextmanager
 def _log_file(path: Path) -> Iterator[LogQueue]:
     """A handler that writes to a rotating file, or to a pipe or device of that name, in a thread.

@@ -154,15 +154,11 @@ def _route_to_names(error: NotFoundError) -> str | None:
         case ToolNotFoundError(server=str(server)):
             return f"GET {_path('servers', server, 'tools')} names its tools"
         case ResourceNotFoundError(server=str(server)):
-            return f"{_offerings(server)}?kind=resource names those that can be read"
+            return f"GET {_path('servers', server, 'offerings')}?kind=resource names them"
         case PromptNotFoundError(server=str(server)):
-            return f"{_offerings(server)}?kind=prompt names them"
+            return f"GET {_path('servers', server, 'offerings')}?kind=prompt names them"
     return _ROUTES_TO_NAMES.get(type(error))
 
 
 def _path(*parts: str) -> str:
     return "/".join((API_PATH, *(quote(part, safe="") for part in parts)))
-
-
-def _offerings(server: str) -> str:
-    return f"GET {_path('servers', server, 'offerings')}"

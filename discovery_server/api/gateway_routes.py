@@ -69,14 +69,11 @@ async def views(request: ApiRequest[Nothing]) -> Views:
     """List the views, with the servers that each one shows."""
     owner = request.owner
     own = serialize_redacted(owner.settings)["views"]
-    names = [view.name for view in owner.settings.views]
-    shown = {name: owner.in_view(name).view.servers() for name in names}
-    return Views(
-        [
-            ViewForm(name, own.get(name, {}), [server.name for server in servers])
-            for name, servers in shown.items()
-        ]
-    )
+    shown = {
+        view.name: [str(server.name) for server in owner.in_view(view.name).view.servers()]
+        for view in owner.settings.views
+    }
+    return Views([ViewForm(name, own.get(name, {}), names) for name, names in shown.items()])
 
 
 @routes("GET", "/configuration")

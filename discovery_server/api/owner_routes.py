@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import anyio.to_thread
 from msgspec import Meta, Struct, field, to_builtins
@@ -240,12 +240,7 @@ def _form(request: AgentRequest) -> JSONObject:
 @routes("GET", "/secrets")
 async def secret_names(request: ApiRequest[Nothing]) -> SecretNames:
     """List the names of stored secrets."""
-    return await _secret_names(request)
-
-
-async def _secret_names(request: ApiRequest[Any]) -> SecretNames:
-    names = await anyio.to_thread.run_sync(request.owner.secrets.names)
-    return SecretNames(list(names))
+    return SecretNames(list(await anyio.to_thread.run_sync(request.owner.secrets.names)))
 
 
 @routes("PUT", "/secrets/{name:path}")
@@ -253,7 +248,7 @@ async def set_secret(request: ApiRequest[SecretValue]) -> SecretNames:
     """Store a secret."""
     secrets = request.owner.secrets
     await anyio.to_thread.run_sync(secrets.set, request.path["name"], request.asked.value)
-    return await _secret_names(request)
+    return SecretNames(list(await anyio.to_thread.run_sync(secrets.names)))
 
 
 @routes("DELETE", "/secrets/{name:path}")

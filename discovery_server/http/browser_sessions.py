@@ -26,7 +26,6 @@ from discovery_server.http.asgi import (
     CLOSE,
     JSON,
     header_values,
-    refuse_websocket,
     respond,
     respond_text,
 )
@@ -109,9 +108,6 @@ class SessionEndpoint:
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await refuse_websocket(send)
-            return
         if not is_own_page(scope):
             await respond_text(send, 403, "sessions are for the page of this address")
         elif scope["method"] == "POST":

@@ -158,14 +158,12 @@ class SegmentedTransport:
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.unwrapped = transport
-        self._transport = transport
+        self.is_closing = transport.is_closing  # asked for with each request
         self._loop = loop
         self._pieces: list[bytes] = []
-        self.get_extra_info = transport.get_extra_info
-        self.get_write_buffer_size = transport.get_write_buffer_size
-        self.is_closing = transport.is_closing
-        self.pause_reading = transport.pause_reading
-        self.resume_reading = transport.resume_reading
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unwrapped, name)
 
     def write(self, data: bytes) -> None:
         if not self._pieces:
@@ -176,15 +174,15 @@ class SegmentedTransport:
         if self._pieces:
             data = b"".join(self._pieces)
             self._pieces.clear()
-            self._transport.write(data)
+            self.unwrapped.write(data)
 
     def close(self) -> None:
         self.flush()
-        self._transport.close()
+        self.unwrapped.close()
 
     def abort(self) -> None:
         self._pieces.clear()
-        self._transport.abort()
+        self.unwrapped.abort()
 
 
 class Connection(HttpProtocol):

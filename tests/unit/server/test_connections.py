@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.http.connections import (
-    ConnectionLimits,
-    Connections,
-    Stage,
-)
+from discovery_server.http.connections import ConnectionLimits, Connections, Stage
 
 pytestmark = pytest.mark.requirement("SRV-30")
 

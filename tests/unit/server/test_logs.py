@@ -10,7 +10,7 @@ import pytest
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream import stderr_log as overheard
-from discovery_server.logs import log_to
+from discovery_server.logs import RepeatFilter, log_to
 from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("SRV-5")
@@ -114,3 +114,21 @@ def test_what_programs_write_goes_to_the_file_and_to_stderr_only_for_developers(
 
     assert "github: hello" in path.read_text(encoding="utf-8")
     assert ("github: hello" in capfd.readouterr().err) is is_shown
+
+
+def test_each_minute_is_told_of_anew(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    repeats = RepeatFilter(clock=lambda: now)
+    caplog.handler.addFilter(repeats)
+    try:
+        for minute in range(3):
+            now = minute * 60.0
+            for _ in range(100):
+                logging.getLogger("mcp.server").warning("it failed")
+    finally:
+        caplog.handler.removeFilter(repeats)
+
+    told = [text for record in caplog.records if "suppressed" in (text := record.getMessage())]
+    assert len(told) == 2
+    assert all(words.startswith("95 more warnings of mcp.server") for words in told)
+    assert len(caplog.records) == 3 * 5 + 2

@@ -33,11 +33,7 @@ function Request({ request, onDecided }) {
   const [reason, setReason] = useState("");
   const [isOpen, setOpen] = useState(false);
   const path = `/requests/${part(request.id)}`;
-  const accept = async (choice) => {
-    const answer = await post(path, { action: "accept", ...choice });
-    if (choice.digest) onDecided();
-    return answer;
-  };
+  const accept = async (choice) => { const answer = await post(path, { action: "accept", ...choice }); if (choice.digest) onDecided(); return answer; };
   return html`
     <p><strong>${request.action} ${request.name}</strong> <span class="note">asked ${ago(request.created_at)}${request.client && ` by ${request.client}`}</span></p>
     <p>${deed(request)}</p>
