@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
 
-# The public `awatch` neither reports when it begins to watch nor stops at once.
-from watchfiles._rust_notify import RustNotify
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,10 @@ class FolderWatch:
         if folders == self._folders and self._notify:
             return
         self.close()
+        # The public `awatch` neither reports when it begins to watch nor stops at once. Loading it
+        # takes longer than loading the engine, and commands that read watch nothing.
+        from watchfiles._rust_notify import RustNotify  # noqa: PLC0415
+
         self._folders = folders
         try:
             self._notify = RustNotify(

@@ -12,9 +12,9 @@ from typing import Any
 
 import anyio
 import pytest
+import watchfiles._rust_notify
 from watchfiles._rust_notify import RustNotify
 
-from discovery_engine._util import folder_watch
 from discovery_engine.config.files.inputs import observe
 from discovery_engine.runtime.maintenance import changed_files
 
@@ -41,7 +41,7 @@ class Ears:
 
 @pytest.fixture(autouse=True)
 def ears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_watch, "RustNotify", Ears)
+    monkeypatch.setattr(watchfiles._rust_notify, "RustNotify", Ears)
 
 
 class Watching:
@@ -211,7 +211,7 @@ async def test_where_nothing_can_be_watched_the_files_are_looked_at(
     def refuse(*_: object, **__: object) -> RustNotify:
         raise OSError("too many watches")
 
-    monkeypatch.setattr(folder_watch, "RustNotify", refuse)
+    monkeypatch.setattr(watchfiles._rust_notify, "RustNotify", refuse)
     watching = Watching(file, poll_every=0.01)
     watching.is_told_at_once = True
     async with watching.opened():
