@@ -104,7 +104,7 @@ def install(
 
     \b
       discovery marketplace install io.github.acme/files --with folder=~/notes --secret FILES_KEY
-    """  # noqa: D301 - click wants the character itself
+    """
     from discovery_cli.install_output import progress_of, say_installed, show_plan
 
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
@@ -188,6 +188,9 @@ def update(
     one server; the others stay. One that cannot be updated holds up no other: the exit code is that
     of the first that failed. A version that has other content than when it was pinned is refused
     with exit code 4. `discovery marketplace rollback` goes back.
+
+    \b
+      discovery marketplace update --check
     """
     if (values or secrets) and len(names) != 1:
         raise click.UsageError("--with and --secret are for one server: name it")
@@ -217,6 +220,9 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
     """Go back to the version of a server before its last update; once more, and it is back.
 
     Without a terminal and without --yes nothing is changed, and the exit code is 4.
+
+    \b
+      discovery marketplace rollback files
     """
     from discovery_cli.install_output import say_started
 

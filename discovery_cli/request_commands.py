@@ -45,6 +45,9 @@ def requests(invocation: Invocation, *, show_all: bool) -> None:
     """List what agents asked for.
 
     Agents may ask with `server.registryTool: ask`. Nothing is done before you accept it.
+
+    \b
+      discovery review requests --all
     """
     listed = invocation.run(lambda engine: engine.requests.list(None if show_all else "waiting"))
     output, now = invocation.output, invocation.clock()
@@ -83,7 +86,11 @@ def accept(
     secrets: tuple[str, ...],
     yes: bool,
 ) -> ExitCode:
-    """Show what an agent asked for, and do it if you agree."""
+    """Show what an agent asked for, and do it if you agree.
+
+    \b
+      discovery review accept 3
+    """
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
 
     async def work(engine: Engine) -> tuple[AgentRequest, bool]:
@@ -117,7 +124,11 @@ def accept(
 @click.option("--reason", default="", metavar="TEXT", help="The agent reads it.")
 @pass_invocation
 def decline(invocation: Invocation, *, request_id: str, reason: str) -> None:
-    """Decline a request; the same is not asked again within a day."""
+    """Decline a request; the same is not asked again within a day.
+
+    \b
+      discovery review decline 3 --reason "use the other one"
+    """
     request = invocation.run(lambda engine: engine.requests.decline(request_id, reason=reason))
     if invocation.output.as_json:
         invocation.output.answer(to_builtins(request))

@@ -81,7 +81,7 @@ def command(
     \b
       discovery add time -- uvx mcp-server-time
       discovery add mail --url https://mail.example.com/mcp --header "Authorization: Bearer ${T}"
-    """  # noqa: D301 - click wants the character itself
+    """
     from discovery_cli.client_files import confirm
     from discovery_cli.server_changes import place_of, say_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form

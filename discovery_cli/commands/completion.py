@@ -27,7 +27,7 @@ def command(invocation: Invocation, context: click.Context, shell: str) -> None:
       bash: eval "$(discovery completion bash)"  # in ~/.bashrc
       zsh:  eval "$(discovery completion zsh)"  # in ~/.zshrc
       fish: discovery completion fish > ~/.config/fish/completions/discovery.fish
-    """  # noqa: D301 - click wants the character itself
+    """
     output = invocation.output
     complete = get_completion_class(shell)
     if complete is None:

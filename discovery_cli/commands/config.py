@@ -34,14 +34,18 @@ def command() -> None:
       discovery config check
       discovery config import --from cursor
       discovery config lock --check
-    """  # noqa: D301 - click wants the character itself
+    """
 
 
 @command.command("show")
 @click.option("--set", "is_set", is_flag=True, help="Only what differs from the defaults.")
 @pass_invocation
 def show(invocation: Invocation, *, is_set: bool) -> None:
-    """Show the configuration in force, with defaults, and without secrets."""
+    """Show the configuration in force, with defaults, and without secrets.
+
+    \b
+      discovery config show --set
+    """
     from discovery_engine.config.editing.yaml_text import block
     from discovery_engine.config.serialization import serialize_redacted
 
@@ -61,6 +65,10 @@ def check(invocation: Invocation) -> ExitCode:
     """Check the configuration, and its rules against the known tools.
 
     The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
+
+    \b
+      discovery config check
+      discovery --config new.yaml config check
     """
     from discovery_cli.finding_output import entry_form, show_diagnostic
     from discovery_engine.doctor.entry_lint import lint_entries
@@ -91,7 +99,11 @@ def check(invocation: Invocation) -> ExitCode:
 @command.command("sources")
 @pass_invocation
 def sources(invocation: Invocation) -> None:
-    """Show where servers come from: discovery.yaml, files of other clients, and the registry."""
+    """Show where servers come from: discovery.yaml, files of other clients, and the registry.
+
+    \b
+      discovery config sources
+    """
     from discovery_engine.runtime.restore import registry_path
 
     output = invocation.output
@@ -119,7 +131,11 @@ def sources(invocation: Invocation) -> None:
 @command.command("schema")
 @pass_invocation
 def schema(invocation: Invocation) -> None:
-    """Print the JSON Schema of discovery.yaml, for editors."""
+    """Print the JSON Schema of discovery.yaml, for editors.
+
+    \b
+      discovery config schema > discovery.schema.json
+    """
     import json
 
     from discovery_engine.config.model.schema import json_schema
@@ -134,6 +150,9 @@ def path(invocation: Invocation) -> ExitCode:
     """Print the path of the configuration, and nothing if there is none.
 
     The exit code is 2 if a named file does not exist.
+
+    \b
+      discovery config path
     """
     from discovery_engine.config.files.location import FILE_NAME, locate
     from discovery_engine.runtime.restore import registry_path
@@ -165,6 +184,9 @@ def reload(invocation: Invocation) -> None:
     """Read the configuration again and apply it to the known tools; nothing is started.
 
     A running `discovery serve` does the same on SIGHUP.
+
+    \b
+      discovery config reload
     """
     output = invocation.output
     view = invocation.run(_view)

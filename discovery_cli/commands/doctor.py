@@ -31,6 +31,10 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     """Check the set-up and show what to do.
 
     Without --online no server is started or connected. With problems the exit code is 7.
+
+    \b
+      discovery doctor
+      discovery doctor --online
     """
     output = invocation.output
     try:

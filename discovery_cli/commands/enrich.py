@@ -70,6 +70,10 @@ def command(
     Each answer is kept at once, for this definition of the tool. Run it again to go on after an
     interruption, and for tools that are new or changed. `examples` under `overrides` replace what
     was written. The exit code is 5 if the model cannot be asked, or writes nothing of use.
+
+    \b
+      discovery tune enrich --dry-run
+      discovery tune enrich --server notes
     """
     if show or forget:
         if (show and forget) or again or dry_run:

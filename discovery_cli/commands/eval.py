@@ -92,7 +92,7 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
 
     Without QUERIES, discovery-queries.yaml beside the configuration is read: the page saves
     queries there. The stored catalog is used. If a limit is exceeded, the exit code is 7.
-    """  # noqa: D301 - click wants the character itself
+    """
     options = _Options(**given)
     if options.as_markdown and invocation.as_json:
         raise click.UsageError("--markdown and --json are two forms of one answer; choose one")

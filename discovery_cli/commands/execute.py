@@ -66,7 +66,7 @@ def command(
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
-    """  # noqa: D301 - click wants the character itself
+    """
     arguments = read_object(document, "--args") if document is not None else {}
     request = _Asked(words, server, arguments)
     view = invocation.remembered(request.concerned)

@@ -32,6 +32,10 @@ def command() -> None:
     """Run workers that list servers, and show and steer their queue.
 
     `discovery fleet worker` lists servers from this queue; any number of workers share it.
+
+    \b
+      discovery fleet worker --once
+      discovery fleet status
     """
 
 
@@ -41,6 +45,9 @@ def status(invocation: Invocation) -> ExitCode:
     """Show the queue: states, what is due, who works on what, and what failed.
 
     With dead servers the exit code is 7.
+
+    \b
+      discovery fleet status --json
     """
     output = invocation.output
     fleet_status, refusals = invocation.run(_status)
@@ -63,7 +70,12 @@ def status(invocation: Invocation) -> ExitCode:
 )
 @pass_invocation
 def retry(invocation: Invocation, *, servers: tuple[str, ...], all_failed: bool) -> None:
-    """Have workers try servers again that failed, or are dead."""
+    """Have workers try servers again that failed, or are dead.
+
+    \b
+      discovery fleet retry github
+      discovery fleet retry --all-failed
+    """
     if bool(servers) == all_failed:
         raise click.UsageError("name servers, or give --all-failed")
     named = None if all_failed else servers
@@ -79,6 +91,9 @@ def refresh(invocation: Invocation, *, servers: tuple[str, ...]) -> None:
     """Have workers list servers now, before all others.
 
     `discovery refresh` lists them from here instead, without a worker.
+
+    \b
+      discovery fleet refresh github linear
     """
     due_servers = invocation.run(lambda engine: engine.fleet.refresh(servers))
     _answer(invocation.output, due_servers, "refresh")

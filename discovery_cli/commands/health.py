@@ -60,6 +60,10 @@ def command(
     With SERVER everything that is known of it is shown, and the last lines of its stderr. Without
     --online or --probe no server is started or connected. A server that answers --probe has its
     errors reset, which `discovery metrics` shows. With problems the exit code is 7.
+
+    \b
+      discovery health
+      discovery health github
     """
     if timeout is not None and not probe:
         raise click.UsageError("--timeout needs --probe")

@@ -68,6 +68,10 @@ def command(
     or say --secrets store, else to variables. The client's file stays as it is. Nothing is
     started. A server that is in force from its client's file is copied with its secrets stored, and
     the copy is used in its place. If no server of the given files can be used the exit code is 2.
+
+    \b
+      discovery config import --from cursor
+      discovery config import --from ~/Downloads/mcp.json --only github --secrets store
     """
     from discovery_cli import client_files
     from discovery_cli.data_stores import stored_values

@@ -54,6 +54,10 @@ def command(
     The files of other MCP clients are looked for, and read only if you agree. They are used where
     they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
     printed at the end, with absolute paths.
+
+    \b
+      discovery init --global
+      discovery init --from cursor --dry-run
     """
     from discovery_cli import client_files, value_prompts
     from discovery_cli.client_entries import client_entry, needs_of

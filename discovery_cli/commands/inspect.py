@@ -77,7 +77,7 @@ def command(  # noqa: PLR0913 - one for each option
     \b
       discovery inspect github
       discovery inspect github:create_issue
-    """  # noqa: D301 - click wants the character itself
+    """
     portrait = DetailPrinter(
         invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples
     )

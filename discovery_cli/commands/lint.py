@@ -51,6 +51,10 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
 
     The catalog is checked for tools that are easily confused, not found or not understood. A fix
     is drafted as an entry for `overrides:`; `discovery tune eval` shows its effect.
+
+    \b
+      discovery tune lint
+      discovery tune lint --strict --thorough
     """
     from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
     from discovery_engine.evaluation.text_lint import lint_texts

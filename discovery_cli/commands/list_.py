@@ -76,6 +76,10 @@ def command(
     With QUERY only those that fit its words, the best first: names, descriptions and tags are
     searched. `wanted` is what their owner switched, `state` what was observed. If none fits, the
     exit code is 2.
+
+    \b
+      discovery list --status
+      discovery list issue tracker --tools
     """
     output = invocation.output
     view = in_view(invocation.view(), view_name)

@@ -26,6 +26,10 @@ def command(invocation: Invocation, *, check: bool) -> ExitCode:
 
     All servers are listed first. With --frozen any command uses only what is pinned. Nothing is
     written while a server cannot be listed, or a tool waits for review.
+
+    \b
+      discovery config lock
+      discovery config lock --check
     """
     invocation.frozen = False
     if check:

@@ -64,7 +64,7 @@ def command(
     \b
       discovery login linear
       discovery login linear --revoke
-    """  # noqa: D301 - click wants the character itself
+    """
     if revoke:
         return _revoke(invocation, server)
     output = invocation.output

@@ -103,7 +103,7 @@ def command(  # noqa: PLR0913 - one for each option
       discovery logs -f
       discovery logs github --status error --since 2h
       discovery logs --export csv -o calls.csv
-    """  # noqa: D301 - click wants the character itself
+    """
     _check_options(follow=follow, form=form, file=file, clear=clear)
     if clear:
         _clear(invocation)

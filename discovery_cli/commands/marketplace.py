@@ -71,7 +71,7 @@ def command() -> None:
       discovery marketplace search read pdf
       discovery marketplace show NAME
       discovery marketplace install NAME
-    """  # noqa: D301 - click wants the character itself
+    """
 
 
 @command.command("search")
@@ -104,6 +104,9 @@ def search(
     A copy of the registry is searched; the first search makes it. Your own npm is asked as well.
     PyPI has no search: of it, well-known servers and exact names are found. A source that fails
     costs only itself. The exit code is 2 if nothing was found, and 5 if a source failed as well.
+
+    \b
+      discovery marketplace search read pdf
     """
     query = " ".join(words).strip()
 
@@ -139,6 +142,9 @@ def show(
     """Show a server: its publisher, what it would run, what it needs, and warnings.
 
     NAME is one of `marketplace search`, or that of a package of npm or PyPI.
+
+    \b
+      discovery marketplace show io.github.acme/files
     """
 
     async def work(engine: Engine) -> tuple[EntryDetails, InstallPlan | DiscoveryError | None]:
@@ -172,6 +178,9 @@ def sync(invocation: Invocation, names: tuple[str, ...], *, force: bool) -> Exit
     A search does this by itself when a copy is older than `marketplace.syncEvery`. A run that was
     interrupted goes on where it was. The exit code is 5 if a source failed; its copy stays. Entries
     that cannot be read are named, and cost only themselves.
+
+    \b
+      discovery marketplace sync
     """
 
     async def work(engine: Engine) -> tuple[SourceReport, ...]:
@@ -189,7 +198,11 @@ def sync(invocation: Invocation, names: tuple[str, ...], *, force: bool) -> Exit
 @command.command("sources")
 @pass_invocation
 def sources(invocation: Invocation) -> None:
-    """Show the sources, how far they are trusted, and how old their copies are."""
+    """Show the sources, how far they are trusted, and how old their copies are.
+
+    \b
+      discovery marketplace sources
+    """
 
     async def work(engine: Engine) -> tuple[SourceState, ...]:
         return await engine.marketplace.sources()

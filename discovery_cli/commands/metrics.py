@@ -39,7 +39,7 @@ def command(
     \b
       discovery metrics
       discovery metrics github
-    """  # noqa: D301 - click wants the character itself
+    """
     output, now, server = invocation.output, invocation.clock(), server or old_server
     if reset:
         log_database(invocation).reset_errors(server, now=now)

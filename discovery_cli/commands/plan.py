@@ -75,7 +75,7 @@ def command(
       discovery tune plan new.yaml --queries queries.yaml
       discovery tune plan --rule '{pattern: "*delete*", enabled: false}'
       discovery tune plan --synonym '[ticket, incident]' --queries queries.yaml
-    """  # noqa: D301 - click wants the character itself
+    """
     from discovery_engine.agent.context_costs import definition_tokens
 
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):

@@ -64,7 +64,7 @@ def command(
       discovery prompts
       discovery prompts docs
       discovery prompts docs:review language=python code="$(cat main.py)"
-    """  # noqa: D301 - click wants the character itself
+    """
     server, words = server_first(invocation, words, server)
     if not words:
         kinds = {"prompts": OfferingKind.PROMPT}

@@ -38,6 +38,10 @@ def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 
     The exit code is 5 if a server cannot be reached, 6 if only a secret is missing, or 7 if only
     what a server lists cannot be used.
+
+    \b
+      discovery refresh
+      discovery refresh github
     """
     from discovery_cli.progress import embedded
 

@@ -30,13 +30,17 @@ def command() -> None:
       discovery registry info
       discovery registry clear github
       discovery registry copy --to '${DATABASE_URL}'
-    """  # noqa: D301 - click wants the character itself
+    """
 
 
 @command.command("info")
 @pass_invocation
 def info(invocation: Invocation) -> None:
-    """Show where the registry is, what it has of each server, and what is only on this machine."""
+    """Show where the registry is, what it has of each server, and what is only on this machine.
+
+    \b
+      discovery registry info
+    """
     from discovery_engine.json_forms.cache_form import cache_form, size_of
     from discovery_engine.runtime.named_registry import ON_THIS_MACHINE
     from discovery_engine.runtime.restore import registry_path
@@ -63,6 +67,9 @@ def check(invocation: Invocation) -> None:
     """Reach the registry, and show what to change.
 
     It ends with exit code 5 if a database does not answer.
+
+    \b
+      discovery registry check
     """
     report, output = _report(invocation), invocation.output
     advice = list(report.database.advice) if report.database else []
@@ -82,6 +89,9 @@ def migrate(invocation: Invocation) -> None:
     """Bring the tables of a database up to date, before gateways of a new version start.
 
     Each of them does it as well; gateways of the version before work on.
+
+    \b
+      discovery registry migrate
     """
     report, output = _report(invocation), invocation.output
     if output.as_json:
@@ -106,6 +116,9 @@ def copy(invocation: Invocation, target: str) -> None:
 
     Stop the gateways and workers first. Then name the copy in `registry` of discovery.yaml, and
     start them.
+
+    \b
+      discovery registry copy --to '${DATABASE_URL}'
     """
     from discovery_cli.progress import shown_step
     from discovery_engine.registry.transfer import copy_registry
@@ -139,6 +152,9 @@ def reindex(invocation: Invocation) -> None:
     No server is asked: `discovery refresh` does that. It helps when an embedding model has changed
     under its name, or when the index is suspected to be wrong. Until a tool has its vector it is
     found by words; other gateways use the new vectors after their next start.
+
+    \b
+      discovery registry reindex
     """
     output = invocation.output
     report = invocation.run(lambda engine: engine.reindex())
@@ -161,6 +177,9 @@ def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
     """Delete the stored tools of servers, and their usage; of all without a name.
 
     The servers are listed again when needed.
+
+    \b
+      discovery registry clear github
     """
     output = invocation.output
     count = invocation.run(lambda engine: engine.forget(servers or None))

@@ -42,7 +42,7 @@ def command(
     \b
       discovery remove time
       discovery remove github --secrets delete --yes
-    """  # noqa: D301 - click wants the character itself
+    """
     from discovery_cli.client_files import confirm, may_ask
     from discovery_cli.server_changes import place_of, say_kept_secrets, say_warnings, show_diff
     from discovery_engine.json_forms.server_plan_form import server_plan_form

@@ -55,7 +55,7 @@ def command(
       discovery resources
       discovery resources docs
       discovery resources file:///notes.txt
-    """  # noqa: D301 - click wants the character itself
+    """
     server, words = server_first(invocation, words, server)
     if not words:
         kinds = {"resources": OfferingKind.RESOURCE, "templates": OfferingKind.TEMPLATE}

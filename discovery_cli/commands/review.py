@@ -73,7 +73,7 @@ def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
       discovery review servers time
       discovery review tools github --yes
       discovery review decline 3 --reason "use the registry"
-    """  # noqa: D301 - click wants the character itself
+    """
     if context.invoked_subcommand is not None:
         return None
     candidates, changes, agent_requests = invocation.run(_waiting)
@@ -145,7 +145,7 @@ def servers_(
       discovery review servers
       discovery review servers time --yes
       discovery review servers time --revoke
-    """  # noqa: D301 - click wants the character itself
+    """
     if yes and revoke:
         raise click.UsageError("either --yes or --revoke, not both")
     if revoke:
@@ -232,6 +232,10 @@ def tools_(
 
     After earlier decisions were lost every tool that is not known to be accepted is withheld. That
     ends once every server has been listed again and nothing is left to review.
+
+    \b
+      discovery review tools github
+      discovery review tools github --tool create_issue --yes
     """
     if is_over and (servers or tools):
         raise click.UsageError("--all is for all servers and tools, name none")

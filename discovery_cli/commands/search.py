@@ -91,6 +91,10 @@ def command(  # noqa: PLR0913 - one for each option
     The best match comes first; the last line shows how certain it is: sure, likely, or unsure if
     the tools are only the nearest. If none fits, the reasons are shown, and the exit code is 2; it
     is 5 while a server is still starting.
+
+    \b
+      discovery search create an issue
+      discovery search branch --server git --explain
     """
     query = " ".join(words).strip()
     if not query:

@@ -38,7 +38,12 @@ _REFERENCED = "referenced, not stored"
 
 @click.group("secrets", cls=Group)
 def command() -> None:
-    """Store, list and remove the secrets of servers."""
+    """Store, list and remove the secrets of servers.
+
+    \b
+      discovery secrets set
+      discovery secrets list
+    """
 
 
 @command.command("set")
@@ -60,7 +65,7 @@ def set_(invocation: Invocation, name: str | None) -> None:
       discovery secrets set
       discovery secrets set GITHUB_TOKEN
       pass show jira | discovery secrets set jira/TOKEN
-    """  # noqa: D301 - click wants the character itself
+    """
     if name is None:
         from discovery_cli import value_prompts
 
@@ -89,6 +94,9 @@ def list_(invocation: Invocation) -> ExitCode:
 
     Where the key is kept that they are encrypted with is shown as well. The exit code is 6 if one
     cannot be decrypted.
+
+    \b
+      discovery secrets list
     """
     secrets, servers = owner_secrets(invocation), _references(invocation)
     stored = {name: _length(secrets, name) for name in secrets.names()}
@@ -136,6 +144,9 @@ def remove(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> Exit
 
     If servers refer to one of them they are named, and you are asked before anything is deleted.
     The exit code is 2 if a name is not stored; the others are deleted.
+
+    \b
+      discovery secrets remove github/TOKEN
     """
     secrets, output = owner_secrets(invocation), invocation.output
     stored = frozenset(secrets.names())
@@ -165,6 +176,9 @@ def rotate_key(invocation: Invocation) -> None:
     that is set, which takes the place of $DISCOVERY_SECRET_KEY, or $DISCOVERY_SECRETS_PASSPHRASE;
     else from that, with a new salt. Without any it is kept in the system's keyring, or in a file
     beside the secrets if there is none.
+
+    \b
+      discovery secrets rotate-key
     """
     from discovery_engine.secret_store import keys
 

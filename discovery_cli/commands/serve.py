@@ -143,6 +143,10 @@ def command(
 
     With both --stdio and --http, each client starts a gateway of its own, and one of these serves
     HTTP for all others; when it ends, another one does. The token is that of the data folder.
+
+    \b
+      discovery serve
+      discovery serve --http 127.0.0.1:8000
     """
     if record and replay:
         raise click.UsageError("either --record or --replay, not both")

@@ -53,7 +53,7 @@ def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bo
 
     \b
       discovery enable github
-    """  # noqa: D301 - click wants the character itself
+    """
     return _switch(invocation, server, is_wanted=True, to=to, dry_run=dry_run)
 
 
@@ -73,7 +73,7 @@ def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: b
     \b
       discovery disable github
       discovery disable github --to registry
-    """  # noqa: D301 - click wants the character itself
+    """
     return _switch(invocation, server, is_wanted=False, to=to, dry_run=dry_run)
 
 

@@ -31,6 +31,9 @@ def command(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bo
     `auto_activate`. NAME.local.json beside NAME.json adds to it. `$NAME` refers to a variable;
     other `secrets` are stored encrypted. What is registered already stays as it is. If an entry
     cannot be used the exit code is 2, and the others are registered.
+
+    \b
+      discovery config sync servers.json --dry-run
     """
     from discovery_cli.client_files import confirm
     from discovery_engine.json_forms.server_plan_form import sync_plan_form

@@ -29,7 +29,12 @@ _SHARED = "all gateways"
 
 @click.group("token", cls=Group)
 def command() -> None:
-    """Make, show and revoke tokens for clients over HTTP."""
+    """Make, show and revoke tokens for clients over HTTP.
+
+    \b
+      discovery token create --name laptop
+      discovery token revoke laptop
+    """
 
 
 @command.command("create", context_settings={"allow_extra_args": True})
@@ -101,7 +106,7 @@ def create(  # noqa: PLR0913 - one for each option
       discovery token create --view readers --expires 30d --name ci
       discovery token create --server 'git*' --tool 'github:list_*' --tool '!*delete*'
       discovery token create --team payments --user anna --name anna
-    """  # noqa: D301 - click wants the character itself
+    """
     if extra := click.get_current_context().args:
         text = f"a token takes no argument {extra[0]!r}: a name is given as"
         raise click.UsageError(f"{text} `--name {shlex.quote(extra[0])}`")
@@ -144,6 +149,9 @@ def list_(invocation: Invocation) -> None:
     """Show the tokens that were made, without the tokens themselves.
 
     Where the registry is a database, also whether they are for its gateways or for this machine.
+
+    \b
+      discovery token list
     """
     output, now, tokens = invocation.output, invocation.clock(), _tokens(invocation)
     entries = [(token, "this machine") for token in tokens.all()]
@@ -184,6 +192,9 @@ def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
 
     Gateways refuse the next request with such a token, and end its sessions and streams within
     seconds.
+
+    \b
+      discovery token revoke laptop
     """
     store, output = _tokens(invocation), invocation.output
     ended = store.revoke(*tokens)

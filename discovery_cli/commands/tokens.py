@@ -38,6 +38,9 @@ def command(invocation: Invocation, words: tuple[str, ...], *, view_name: str | 
 
     Without a REQUEST the figures are the mean of requests that are drafted from the descriptions of
     the tools. Tokens are estimated.
+
+    \b
+      discovery tune tokens create an issue
     """
     from discovery_engine.agent.context_costs import context_costs
     from discovery_engine.evaluation.suggest import drafted_requests

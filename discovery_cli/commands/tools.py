@@ -59,7 +59,7 @@ def command(
     \b
       discovery tools
       discovery tools github --tag issues
-    """  # noqa: D301 - click wants the character itself
+    """
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
 

@@ -17,4 +17,4 @@ def command() -> None:
       discovery tune lint
       discovery tune plan --rule '{pattern: "delete_*", enabled: false}'
       discovery tune eval queries.yaml --fail-under recall@5=0.9
-    """  # noqa: D301 - click wants the character itself
+    """

@@ -29,6 +29,9 @@ def command() -> None:
     `webhooks:` in discovery.yaml names addresses to which signed requests are sent when servers
     and tools are added, changed or removed, when a tool is held for review or released, and when a
     server fails or works again.
+
+    \b
+      discovery webhooks list
     """
 
 
@@ -40,6 +43,9 @@ def list_(invocation: Invocation) -> ExitCode:
     With deliveries that are dead, or a webhook that cannot be used, the exit code is 7; also if
     the file is not trusted, so that its webhooks are ignored. It is 0 while deliveries that
     failed are only waiting for their next attempt.
+
+    \b
+      discovery webhooks list
     """
     output = invocation.output
     reports, refusal = invocation.run(_list)
@@ -68,6 +74,9 @@ def test(invocation: Invocation, name: str) -> ExitCode:
 
     Its type is `webhook.test`. It is sent once, also to a webhook that is switched off. If it is
     not accepted, the exit code is 5.
+
+    \b
+      discovery webhooks test chat
     """
     output = invocation.output
     result = invocation.run(lambda engine: engine.webhooks.test(name))
@@ -96,6 +105,9 @@ def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> 
 
     A running gateway or worker sends them. This also enables a webhook that was disabled because
     its receiver answered 410.
+
+    \b
+      discovery webhooks retry --all-dead
     """
     if bool(names) == all_dead:
         raise click.UsageError("name webhooks, or give --all-dead")

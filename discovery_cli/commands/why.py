@@ -53,6 +53,10 @@ def command(
     Every rule is shown with what it did; the first that matches and has `enabled` decides.
     Then come the teams and users that it is reserved for, and the `overrides` that match; of
     several that give the same, the last one counts.
+
+    \b
+      discovery why git:git_reset
+      discovery why file:///notes.txt
     """
     output = invocation.output
     if kind is None and "://" in words[0]:
