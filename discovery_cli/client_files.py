@@ -71,6 +71,11 @@ def may_ask() -> bool:
     return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
 
 
+def is_agreed(output: Output, question: str, *, yes: bool = False) -> bool:
+    """Return whether the owner agrees; False where nobody can be asked."""
+    return yes or (not output.as_json and may_ask() and click.confirm(question, err=True))
+
+
 def confirm(question: str, *, yes: bool) -> bool:
     """Ask, unless the answer was given beforehand.
 

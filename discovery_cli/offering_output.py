@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def server_first(
-    invocation: Invocation, words: tuple[str, ...], server: str | None
+    invocation: Invocation, words: tuple[str, ...]
 ) -> tuple[str | None, tuple[str, ...]]:
     """The server that was named, if any, and the words after it."""
-    if server is None and words and server_named(invocation.known(), words[0]):
+    if words and server_named(invocation.known(), words[0]):
         return words[0], words[1:]
-    return server, words
+    return None, words
 
 
 def show_offerings(

@@ -89,6 +89,12 @@ class Output(Struct, frozen=True):
         form = with_warnings(form, self.warnings)
         self.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
 
+    def report(self, form: JSONObject, words: str) -> None:
+        """Write what became of a change: the form in JSON, else the words."""
+        if self.as_json:
+            self.answer(form)
+        self.say(words)
+
     def write(self, text: str) -> None:
         """Write data unchanged; a closed pipe ends the run without an error."""
         try:

@@ -70,37 +70,30 @@ _MODULES = {name: name for name in (*_SUMMARIES, "completion")} | {
     "disable": "switch:disable",
 }
 _RENAMED = {
+    **{name: f"config {name}" for name in ("import", "lock", "sync")},
+    **{name: f"tune {name}" for name in ("enrich", "eval", "lint", "model", "plan", "tokens")},
+    **{f"review {option}": f"review tools {option}" for option in ("--all", "--tool", "--yes")},
     "activate": "enable",
     "cache": "registry",
     "config validate": "config check",
     "deactivate": "disable",
-    "enrich": "tune enrich",
-    "eval": "tune eval",
-    "import": "config import",
-    "lint": "tune lint",
-    "lock": "config lock",
     "logout": "login --revoke",
     "marketplace uninstall": "remove",
-    "model": "tune model",
-    "plan": "tune plan",
     "prompt": "prompts",
     "read": "resources",
     "requests": "review requests",
     "requests accept": "review accept",
     "requests decline": "review decline",
     "review --accept": "review tools --yes",
-    "review --all": "review tools --all",
-    "review --tool": "review tools --tool",
-    "review --yes": "review tools --yes",
     "secrets delete": "secrets remove",
     "servers": "list",
-    "sync": "config sync",
-    "tokens": "tune tokens",
     "trust": "review servers",
     "version": "--version",
     "worker": "fleet worker",
 }
-"""New names by those of 0.9, which run for one more release with a note."""
+"""New names by the old ones, which run for one more release with a note."""
+_SERVER_FIRST = ("logs", "metrics", "prompts", "resources")
+"""Commands whose option `--server NAME` became their first argument."""
 
 
 class Discovery(Group):
@@ -156,16 +149,22 @@ class Discovery(Group):
 
 def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
     """Put the new name of a command in place of an old one, with a note."""
-    for count in (2, 1):
-        old = " ".join(args[:count])
-        if (new := _RENAMED.get(old)) and len(args) >= count:
-            invocation = ctx.ensure_object(Invocation)
-            note = f"`discovery {old}` is now `discovery {new}`; use that from the next release on"
-            invocation.shown_notes[note] = None
-            if not (ctx.resilient_parsing or wants_json(args, os.environ.get("DISCOVERY_OUTPUT"))):
-                invocation.output.say(f"note: {note}")
-            return [*new.split(), *args[count:]]
-    return args
+    renamed = {" ".join(args[:count]): count for count in (2, 1)}
+    old = next((name for name in renamed if name in _RENAMED), "")
+    new = _RENAMED.get(old, "")
+    words = [*new.split(), *args[renamed.get(old, 0) :]]
+    if words[0] in _SERVER_FIRST and "--server" in words[:-1]:
+        at = words.index("--server")
+        words = [words[0], words[at + 1], *words[1:at], *words[at + 2 :]]
+        if not old:
+            old, new = f"{words[0]} --server NAME", f"{words[0]} NAME"
+    if old:
+        note = f"`discovery {old}` is now `discovery {new}`; use that from the next release on"
+        invocation = ctx.ensure_object(Invocation)
+        invocation.shown_notes[note] = None
+        if not (ctx.resilient_parsing or wants_json(args, os.environ.get("DISCOVERY_OUTPUT"))):
+            invocation.output.say(f"note: {note}")
+    return words
 
 
 @click.group(
@@ -179,4 +178,10 @@ def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
 )
 @click.version_option(__version__, message="discovery %(version)s")
 def cli() -> None:
-    """Find, inspect and execute the tools of many MCP servers."""
+    """Find, inspect and execute the tools of many MCP servers.
+
+    \b
+      discovery init --global
+      discovery search create an issue
+      discovery execute time:get_current_time timezone=Europe/Berlin
+    """

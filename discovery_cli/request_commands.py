@@ -130,10 +130,9 @@ def decline(invocation: Invocation, *, request_id: str, reason: str) -> None:
       discovery review decline 3 --reason "use the other one"
     """
     request = invocation.run(lambda engine: engine.requests.decline(request_id, reason=reason))
-    if invocation.output.as_json:
-        invocation.output.answer(to_builtins(request))
-    else:
-        invocation.output.say(f"declined: {request.action} {visible(request.name)}")
+    invocation.output.report(
+        to_builtins(request), f"declined: {request.action} {visible(request.name)}"
+    )
 
 
 def _is_of_marketplace(request: AgentRequest) -> bool:

@@ -17,7 +17,11 @@ _STYLES: dict[str, Style] = {"+": "good", "-": "bad", "@": "faint"}
 
 def show_diff(output: Output, plan: ServerPlan) -> None:
     """The lines that would be different, with control characters of names and values shown."""
-    for line in plan.diff.splitlines():
+    show_diff_lines(output, plan.diff)
+
+
+def show_diff_lines(output: Output, diff: str) -> None:
+    for line in diff.splitlines():
         output.line(line, _STYLES.get(line[:1], "plain"))
 
 
@@ -31,8 +35,7 @@ def show_copy(output: Output, plan: ServerPlan) -> None:
     say_secrets(output, plan)
     if plan.changes:
         output.say(f"changed from what {client} has:")
-    for line in plan.changes.splitlines():
-        output.line(line, _STYLES.get(line[:1], "plain"))
+    show_diff_lines(output, plan.changes)
 
 
 def say_secrets(output: Output, plan: ServerPlan) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from discovery_cli import client_files
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
@@ -91,11 +92,10 @@ def command(
         if output.as_json:
             output.answer(_plan_form(plan))
         return ExitCode.OK
-    if not (yes or _is_confirmed(output, len(plan.requests))):
-        if output.as_json:
-            output.answer(_plan_form(plan))
-        else:
-            output.say("nothing was sent; --yes sends it")
+    if not client_files.is_agreed(
+        output, f"Send {counted(len(plan.requests), 'request')}?", yes=yes
+    ):
+        output.report(_plan_form(plan), "nothing was sent; --yes sends it")
         return ExitCode.DISABLED
     on_tool = (lambda _: None) if output.as_json else partial(_show_tool, output)
     report = invocation.run(lambda engine: engine.enrichment.run(plan, on_tool))
@@ -123,7 +123,7 @@ def _kept(
             output.say("nothing was written; `discovery tune enrich` has it written")
         return ExitCode.OK
     question = f"Delete what was written for {counted(len(texts), 'definition')}?"
-    is_agreed = bool(texts) and (yes or _may_go_on(output, question))
+    is_agreed = bool(texts) and client_files.is_agreed(output, question, yes=yes)
     forgotten = invocation.run(lambda engine: engine.enrichment.forget(texts)) if is_agreed else 0
     if output.as_json:
         output.answer({"tools": forms, "forgotten_count": forgotten})
@@ -196,16 +196,6 @@ def _answer(output: Output, plan: EnrichmentPlan, report: EnrichmentReport) -> E
         elif failed:
             output.say("run it again to ask about those once more")
     return ExitCode.UNREACHABLE if left else ExitCode.OK
-
-
-def _is_confirmed(output: Output, count: int) -> bool:
-    return _may_go_on(output, f"Send {counted(count, 'request')}?")
-
-
-def _may_go_on(output: Output, question: str) -> bool:
-    from discovery_cli.client_files import may_ask
-
-    return not output.as_json and may_ask() and click.confirm(question, err=True)
 
 
 def _plan_form(plan: EnrichmentPlan) -> JSONObject:

@@ -90,6 +90,10 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
         - query: order a pizza
           none: true
 
+    \b
+      discovery tune eval queries.yaml --fail-under recall@5=0.9
+      discovery tune eval --suggest > queries.yaml
+
     Without QUERIES, discovery-queries.yaml beside the configuration is read: the page saves
     queries there. The stored catalog is used. If a limit is exceeded, the exit code is 7.
     """

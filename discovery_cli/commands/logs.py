@@ -42,7 +42,6 @@ _WIDTHS = (14, 4, 24, 4, 9)
 @click.command("logs")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("-f", "--follow", is_flag=True, help="Also show new entries, until Ctrl-C.")
-@click.option("--server", "old_servers", multiple=True, hidden=True)  # of 0.1
 @click.option(
     "--tool",
     "tools",
@@ -77,12 +76,10 @@ _WIDTHS = (14, 4, 24, 4, 9)
 )
 @click.option("--clear", is_flag=True, help="Delete all entries of this configuration.")
 @pass_invocation
-def command(  # noqa: PLR0913 - one for each option
+def command(
     invocation: Invocation,
     /,
     *,
-    servers: tuple[str, ...],
-    old_servers: tuple[str, ...],
     follow: bool,
     since: float | datetime | None,
     until: float | datetime | None,
@@ -110,7 +107,6 @@ def command(  # noqa: PLR0913 - one for each option
         return
     now = invocation.clock()
     chosen = LogFilter(
-        servers=servers + old_servers,
         since=past(since, now),
         until=past(until, now),
         **conditions,
@@ -134,10 +130,7 @@ def _check_options(*, follow: bool, form: str | None, file: str | None, clear: b
 def _clear(invocation: Invocation) -> None:
     output = invocation.output
     count = log_database(invocation).clear()
-    if output.as_json:
-        output.answer({"cleared": count})
-    else:
-        output.say(f"{_entries_counted(count)} deleted")
+    output.report({"cleared": count}, f"{_entries_counted(count)} deleted")
 
 
 def _entries(reader: LogReader, chosen: LogFilter, limit: int | None) -> Iterable[LogEntry]:

@@ -25,12 +25,9 @@ _SECOND = 1.0
 
 @click.command("metrics")
 @click.argument("server", required=False, shell_complete=complete_server)
-@click.option("--server", "old_server", hidden=True)  # of 0.1
 @click.option("--reset", is_flag=True, help="Count errors from zero.")
 @pass_invocation
-def command(
-    invocation: Invocation, *, server: str | None, old_server: str | None, reset: bool
-) -> ExitCode:
+def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitCode:
     """Show calls, durations and errors of servers; with SERVER, of each of its tools.
 
     The calls of all processes with this configuration and data folder count. P50 is the time within
@@ -40,7 +37,7 @@ def command(
       discovery metrics
       discovery metrics github
     """
-    output, now, server = invocation.output, invocation.clock(), server or old_server
+    output, now = invocation.output, invocation.clock()
     if reset:
         log_database(invocation).reset_errors(server, now=now)
         output.say(f"errors of {server or 'all servers'} count from zero")

@@ -14,7 +14,6 @@ from discovery_cli.offering_output import server_first, show_messages, show_offe
 from discovery_cli.options import (
     all_offerings_option,
     complete_prompt,
-    complete_server,
     pass_invocation,
     view_option,
 )
@@ -41,7 +40,6 @@ _MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may hav
     nargs=-1,
     shell_complete=complete_prompt,
 )
-@click.option("--server", hidden=True, shell_complete=complete_server)  # of 0.1
 @all_offerings_option
 @view_option
 @answer_option
@@ -50,7 +48,6 @@ def command(
     invocation: Invocation,
     words: tuple[str, ...],
     *,
-    server: str | None,
     include_disabled: bool,
     view_name: str | None,
     answer: str | None,
@@ -65,7 +62,7 @@ def command(
       discovery prompts docs
       discovery prompts docs:review language=python code="$(cat main.py)"
     """
-    server, words = server_first(invocation, words, server)
+    server, words = server_first(invocation, words)
     if not words:
         kinds = {"prompts": OfferingKind.PROMPT}
         return show_offerings(

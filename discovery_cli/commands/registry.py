@@ -183,10 +183,7 @@ def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
     """
     output = invocation.output
     count = invocation.run(lambda engine: engine.forget(servers or None))
-    if output.as_json:
-        output.answer({"forgotten": count})
-    else:
-        output.say(f"forgot {counted(count, 'tool')}")
+    output.report({"forgotten": count}, f"forgot {counted(count, 'tool')}")
 
 
 def _settings(invocation: Invocation) -> Settings:

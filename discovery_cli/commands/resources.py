@@ -13,7 +13,6 @@ from discovery_cli.offering_output import server_first, show_contents, show_offe
 from discovery_cli.options import (
     all_offerings_option,
     complete_resource,
-    complete_server,
     pass_invocation,
     view_option,
 )
@@ -32,7 +31,6 @@ _MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may hav
 
 @click.command("resources")
 @click.argument("words", metavar="[SERVER] [URI]", nargs=-1, shell_complete=complete_resource)
-@click.option("--server", hidden=True, shell_complete=complete_server)  # of 0.1
 @all_offerings_option
 @view_option
 @answer_option
@@ -41,7 +39,6 @@ def command(
     invocation: Invocation,
     words: tuple[str, ...],
     *,
-    server: str | None,
     include_disabled: bool,
     view_name: str | None,
     answer: str | None,
@@ -56,7 +53,7 @@ def command(
       discovery resources docs
       discovery resources file:///notes.txt
     """
-    server, words = server_first(invocation, words, server)
+    server, words = server_first(invocation, words)
     if not words:
         kinds = {"resources": OfferingKind.RESOURCE, "templates": OfferingKind.TEMPLATE}
         return show_offerings(

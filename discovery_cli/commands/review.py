@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 from msgspec import to_builtins
 
+from discovery_cli import client_files
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.finding_output import suspicion_lines
@@ -154,7 +155,9 @@ def servers_(
     output = invocation.output
     if not output.as_json:
         _show_candidates(output, candidates, settings)
-    approved = bool(candidates) and _may_start(output, len(candidates), yes=yes)
+    approved = bool(candidates) and client_files.is_agreed(
+        output, f"May {counted(len(candidates), 'server')} be started as shown?", yes=yes
+    )
     if approved:
         invocation.run(lambda engine: engine.trust.approve(candidates))
     if output.as_json:
@@ -164,7 +167,7 @@ def servers_(
     elif approved:
         output.say(f"approved {counted(len(candidates), 'server')}")
     elif candidates:
-        output.say(f"nothing was approved; {counted(len(candidates), 'server')} still waiting")
+        output.say(f"nothing was approved; --yes approves the {counted(len(candidates), 'server')}")
     return ExitCode.DISABLED if candidates and not approved else ExitCode.OK
 
 
@@ -185,23 +188,9 @@ def _show_candidates(output: Output, found: tuple[Candidate, ...], settings: Set
         output.say("no server waits for approval")
 
 
-def _may_start(output: Output, count: int, *, yes: bool) -> bool:
-    from discovery_cli.client_files import may_ask
-
-    if yes:
-        return True
-    if output.as_json or not may_ask():
-        output.say("there is no terminal to ask on; use --yes to approve what is shown")
-        return False
-    return click.confirm(f"May {counted(count, 'server')} be started as shown?", err=True)
-
-
 def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
     count = invocation.run(lambda engine: engine.trust.revoke(servers or None))
-    if invocation.output.as_json:
-        invocation.output.answer({"revoked": count})
-    else:
-        invocation.output.say(f"revoked {counted(count, 'approval')}")
+    invocation.output.report({"revoked": count}, f"revoked {counted(count, 'approval')}")
     return ExitCode.OK
 
 
@@ -245,7 +234,8 @@ def tools_(
     for server, reviews in waiting.items():
         if not output.as_json:
             _show_changes(output, server, reviews)
-        if accept or _may_accept(output, server, len(reviews)):
+        question = f"Accept {counted(len(reviews), 'change')} of {server}?"
+        if client_files.is_agreed(output, question, yes=accept):
             accepted[server] = reviews
     if accepted:
         invocation.run(lambda engine: engine.review.accept(accepted))
@@ -277,14 +267,6 @@ def _show_changes(output: Output, server: ServerName, found: tuple[Review, ...])
     for review in found:
         for line in review_lines(review):
             output.line(line)
-
-
-def _may_accept(output: Output, server: ServerName, count: int) -> bool:
-    from discovery_cli.client_files import may_ask
-
-    if output.as_json or not may_ask():
-        return False
-    return click.confirm(f"Accept {counted(count, 'change')} of {server}?", err=True)
 
 
 def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:

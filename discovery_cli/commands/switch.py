@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.server_changes import place_of, say_obstacle, show_copy, show_diff
+from discovery_cli.invocation import Invocation, get_to_know
+from discovery_cli.options import complete_target, pass_invocation
+from discovery_cli.server_changes import (
+    place_of,
+    say_obstacle,
+    show_copy,
+    show_diff,
+    show_diff_lines,
+)
+from discovery_cli.targets import server_named, servers_of, tool_named
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
+    from discovery_engine.owner.configuration_changes import PlannedChange
     from discovery_engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
 
@@ -27,7 +37,7 @@ _STATUS = {
 }
 
 
-_server = click.argument("server", shell_complete=complete_server)
+_server = click.argument("server", metavar="SERVER[:TOOL]", shell_complete=complete_target)
 _to = click.option(
     "--to",
     type=click.Choice(["file", "registry"]),
@@ -44,15 +54,16 @@ _dry_run = click.option(
 @_dry_run
 @pass_invocation
 def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
-    """Enable a server; it is started when it is needed.
+    """Enable a server, which is started when it is needed, or a tool.
 
     A server of discovery.yaml is enabled in the file, a registered one in the registry. One of
     another client's file is copied into discovery.yaml, with its secrets stored, and used in place
     of that entry; with `--to registry` it stays where it is. A server that fails stays enabled, and
-    is tried again.
+    is tried again. SERVER:TOOL takes back the rule that `disable` wrote for the tool.
 
     \b
       discovery enable github
+      discovery enable git:git_reset
     """
     return _switch(invocation, server, is_wanted=True, to=to, dry_run=dry_run)
 
@@ -63,15 +74,17 @@ def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bo
 @_dry_run
 @pass_invocation
 def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
-    """Disable a server, and end its sessions.
+    """Disable a server and end its sessions, or disable a tool.
 
     A server of discovery.yaml is disabled in the file of this machine, which no other switch
     undoes; with `--to registry` in the registry, for all machines that share it, and in no file.
     A registered server is disabled in the registry. One of another client's file is copied into
     discovery.yaml, with its secrets stored, and is disabled there; that file stays as it is.
+    SERVER:TOOL writes a rule for the tool into discovery.yaml, before all others.
 
     \b
       discovery disable github
+      discovery disable git:git_reset
       discovery disable github --to registry
     """
     return _switch(invocation, server, is_wanted=False, to=to, dry_run=dry_run)
@@ -80,7 +93,17 @@ def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: b
 def _switch(
     invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
 ) -> ExitCode:
-    """Switch a server on or off, and report what became of it."""
+    """Switch a server or a tool on or off, and report what became of it."""
+    if ":" in server and server_named(invocation.known(), server) is None:
+        if to == "registry":
+            raise click.UsageError("a tool is switched in discovery.yaml alone, by a rule")
+        return _switch_tool(invocation, server, is_wanted=is_wanted, dry_run=dry_run)
+    return _switch_server(invocation, server, is_wanted=is_wanted, to=to, dry_run=dry_run)
+
+
+def _switch_server(
+    invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
+) -> ExitCode:
     from discovery_engine.json_forms.server_plan_form import copy_form
 
     output = invocation.output
@@ -114,6 +137,59 @@ def _switch(
     if is_wanted and not dry_run:
         say_obstacle(output, report)
     return ExitCode.OK
+
+
+def _switch_tool(invocation: Invocation, word: str, *, is_wanted: bool, dry_run: bool) -> ExitCode:
+    """Write or take back the rule that disables one tool."""
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[PlannedChange, Entry]:
+        await get_to_know(engine, concerned=servers_of([word], None))
+        entry, _ = tool_named(engine.view, [word], None)
+        rule = json.dumps({"pattern": str(entry.key), "enabled": False}, ensure_ascii=False)
+        [text] = [s.text for s in await engine.changes.sections() if s.name == "toolRules"]
+        if is_wanted:
+            text = _without(text, rule)
+        elif entry.verdict.enabled:
+            text = _with(text, rule)
+        planned = await engine.changes.plan({"toolRules": text})
+        if not dry_run:
+            await engine.changes.apply(planned)
+            entry, _ = tool_named(engine.view, [word], None)
+        return planned, entry
+
+    planned, entry = invocation.run(plan_and_apply)
+    edit, is_enabled = planned.edit.edit, entry.verdict.enabled
+    reason = invocation.known().reason(entry)
+    if output.as_json:
+        form: JSONObject = {"name": str(entry.key), "where": "file", "path": str(edit.path)}
+        form |= {"status": _STATUS[is_wanted, not edit.is_empty], "diff": planned.edit.diff}
+        form["written"] = not edit.is_empty and not dry_run
+        output.answer(form | {"enabled": is_enabled, "reason": reason})
+    else:
+        show_diff_lines(output, planned.edit.diff)
+        if edit.is_empty or dry_run:
+            output.say(f"{edit.path} was not changed")
+        output.say(f"{entry.key.label} is {'enabled' if is_enabled else f'disabled: {reason}'}")
+        if is_wanted and not is_enabled:
+            output.say(f"hint: `discovery why {entry.key.label}` shows the rule that decides")
+    return ExitCode.DISABLED if is_wanted and not (is_enabled or dry_run) else ExitCode.OK
+
+
+def _with(rules: str, rule: str) -> str:
+    """Rules as they are written, in block style or as a list in brackets, with one before them."""
+    start, bracket, rest = rules.partition("[") if rules.lstrip().startswith("[") else ("", "", "")
+    if not bracket:
+        return f"- {rule}\n{rules}"
+    return f"{start}[{rule}{'' if rest.lstrip().startswith(']') else ', '}{rest}"
+
+
+def _without(rules: str, rule: str) -> str:
+    """The rules without the one that `_with` put before them."""
+    for written in (f"- {rule}\n", f"{rule}, ", rule):
+        if written in rules:
+            return rules.replace(written, "", 1)
+    return rules
 
 
 def _form(plan: ServerPlan, report: ServerReport, *, is_wanted: bool, dry_run: bool) -> JSONObject:

@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 _FAILED = frozenset({"failed", "dead"})
 
 
-@click.command(
-    "worker",
-    epilog="Examples: `discovery fleet worker` on each machine that is to help; `discovery fleet"
-    " worker --once --json` from cron. `discovery fleet status` shows the queue and its failures.",
-)
+@click.command("worker")
 @click.option(
     "--once", is_flag=True, help="End when nothing is due any more; 1 if a server failed."
 )
@@ -78,7 +74,11 @@ def command(
     After 24 hours of failing and at least 8 attempts it is given up.
 
     SIGTERM and Ctrl-C give back what was begun; a worker that is killed loses it with its lease.
-    With --json each line of the output is one event.
+    With --json each line of the output is one event. `discovery fleet status` shows the queue.
+
+    \b
+      discovery fleet worker
+      discovery fleet worker --once --json
     """
     if once and daemon:
         raise click.UsageError("either --once or --daemon, not both")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -21,7 +23,6 @@ def webhooks_form(reports: Iterable[WebhookReport], refusal: Diagnostic | None) 
 
 
 def _webhook_form(report: WebhookReport) -> JSONObject:
-    state = report.state
     return {
         "name": report.name,
         "condition": report.condition,
@@ -29,15 +30,8 @@ def _webhook_form(report: WebhookReport) -> JSONObject:
         "events": list(report.events),
         "servers": list(report.servers),
         "enabled": report.is_enabled,
-        "pending": state.pending,
-        "dead": state.dead,
-        "delivered": state.delivered,
-        "dropped": state.dropped,
-        "oldest_at": state.oldest_at,
-        "delivered_at": state.delivered_at,
-        "failed_at": state.failed_at,
-        "failure": state.failure or None,
-        "disabled_at": state.disabled_at,
+        **to_builtins(report.state),
+        "failure": report.state.failure or None,
         "problem": report.problem or None,
     }
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeAlias
 
 import anyio.to_thread
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.json_forms.preset_form import preset_form
 from discovery_engine.owner.presets import LONGEST_NAME
 from discovery_engine.tools.arguments import mistakes_in
 from discovery_server.api.live_calls import (
@@ -216,7 +215,7 @@ async def presets(request: ApiRequest[PresetsQuery]) -> PresetPage:
     query = request.asked
     matches = await request.owner.presets.list(query.server, query.tool)
     page_presets, cursor = page(matches, lambda preset: preset.key, query.cursor, query.limit)
-    return PresetPage([preset_form(preset) for preset in page_presets], cursor)
+    return PresetPage(to_builtins(page_presets), cursor)
 
 
 @routes("PUT", "/presets")
@@ -224,7 +223,8 @@ async def save_preset(request: ApiRequest[SavePreset]) -> JSONObject:
     """Keep arguments under a name."""
     body = request.asked
     saved = await request.owner.presets.save(body.server, body.tool, body.name, body.arguments)
-    return preset_form(saved)
+    form: JSONObject = to_builtins(saved)
+    return form
 
 
 @routes("DELETE", "/presets")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.json_forms.export_form import export_form
 from discovery_engine.json_forms.server_form import refresh_form, server_form
 from discovery_engine.json_forms.server_plan_form import (
     pasted_form,
@@ -210,7 +209,8 @@ async def server_entry(request: ApiRequest[EntryForm]) -> JSONObject:
     """Show the entry of a server without values, also as another client writes it."""
     named, client = request.path["server"], request.asked.client
     if client is not None:
-        return export_form(named, await request.owner.servers.export(named, client))
+        exported = await request.owner.servers.export(named, client)
+        return {"server": named, **to_builtins(exported)}
     await request.owner.complete_settings()
     return server_entry_form(request.owner.view.server_settings(named))
 

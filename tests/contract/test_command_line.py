@@ -661,6 +661,7 @@ def test_the_help_of_every_command_is_pinned() -> None:
             (HELP / name).write_text(text, encoding="utf-8")
     pinned = {file.name: file.read_text(encoding="utf-8") for file in HELP.iterdir()}
     assert shown.keys() == pinned.keys()
+    assert [name for name, text in shown.items() if "\n    " not in text.split("Options:")[0]] == []
     assert [name for name, text in shown.items() if ours(text) != ours(pinned[name])] == []
 
 

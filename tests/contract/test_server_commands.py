@@ -248,3 +248,44 @@ async def test_a_running_gateway_follows_what_the_commands_change(
             await eventually(finds("post:mail"))
             home("remove", "post", "--yes")
             await eventually(lambda: not finds("post:mail")())
+
+
+@pytest.mark.requirement("OWN-13")
+@rows(
+    "rules",
+    [
+        "",
+        "toolRules:  # mine\n  - {pattern: 'de*', tags: [x]}\n",
+        "toolRules: [{pattern: 'de*', tags: [x]}]\n",
+    ],
+)
+def test_a_tool_is_disabled_by_a_rule_and_enabled_without_it(
+    tmp_path: Path, forked: Preloaded, rules: str
+) -> None:
+    home = Discovery(tmp_path, forked)
+    home.configure(rules=rules)
+    before = config(home)
+
+    shown = home("disable", "demo:echo", "--dry-run")
+    off = home("disable", "demo:echo", "--json").json
+    refused = home("execute", "demo:echo", "hi")
+    on = home("enable", "demo:echo")
+
+    assert '{"pattern": "demo:echo", "enabled": false}' in shown.out
+    assert (off["enabled"], off["written"], refused.code, on.code) == (False, True, 4, 0)
+    assert [line for line in before.splitlines() if line not in config(home)] == []
+    assert home("execute", "demo:echo", "hi").code == 0
+    assert home("disable", "demo:ecko").code == 2
+
+
+@pytest.mark.requirement("OWN-13")
+def test_a_tool_that_another_rule_disables_stays_so_with_the_reason(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    home = Discovery(tmp_path, forked)
+    home.configure(rules="toolRules: [{pattern: 'echo', enabled: false}]\n")
+
+    done = home("enable", "demo:echo")
+
+    assert done.code == 4
+    assert "discovery why demo:echo" in done.err
