@@ -319,7 +319,7 @@ def test_every_command_has_help_with_its_options(quickstart: Shell) -> None:
     for name in cli.list_commands(click.Context(cli)):
         done = quickstart.run([name, "--help"])
         assert done.code == 0
-        assert f"  {name} " in top.out
+        assert f" {name}" in top.out
         assert f" discovery {name} " in done.out.splitlines()[0]
         assert "--json" in done.out
 
