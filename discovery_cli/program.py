@@ -159,7 +159,7 @@ def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
         if not old:
             old, new = f"{words[0]} --server NAME", f"{words[0]} NAME"
     if old:
-        note = f"`discovery {old}` is now `discovery {new}`; use that from the next release on"
+        note = f"`{old}` is now `{new}`; the next release has the new name alone"
         invocation = ctx.ensure_object(Invocation)
         invocation.shown_notes[note] = None
         if not (ctx.resilient_parsing or wants_json(args, os.environ.get("DISCOVERY_OUTPUT"))):

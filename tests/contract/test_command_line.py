@@ -629,8 +629,8 @@ def test_an_old_name_runs_the_command_and_names_the_new_one(listed: Discovery) -
     checked, form = listed("config", "validate"), listed("lint", "--exit-zero", "--json")
 
     assert checked.code == 0
-    assert "validate` is now `discovery config check`" in checked.err
-    assert "is now `discovery tune lint`" in form.json["warnings"][0]
+    assert "`config validate` is now `config check`" in checked.err
+    assert "`lint` is now `tune lint`" in form.json["warnings"][0]
     assert form.err == ""
 
 

@@ -314,17 +314,17 @@ async def test_a_missing_scope_is_said_and_the_next_login_asks_for_it(
 @pytest.mark.requirement("AUT-8")
 def test_a_logout_revokes_and_deletes(world: OAuthWorld, terminal: Terminal) -> None:
     terminal.log_in()
-    revoked = terminal.run("logout files --json").json
+    revoked = terminal.run("login files --revoke --json").json
     assert (revoked["deleted"], revoked["revoked"], revoked["failures"]) == (1, 1, [])
     assert world.control()["access"] == []
     assert terminal.run("execute files read_file").code == 6
-    assert terminal.run("logout files").err == "there was no login to files\n"
+    assert terminal.run("login files --revoke").err == "there was no login to files\n"
 
     world.control(metadata={"revocation_endpoint": "http://127.0.0.1:9/revoke"})
     terminal.log_in()
     config = terminal.folder / "discovery.yaml"
     config.write_text("servers: {}", "utf-8")  # the server is configured no more
-    failed = terminal.run("logout files --json").json
+    failed = terminal.run("login files --revoke --json").json
     assert (failed["deleted"], failed["revoked"], len(failed["failures"])) == (1, 0, 1)
     assert stored(terminal.folder) == []
 
@@ -375,7 +375,7 @@ async def test_no_file_log_error_event_or_output_holds_a_part_of_a_token(
     add("login again", terminal.log_in("--json", "-vv"))
     files = files_in(tmp_path)
     outputs |= {str(one): one.read_bytes() for one in files}
-    add("logout", terminal.run("-vv logout files --json"))
+    add("logout", terminal.run("-vv login files --revoke --json"))
 
     assert len(world.issued) >= 4
     assert b"I was sent Bearer" in outputs["answers"]  # it was there to be redacted
