@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.contract.requests import Group, groups
+from tests.relevance_requests import Group, groups
 
 
 def main() -> None:

@@ -34,6 +34,9 @@ settings.load_profile("discovery")
 pytest_plugins = ["tests.kinds"]
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.engines import Folder
     from tests.forked import Preloaded
     from tests.postgres import PostgresServer
 
@@ -79,3 +82,13 @@ def postgres_server() -> Iterator[PostgresServer]:
         pytest.skip(why)
     with postgres.open_server() as server:
         yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Folder]:
+    """A folder for engines, of which no program may be left at the end."""
+    from tests.engines import Folder
+    from tests.servers.programs import none_left_running
+
+    with none_left_running():
+        yield Folder(tmp_path)

@@ -10,15 +10,6 @@ import pytest
 
 from discovery_engine.registry.protocols import Registry
 from tests.contract.registry_stores import BACK_ENDS, SHARED, back_ends
-from tests.engines import Folder
-from tests.servers.programs import none_left_running
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    """A folder for engines, of which no program may be left at the end."""
-    with none_left_running():
-        yield Folder(tmp_path)
 
 
 @pytest.fixture(params=back_ends(*BACK_ENDS))

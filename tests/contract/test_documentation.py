@@ -15,7 +15,6 @@ import pytest
 import discovery_cli
 import discovery_engine
 import discovery_server
-from discovery_engine.integrations.missing_framework import MissingFrameworkError
 from tests.engines import python
 from tests.rows import rows
 
@@ -32,7 +31,7 @@ def functions() -> Iterator[FunctionType]:
                 continue
             try:
                 members = vars(importlib.import_module(module.name))
-            except MissingFrameworkError:  # an adapter, which a test reads beside its framework
+            except ImportError:  # an adapter, which a test reads beside its framework
                 continue
             for member in members.values():
                 if inspect.isclass(member) and member.__module__ == module.name:

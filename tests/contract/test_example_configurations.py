@@ -8,7 +8,7 @@ import pytest
 
 from discovery_engine import Settings, load_settings
 from discovery_engine.rules import ServerRules, ToolRules, Verdict, lint_rules
-from tests.contract.fleet import FLEET, TOOLS
+from tests.relevance_fleet import FLEET, TOOLS
 from tests.rows import rows
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -29,9 +29,9 @@ from discovery_engine.runtime.named_registry import open_named, open_target
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
-from tests.contract.worlds import worlds
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
+from tests.worlds import worlds
 
 SCOPE = "/home/\udcff/discovery.yaml"
 STRANGE = "s\udc80\0"

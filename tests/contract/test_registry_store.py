@@ -28,7 +28,6 @@ from discovery_engine.search.usage import UseCount
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract.registry_stores import BACK_ENDS, back_ends, kept_vector, pass_period
-from tests.contract.worlds import worlds
 from tests.factories import (
     make_catalog,
     make_entry,
@@ -38,6 +37,7 @@ from tests.factories import (
     make_settings,
 )
 from tests.rows import rows
+from tests.worlds import worlds
 
 SCOPE = "/home/someone/discovery.yaml"
 

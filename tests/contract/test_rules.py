@@ -21,9 +21,9 @@ from discovery_engine.rules import (
     lint_rules,
 )
 from tests.contract.discovery import Discovery
-from tests.contract.fleet import TOOLS
 from tests.factories import make_tool
 from tests.forked import Preloaded
+from tests.relevance_fleet import TOOLS
 from tests.rows import rows
 
 ENABLED = Verdict()

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from discovery_engine._util.json import JSONObject
 from discovery_engine.engine import Engine
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
@@ -23,7 +22,7 @@ from tests.unit.server.wire import MODERN, request
 pytestmark = pytest.mark.anyio
 
 UPDATED = "notifications/resources/updated"
-VIEWS: JSONObject = {
+VIEWS: dict[str, Any] = {
     "docs": {"servers": ["docs"], "resourceRules": [{"pattern": "*secret*", "enabled": False}]},
     "direct": {"mode": "direct", "servers": ["docs"], "rules": [{"pattern": "notify"}]},
 }
