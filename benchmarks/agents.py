@@ -53,7 +53,7 @@ from discovery_engine.config.settings import (  # noqa: E402
     StdioTransport,
 )
 from discovery_engine.engine import Engine  # noqa: E402
-from discovery_engine.runtime.ingestion.listing_result import ListingResult  # noqa: E402
+from discovery_engine.engine.ingestion.listing_result import ListingResult  # noqa: E402
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName  # noqa: E402
 from discovery_engine.upstream.connection import connection_fingerprint  # noqa: E402
 from discovery_engine.upstream.listing import Listing, split_usable  # noqa: E402

@@ -29,15 +29,15 @@ from search_speed import Words
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
+from discovery_engine.engine.catalog_state import CatalogState
+from discovery_engine.engine.ingestion.ingestor import Ingestor
+from discovery_engine.engine.ingestion.listing_result import ListingResult
+from discovery_engine.engine.ingestion.rulebook import Rulebook
 from discovery_engine.events import EventBus
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.snapshot import Snapshot
-from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingestion.ingestor import Ingestor
-from discovery_engine.runtime.ingestion.listing_result import ListingResult
-from discovery_engine.runtime.ingestion.rulebook import Rulebook
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.snapshot import Snapshot
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.suspicion import suspicions
 from discovery_engine.upstream.connection import connection_fingerprint

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.runtime.semantic_search import WARM_UP, query_vectors
-from discovery_engine.runtime.vector_cache import VectorCache, text_digest
+from discovery_engine.engine.semantic_search import WARM_UP, query_vectors
+from discovery_engine.engine.vector_cache import VectorCache, text_digest
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector
 from discovery_engine.search.embedders.onnx import OnnxEmbedder
 from discovery_engine.search.embedders.opening import CheckedEmbedder
@@ -29,6 +28,7 @@ from discovery_engine.search.embedders.static import StaticEmbedder
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.vectors import Similarities, Vectors, pack
+from discovery_engine.store.memory import MemoryRegistry
 
 BATCH = 32
 _AT_ONCE = 512  # texts between two writes

@@ -37,9 +37,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from discovery_engine.engine import Engine, open_engine  # noqa: E402
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.runtime.refresh_worker import WorkerOptions, WorkerReport  # noqa: E402
+from discovery_engine.engine.refresh_worker import WorkerOptions, WorkerReport  # noqa: E402
+from discovery_engine.store.backends import open_database  # noqa: E402
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
 from tests.engines import entry  # noqa: E402
 from tests.factories import make_definition  # noqa: E402

@@ -34,9 +34,9 @@ from fleet_search import PATIENCE, configure  # noqa: E402
 from opening import configured, fill  # noqa: E402
 
 from discovery_engine.engine import open_engine  # noqa: E402
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.sqlite.registry import open_sqlite  # noqa: E402
-from discovery_engine.registry.transfer import copy_registry  # noqa: E402
+from discovery_engine.store.backends import open_database  # noqa: E402
+from discovery_engine.store.sqlite.registry import open_sqlite  # noqa: E402
+from discovery_engine.store.transfer import copy_registry  # noqa: E402
 from tests.postgres import open_server  # noqa: E402
 
 

@@ -46,17 +46,17 @@ from discovery_engine.config.settings import (  # noqa: E402
     Settings,
     StdioTransport,
 )
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.database_searcher import (  # noqa: E402
-    DatabaseSearcher,
-    open_database_searcher,
-)
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.registry.postgres.search_documents import SearchDocuments  # noqa: E402
 from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: E402
 from discovery_engine.search.ranking.confidence import Assessment  # noqa: E402
 from discovery_engine.search.ranking.hit import Hit  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
+from discovery_engine.store.backends import open_database  # noqa: E402
+from discovery_engine.store.postgres.database_searcher import (  # noqa: E402
+    DatabaseSearcher,
+    open_database_searcher,
+)
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.store.postgres.search_documents import SearchDocuments  # noqa: E402
 from tests.postgres import PostgresServer, open_server  # noqa: E402
 
 Answer = tuple[tuple[Hit, ...], Assessment]

@@ -43,12 +43,12 @@ from discovery_engine._util.json import parse_json  # noqa: E402
 from discovery_engine.config.files.location import catalog_key_of  # noqa: E402
 from discovery_engine.config.loading.loader import load_settings  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
+from discovery_engine.engine.catalog_state import CatalogState  # noqa: E402
+from discovery_engine.engine.ingestion.listing_result import ListingResult  # noqa: E402
 from discovery_engine.events import EventBus  # noqa: E402
-from discovery_engine.fleet.refresh_job import RefreshJob, RefreshTarget  # noqa: E402
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.runtime.catalog_state import CatalogState  # noqa: E402
-from discovery_engine.runtime.ingestion.listing_result import ListingResult  # noqa: E402
+from discovery_engine.store.backends import open_database  # noqa: E402
+from discovery_engine.store.fleet.refresh_job import RefreshJob, RefreshTarget  # noqa: E402
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
 from discovery_engine.upstream.connection import connection_fingerprint  # noqa: E402
 from discovery_engine.upstream.listing import Listing  # noqa: E402
 from tests.postgres import open_server  # noqa: E402

@@ -44,15 +44,15 @@ from fleet_search import (  # noqa: E402
 )
 
 from discovery_engine._util.batches import batches  # noqa: E402
-from discovery_engine.registry.backends import open_database  # noqa: E402
-from discovery_engine.registry.postgres.database_searcher import DatabaseIndex  # noqa: E402
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.registry.postgres.search_vectors import (  # noqa: E402
+from discovery_engine.search.vectors import ToolVectors, Vectors  # noqa: E402
+from discovery_engine.store.backends import open_database  # noqa: E402
+from discovery_engine.store.postgres.database_searcher import DatabaseIndex  # noqa: E402
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.store.postgres.search_vectors import (  # noqa: E402
     StoredVectors,
     VectorSpace,
     open_space,
 )
-from discovery_engine.search.vectors import ToolVectors, Vectors  # noqa: E402
 from tests.postgres import open_server  # noqa: E402
 
 A_CENTRE = 50  # tools

@@ -24,8 +24,8 @@ from typing import NoReturn
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.sqlite.busy_handler import BusyHandler
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.busy_handler import BusyHandler
+from discovery_engine.store.sqlite.registry import open_sqlite
 from tests.shared_gateways import Gateways
 
 _LEADS, _FOLLOWS, _FAILED = b"1", b"0", b"!"

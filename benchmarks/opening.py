@@ -23,10 +23,10 @@ from catalog import definition, megabytes
 from search_speed import Words
 
 from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.engine.catalog_state import CatalogState
+from discovery_engine.engine.ingestion import listing_result
 from discovery_engine.events import EventBus
-from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingestion import listing_result
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from discovery_engine.scanner import Finding, Severity, scan_catalog
 from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.trust.scanner import Finding, Severity, scan_catalog
 
 
 def read_catalog(path: Path) -> Iterator[Tool]:

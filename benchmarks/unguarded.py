@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from discovery_cli.main import main
 from discovery_engine._util import text
-from discovery_engine.redaction.known_secrets import KnownSecrets
-from discovery_engine.redaction.redactor import Redactor
+from discovery_engine.secrets.known_secrets import KnownSecrets
+from discovery_engine.secrets.redactor import Redactor
 
 
 @contextmanager

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 from discovery_cli.output import Cell, Output, Style, wrapped
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, columns_of, named, one_line
+from discovery_engine.engine.owner.candidates import visible_line
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.marketplace.entry_warnings import inputs_of
-from discovery_engine.owner.candidates import visible_line
 
 if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.installer.plan import InstallPlan
     from discovery_engine.marketplace.entry import (
         EntryOrigin,
         Input,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         RemoteOffer,
     )
     from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
 
 _INDENT = 2

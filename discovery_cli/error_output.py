@@ -14,12 +14,12 @@ from discovery_cli.writing import UnwritableFileError
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.engine.json_forms.error_form import error_form, next_step
 from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
     UnavailableError,
 )
-from discovery_engine.json_forms.error_form import error_form, next_step
 
 _OF_CLICK = click.BadParameter | click.NoSuchOption | click.BadOptionUsage | click.BadArgumentUsage
 
@@ -43,7 +43,7 @@ def show_error(
         else "\n".join(with_options(line, options) for line in _lines(error))
     )
     if _is_unexpected(error):  # its text may contain anything
-        from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+        from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 
         text = KNOWN_SECRETS.redact_log((_traceback(error) if verbose else "") + text)
     if isinstance(error, click.Abort | KeyboardInterrupt) and sys.stderr.isatty():

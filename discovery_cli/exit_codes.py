@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_engine.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
@@ -37,6 +36,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     plain_reason,
 )
+from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure

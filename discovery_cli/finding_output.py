@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.scanner.findings import Finding
+    from discovery_engine.tools.findings import Finding
     from discovery_engine.trust.definition_diff import Change
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.trust.review import Review

@@ -13,19 +13,19 @@ from discovery_cli.install_output import progress_of, say_started, update_lines
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_engine._util.quantities import counted
+from discovery_engine.engine.json_forms.error_form import next_step
+from discovery_engine.engine.json_forms.install_form import update_form
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.json_forms.error_form import next_step
-from discovery_engine.json_forms.install_form import update_form
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.installer.installer import Installer
-    from discovery_engine.installer.plan import InstalledChange, InstallPlan, UpdatePlan
+    from discovery_engine.marketplace.installer.installer import Installer
+    from discovery_engine.marketplace.installer.plan import InstalledChange, InstallPlan, UpdatePlan
 
     Given = Mapping[str, Sequence[str]]
-    from discovery_engine.installer.offered_inputs import AskedInput
+    from discovery_engine.marketplace.installer.offered_inputs import AskedInput
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
 with_option = click.option(
@@ -139,7 +139,7 @@ async def planned_installation(
     asks: bool,
 ) -> InstallPlan:
     """The plan with the values of the options, of stdin, and of the person at the terminal."""
-    from discovery_engine.installer.install_records import Grants
+    from discovery_engine.marketplace.installer.install_records import Grants
 
     installer, values, to = engine.installer, given_values(chosen["values"]), chosen.get("to")
     server, offer = chosen.get("server", ""), chosen.get("offer", "")
@@ -373,7 +373,7 @@ def require_no_secret_value(
     given: Mapping[str, Sequence[str]], asked: Iterable[AskedInput]
 ) -> None:
     """Other users see the arguments of a program, and the shell keeps them."""
-    from discovery_engine.installer.offered_inputs import is_reference
+    from discovery_engine.marketplace.installer.offered_inputs import is_reference
 
     for field in asked:
         if field.is_secret and not all(map(is_reference, given.get(field.key, ()))):

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from discovery_engine.owner.candidates import shell_word, visible_line
+from discovery_engine.engine.owner.candidates import shell_word, visible_line
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_cli.output import Output
-    from discovery_engine.installer.offered_inputs import AskedInput
-    from discovery_engine.installer.plan import Difference, InstalledChange, InstallPlan, UpdatePlan
+    from discovery_engine.marketplace.installer.offered_inputs import AskedInput
+    from discovery_engine.marketplace.installer.plan import (
+        Difference,
+        InstalledChange,
+        InstallPlan,
+        UpdatePlan,
+    )
 
 _WIDTH = 8
 

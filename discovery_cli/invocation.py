@@ -25,7 +25,7 @@ from discovery_engine._util.quantities import ago
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
+    from discovery_engine.engine.first_answer import EarlyStart, FirstAnswer
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import Observation
     from discovery_engine.view.view import View
@@ -51,7 +51,7 @@ class EngineBackend:
     """The engine; its modules are imported when they are first needed."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
-        from discovery_engine.runtime.restore import stored_view
+        from discovery_engine.engine.restore import stored_view
 
         return stored_view(config, data_dir=data_dir, frozen=frozen)
 
@@ -149,8 +149,8 @@ class Invocation(Struct):
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
         """The states of servers that running gateways of this configuration have observed."""
         from discovery_engine.config.files.location import scope_of
-        from discovery_engine.runtime.gateway_reports import observations
-        from discovery_engine.runtime.restore import registry_path
+        from discovery_engine.engine.gateway_reports import observations
+        from discovery_engine.engine.restore import registry_path
 
         data = registry_path(self.data_dir, os.environ).parent
         return observations(data, scope_of(view.settings.path))

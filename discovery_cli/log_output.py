@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 _LEVELS = {1: logging.INFO, 2: logging.DEBUG}
 _CONCERNING = (
-    "discovery_engine.runtime.restore",
-    "discovery_engine.runtime.catalog_state",
-    "discovery_engine.runtime.trust_store",
-    "discovery_engine.registry",
+    "discovery_engine.engine.restore",
+    "discovery_engine.engine.catalog_state",
+    "discovery_engine.engine.trust_store",
+    "discovery_engine.store",
 )
 """Loggers whose warnings the user must see: lost data, slow rules."""
 
@@ -62,7 +62,7 @@ class _NoteHandler(logging.Handler):
         self._shown = shown
 
     def emit(self, record: logging.LogRecord) -> None:
-        from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+        from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 
         message = KNOWN_SECRETS.redact_log(record.getMessage())
         if message in self._shown:

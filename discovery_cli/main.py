@@ -11,7 +11,7 @@ from discovery_cli.interrupts import Interrupts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
+    from discovery_engine.engine.first_answer import EarlyStart, FirstAnswer
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def _answer_early(arguments: list[str]) -> tuple[FirstAnswer | None, EarlyStart 
     if "serve" not in arguments:
         return None, None
     from discovery_engine.config.files.data_folder import data_folder
-    from discovery_engine.runtime.first_answer import FirstAnswer
+    from discovery_engine.engine.first_answer import FirstAnswer
     from discovery_engine.version import __version__
 
     data = data_folder(_data_dir(arguments), os.environ)

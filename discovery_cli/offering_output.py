@@ -13,8 +13,8 @@ from discovery_cli.targets import exit_code_of_server, one_server, server_named
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named, one_line
 from discovery_engine.agent.content import block_text
-from discovery_engine.json_forms.notice_form import notice_forms
-from discovery_engine.json_forms.offering_form import offering_form
+from discovery_engine.engine.json_forms.notice_form import notice_forms
+from discovery_engine.engine.json_forms.offering_form import offering_form
 from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:

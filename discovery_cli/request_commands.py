@@ -26,15 +26,15 @@ from discovery_cli.output import Cell
 from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
-from discovery_engine.owner.agent_requests import written_entry
-from discovery_engine.owner.setup_sync import SyncPlan
+from discovery_engine.engine.owner.agent_requests import written_entry
+from discovery_engine.engine.owner.setup_sync import SyncPlan
 
 if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.installer.plan import InstallPlan
-    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.marketplace.installer.plan import InstallPlan
+    from discovery_engine.store.request_records import AgentRequest
     from discovery_engine.upstream.stdio.sandbox.choice import Choice
 
 
@@ -157,8 +157,8 @@ def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | 
 
 def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
     """Return the sandbox that an entry has on this system."""
-    from discovery_engine.installer.install_records import Grants
-    from discovery_engine.installer.planner import confinement
+    from discovery_engine.marketplace.installer.install_records import Grants
+    from discovery_engine.marketplace.installer.planner import confinement
 
     command = str(entry.get("command", ""))
     return confinement(request.name, Grants(network=False), command, os.environ)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from discovery_cli.output import Cell, Output, Style
 
 if TYPE_CHECKING:
-    from discovery_engine.owner.server_plans import ServerPlan
-    from discovery_engine.owner.setup_sync import SyncPlan, SyncProblem
+    from discovery_engine.engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncProblem
     from discovery_engine.view.status import ServerReport
 
 _OBSTACLES = ("disabled", "untrusted", "needs_config")
@@ -88,7 +88,7 @@ def _problem_row(output: Output, one: SyncProblem, *, good: bool) -> list[Cell |
 def _what_it_runs(one: ServerPlan) -> str:
     """Say what the server runs or reaches, with every word that decides that."""
     from discovery_engine.config.serialization import serialize_server_redacted
-    from discovery_engine.owner.candidates import shell_word
+    from discovery_engine.engine.owner.candidates import shell_word
 
     entry = serialize_server_redacted(one.server) if one.server else {}
     words = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]

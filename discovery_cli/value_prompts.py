@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
 
 

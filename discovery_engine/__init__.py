@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from discovery_engine.agent.agent_tool import AgentTool
     from discovery_engine.agent.toolset import Toolset
-    from discovery_engine.call_log.log_entry import LogFilter
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine, open_engine
+    from discovery_engine.engine.restore import stored_view
     from discovery_engine.errors import ConfigurationError, DiscoveryError
     from discovery_engine.rpc.client import CallbackClient, Client, Continuation
-    from discovery_engine.runtime.restore import stored_view
     from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.store.call_log.log_entry import LogFilter
     from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.state import ServerState

@@ -21,7 +21,7 @@ from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, Tool
 from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
-    from discovery_engine.scanner.findings import Finding, Findings
+    from discovery_engine.tools.findings import Finding, Findings
 
 
 REMOVED_FOR = 30 * 86_400.0  # seconds for which a tool is known as removed

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from discovery_engine._util.suggestions import nearest
+from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import NotFoundError
 from discovery_engine.rules.principals import parse_principals
-from discovery_engine.runtime.restore import registry_path
 from discovery_server.access_token import MCP_SCOPES, AccessToken, TokenScope, token_digest
 from discovery_server.shared_tokens import SharedTokens
 from discovery_server.stored_tokens import StoredTokens

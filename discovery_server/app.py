@@ -29,7 +29,7 @@ from discovery_engine.config.own_entry import served_port
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.extras import extra_missing
+from discovery_engine.errors.extras import extra_missing
 from discovery_engine.view.notices import lost
 from discovery_server import event_log, signals, stdio
 from discovery_server.client_notifications import open_notifications
@@ -41,8 +41,8 @@ from discovery_server.logs import log_to
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
-    from discovery_engine.runtime.first_answer import EarlyStart, FirstAnswer
-    from discovery_engine.runtime.leadership import Term
+    from discovery_engine.engine.first_answer import EarlyStart, FirstAnswer
+    from discovery_engine.engine.leadership import Term
     from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls

@@ -22,7 +22,7 @@ from discovery_server.gateway import ClientRequest
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.first_answer import FirstAnswer
+    from discovery_engine.engine.first_answer import FirstAnswer
     from discovery_server.gateway import Gateway
 
 logger = logging.getLogger(__name__)

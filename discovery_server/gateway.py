@@ -19,7 +19,6 @@ from discovery_engine.agent.called_tools import called_tools
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import DiscoveryError, InputRequiredError
-from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     INVALID_REQUEST,
@@ -32,6 +31,7 @@ from discovery_engine.rpc.protocol import (
 )
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.validity import is_long
+from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import REGISTRY
 from discovery_engine.upstream.state import ServerState
 from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task

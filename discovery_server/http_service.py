@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.registry.gateway_store import STATE_KEY
-from discovery_engine.runtime.restore import registry_path
+from discovery_engine.store.gateway_store import STATE_KEY
 from discovery_server.access_token import MCP_SCOPES
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed

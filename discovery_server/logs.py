@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from msgspec import Struct
 
 from discovery_engine._util.text import clean
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_server import standard_error
 from discovery_server.log_queue import LogQueue, write_all
 

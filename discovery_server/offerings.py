@@ -19,7 +19,6 @@ from discovery_engine.errors import (
     NotFoundError,
     UpstreamProtocolError,
 )
-from discovery_engine.limits import shortened
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
@@ -28,6 +27,7 @@ from discovery_engine.rpc.protocol import (
     MODERN_VERSIONS,
     RESOURCE_NOT_FOUND,
 )
+from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.offering_addresses import is_own_uri
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import block, clean, named
-from discovery_engine.limits import shortened
 from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import (
@@ -22,6 +21,7 @@ from discovery_engine.rpc.protocol import (
     MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
 )
+from discovery_engine.tools.limits import shortened
 from discovery_engine.upstream.question import of_questions
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from discovery_server.http.asgi import CLOSE, respond_text
 if TYPE_CHECKING:
     import socket
 
-    from discovery_engine.runtime.leadership import Term
+    from discovery_engine.engine.leadership import Term
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.http.guard import Endpoint
     from discovery_server.http_service import HttpService

@@ -20,7 +20,7 @@ from discovery_server.stored_tokens import StoredTokens, TokenChange
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
+    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from discovery_engine.engine.first_answer import EarlyStart
 from discovery_engine.rpc.framing import Framer
-from discovery_engine.runtime.first_answer import EarlyStart
 from discovery_server.client_connection import MAX_LINE, ClientConnection, Line
 from discovery_server.client_stream import LineStream
 from discovery_server.descriptors import open_input, open_output

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 import anyio
 from msgspec import Struct, field
 
-from discovery_engine.limits import NAME_LENGTH, shortened
 from discovery_engine.rpc.messages import Notification, as_json
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
+from discovery_engine.tools.limits import NAME_LENGTH, shortened
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from discovery_engine._util.folder_sync import sync_folder
-from discovery_engine.runtime.restore import registry_path
+from discovery_engine.engine.restore import registry_path
 from discovery_server.token_files import (
     NO_LINKS,
     NO_WAITING,

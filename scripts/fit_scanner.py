@@ -8,7 +8,7 @@ in rounds. No word and no signal may lower a score; only the place of a sentence
 what it shares with its tool's topic do. How far that carries is measured on each author with
 weights fitted on the two others, and on these scores the threshold of an alarm is chosen: as low
 as FALSE_ALARMS allow. Severe is what scores above every innocent tool. The weights, fitted on all
-three, are written to `discovery_engine/scanner/data/signal_weights.json`, a manifest beside it.
+three, are written to `discovery_engine/trust/scanner/data/signal_weights.json`, with a manifest.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discovery_engine.scanner import FindingKind, Neighbours, alarms, scan
-from discovery_engine.scanner.detection import passages_of, readings, sentences_of, texts_of
-from discovery_engine.scanner.evidence import (
+from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.trust.scanner import FindingKind, Neighbours, alarms, scan
+from discovery_engine.trust.scanner.detection import passages_of, readings, sentences_of, texts_of
+from discovery_engine.trust.scanner.evidence import (
     ARGUMENT,
     ENCODED,
     ENGLISH,
@@ -42,9 +43,8 @@ from discovery_engine.scanner.evidence import (
     off_subject,
     topic_of,
 )
-from discovery_engine.scanner.sentences import SENTENCE_END, SIGNALS
-from discovery_engine.scanner.word_families import FAMILIES
-from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.trust.scanner.sentences import SENTENCE_END, SIGNALS
+from discovery_engine.trust.scanner.word_families import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "tests" / "contract" / "scanner_development"

@@ -28,8 +28,8 @@ from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.secret_store.encrypted_store import EncryptedStore
-from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+from discovery_engine.secrets.encrypted_store import EncryptedStore
+from discovery_engine.secrets.owner_secrets import OwnerSecrets
 from discovery_engine.tools.meta_tools import META_TOOLS
 from discovery_server.logs import log_to
 from tests.servers.programs import HERE, http_server

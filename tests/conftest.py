@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_runtest_setup() -> None:
     """A process redacts the secrets of all servers that it used: not those of the test before."""
-    from discovery_engine.redaction.known_secrets import KNOWN_SECRETS, KnownSecrets
+    from discovery_engine.secrets.known_secrets import KNOWN_SECRETS, KnownSecrets
 
     vars(KNOWN_SECRETS).update(vars(KnownSecrets()))
 

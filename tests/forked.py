@@ -39,8 +39,8 @@ from discovery_engine._util.text import one_line
 ROOT = Path(__file__).parents[1]
 _NOT_NEEDED = (
     "discovery_engine.integrations.",  # each needs its framework
-    "discovery_engine.registry.postgres.",  # needs its driver, which is an extra
-    "discovery_engine.runtime.vector_cache",  # as well
+    "discovery_engine.store.postgres.",  # needs its driver, which is an extra
+    "discovery_engine.engine.vector_cache",  # as well
     "discovery_engine.upstream.http",
     "discovery_engine.search.arrays",  # is numpy
     "discovery_engine.search.embedders",

@@ -49,7 +49,7 @@ _OF_PATHS = {
     "tests/unit/call_log/test_power_cuts.py": "chaos",
     "tests/unit/marketplace/package_managers/test_python_packages.py": "packages",
     "tests/unit/marketplace/test_package_sources.py": "packages",
-    "tests/unit/registry/test_power_cuts.py": "chaos",
+    "tests/unit/store/test_power_cuts.py": "chaos",
     "tests/unit/upstream/test_session_life.py": "chaos",
 }
 _OF_FIXTURES = {"postgres_server": "database", "chromium": "browser"}

@@ -22,11 +22,11 @@ from discovery_engine.config.settings import (
     Weights,
 )
 from discovery_engine.diagnostics import Origin
-from discovery_engine.overrides.override import Override
-from discovery_engine.registry.snapshot import Snapshot
+from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.scanner import Finding, FindingKind, Severity
+from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolName
+from discovery_engine.trust.scanner import Finding, FindingKind, Severity
 from tests.factories import make_problem
 
 TEXT = st.text(max_size=8)

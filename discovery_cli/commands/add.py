@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
 
 
@@ -84,7 +84,7 @@ def command(
     """
     from discovery_cli.client_files import confirm
     from discovery_cli.server_changes import place_of, say_secrets, say_warnings, show_diff
-    from discovery_engine.json_forms.server_plan_form import server_plan_form
+    from discovery_engine.engine.json_forms.server_plan_form import server_plan_form
 
     output, server_entry, has_file = invocation.output, _entry(program, **entry), True
 

@@ -16,7 +16,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import counted
-from discovery_engine.json_forms.error_form import problem_form
+from discovery_engine.engine.json_forms.error_form import problem_form
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -71,7 +71,7 @@ def check(invocation: Invocation) -> ExitCode:
       discovery --config new.yaml config check
     """
     from discovery_cli.finding_output import entry_form, show_diagnostic
-    from discovery_engine.doctor.entry_lint import lint_entries
+    from discovery_engine.engine.doctor.entry_lint import lint_entries
 
     output = invocation.output
     settings = _load(invocation)
@@ -104,7 +104,7 @@ def sources(invocation: Invocation) -> None:
     \b
       discovery config sources
     """
-    from discovery_engine.runtime.restore import registry_path
+    from discovery_engine.engine.restore import registry_path
 
     output = invocation.output
     settings = _load(invocation)
@@ -155,7 +155,7 @@ def path(invocation: Invocation) -> ExitCode:
       discovery config path
     """
     from discovery_engine.config.files.location import FILE_NAME, locate
-    from discovery_engine.runtime.restore import registry_path
+    from discovery_engine.engine.restore import registry_path
 
     output = invocation.output
     location = locate(invocation.config)
@@ -204,7 +204,7 @@ async def _view(engine: Engine) -> View:
 
 def _load(invocation: Invocation) -> Settings:
     from discovery_engine.config.loading.loader import load_settings
-    from discovery_engine.runtime.registered_servers import with_registered
+    from discovery_engine.engine.registered_servers import with_registered
 
     settings = load_settings(invocation.config)
     return with_registered(settings, data_dir=invocation.data_dir, environ=os.environ)

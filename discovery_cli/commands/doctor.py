@@ -19,8 +19,8 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.errors import ConfigurationError, RegistryError
 
 if TYPE_CHECKING:
-    from discovery_engine.doctor.checks import Check
     from discovery_engine.engine import Engine
+    from discovery_engine.engine.doctor.checks import Check
 
 
 @click.command("doctor")
@@ -42,7 +42,7 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
             partial(_check, invocation=invocation, online=online), with_lines=online
         )
     except ConfigurationError as error:
-        from discovery_engine.doctor.setup import check_invalid_configuration
+        from discovery_engine.engine.doctor.setup import check_invalid_configuration
 
         checks = check_invalid_configuration(
             error, environ=os.environ, data_dir=invocation.data_dir
@@ -56,7 +56,7 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
 
 
 async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tuple[Check, ...]:
-    from discovery_engine.doctor.setup import check_setup
+    from discovery_engine.engine.doctor.setup import check_setup
 
     if online:
         await engine.refresh()
@@ -79,7 +79,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
 async def _webhooks(engine: Engine) -> tuple[Check, ...]:
     if not engine.view.settings.webhooks:
         return ()
-    from discovery_engine.doctor import checks
+    from discovery_engine.engine.doctor import checks
 
     try:
         return tuple(map(checks.webhook, await engine.webhooks.list()))
@@ -92,7 +92,7 @@ def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
     settings = engine.view.settings
     if not (principals := settings.principals):
         return
-    from discovery_engine.doctor import checks
+    from discovery_engine.engine.doctor import checks
     from discovery_server.access_tokens import AccessTokens
     from discovery_server.shared_tokens import SharedTokens
 

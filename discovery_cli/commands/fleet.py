@@ -14,14 +14,14 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
+from discovery_engine.engine.json_forms.fleet_form import fleet_form
 from discovery_engine.errors import plain_reason
-from discovery_engine.json_forms.fleet_form import fleet_form
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
+    from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.errors import UntrustedServerError
-    from discovery_engine.fleet.refresh_job import RefreshJob
-    from discovery_engine.owner.fleet import FleetStatus
+    from discovery_engine.store.fleet.refresh_job import RefreshJob
     from discovery_engine.tools.model import ServerName
 
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")

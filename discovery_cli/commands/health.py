@@ -14,14 +14,14 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, named, quoted, visible
-from discovery_engine.doctor.next_steps import advice_in_full, next_command
-from discovery_engine.json_forms.server_form import health_form
-from discovery_engine.runtime.health import health, unhealthy
+from discovery_engine.engine.doctor.next_steps import advice_in_full, next_command
+from discovery_engine.engine.health import health, unhealthy
+from discovery_engine.engine.json_forms.server_form import health_form
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.runtime.prober import ProbeResult
+    from discovery_engine.engine.prober import ProbeResult
     from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.state import SessionStats
     from discovery_engine.view.status import ServerReport

@@ -19,7 +19,7 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import counted
 from discovery_engine.config.serialization import serialize_server_redacted
-from discovery_engine.json_forms.error_form import problem_form
+from discovery_engine.engine.json_forms.error_form import problem_form
 from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _in_force(invocation: Invocation, target: Path) -> Settings:
     """Load the settings of the file and its sources, as the owner switched them."""
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
-    from discovery_engine.runtime.registered_servers import with_registered
+    from discovery_engine.engine.registered_servers import with_registered
 
     if not target.exists():
         return Settings()
@@ -132,7 +132,7 @@ def _in_force(invocation: Invocation, target: Path) -> Settings:
 
 def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Settings) -> None:
     from discovery_engine.config.editing.edit import add_servers
-    from discovery_engine.owner.approvals import approve_file, taking_over_in_file
+    from discovery_engine.engine.owner.approvals import approve_file, taking_over_in_file
 
     servers = [candidate.server for candidate in plan.servers]
     at, data_dir = invocation.clock(), invocation.data_dir

@@ -65,7 +65,7 @@ def command(
     from discovery_engine.config.editing.template import first_configuration
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
-    from discovery_engine.owner.approvals import approve_file
+    from discovery_engine.engine.owner.approvals import approve_file
 
     output = invocation.output
     if is_global and invocation.config:

@@ -24,9 +24,9 @@ from discovery_cli.targets import say_unlisted, server_named, servers_shown, too
 from discovery_engine._util.quantities import ago, date_of
 from discovery_engine._util.text import block, named, one_line, quoted, visible
 from discovery_engine.catalog import REMOVED_FOR
-from discovery_engine.json_forms.example_call import command_line
-from discovery_engine.json_forms.server_form import whole_server_form
-from discovery_engine.json_forms.tool_form import details_form, examples_of, requests_form
+from discovery_engine.engine.json_forms.example_call import command_line
+from discovery_engine.engine.json_forms.server_form import whole_server_form
+from discovery_engine.engine.json_forms.tool_form import details_form, examples_of, requests_form
 from discovery_engine.tools.signature import type_text
 from discovery_engine.tools.validation.cost import too_costly_tool
 

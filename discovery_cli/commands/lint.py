@@ -17,7 +17,7 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
-from discovery_engine.doctor.entry_lint import lint_entries
+from discovery_engine.engine.doctor.entry_lint import lint_entries
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

@@ -27,10 +27,10 @@ from discovery_cli.rendering import (
 )
 from discovery_engine._util.quantities import counted
 from discovery_engine.config.files.data_folder import data_folder
-from discovery_engine.doctor.next_steps import advice
-from discovery_engine.json_forms.server_form import server_form
-from discovery_engine.json_forms.verdict_form import visible_to_form
-from discovery_engine.runtime.gateway_reports import with_observations
+from discovery_engine.engine.doctor.next_steps import advice
+from discovery_engine.engine.gateway_reports import with_observations
+from discovery_engine.engine.json_forms.server_form import server_form
+from discovery_engine.engine.json_forms.verdict_form import visible_to_form
 from discovery_engine.view.reservations import reservations_of_server
 
 if TYPE_CHECKING:
@@ -86,12 +86,15 @@ def command(
     view = with_observations(view, invocation.observed(view))
     servers: Sequence[ServerReport] = view.servers()
     if output.as_json or is_long or filters["installed_only"]:
-        from discovery_engine.installer.install_records import installed_packages, with_packages
+        from discovery_engine.marketplace.installer.install_records import (
+            installed_packages,
+            with_packages,
+        )
 
         data = Path(data_folder(invocation.data_dir, os.environ))
         servers = with_packages(servers, installed_packages(view.settings, data))
     if query or any(filters.values()):
-        from discovery_engine.owner.server_search import chosen
+        from discovery_engine.engine.owner.server_search import chosen
 
         servers = chosen(servers, " ".join(query), **filters)
     if output.as_json:

@@ -14,7 +14,7 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
-    from discovery_engine.owner.catalog_lock import LockReport, Unlisted
+    from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
     from discovery_engine.trust.lockfile import Deviation
 
 
@@ -73,7 +73,7 @@ def _show_write(output: Output, report: LockReport) -> ExitCode:
 
 def _show_check(output: Output, report: LockReport) -> ExitCode:
     from discovery_cli.finding_output import deviation_lines
-    from discovery_engine.json_forms.review_form import deviation_form
+    from discovery_engine.engine.json_forms.review_form import deviation_form
 
     if report.unlisted:
         return _refuse(output, report.unlisted)

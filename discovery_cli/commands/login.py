@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Failure
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.server_logins import LoginReport, LogoutReport
+    from discovery_engine.engine.owner.server_logins import LoginReport, LogoutReport
 
 _USUAL_TIMEOUT = 300.0  # seconds
 _LISTING = 5.0  # seconds

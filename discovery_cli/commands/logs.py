@@ -20,14 +20,14 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.writing import writing
 from discovery_engine._util.quantities import ago
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.call_log.log_entry import KINDS, NO_ERRORS, LogEntry, LogFilter
 from discovery_engine.diagnostics.codes import CODES
+from discovery_engine.store.call_log.log_entry import KINDS, NO_ERRORS, LogEntry, LogFilter
 
 if TYPE_CHECKING:
     from discovery_cli.output import Style
     from discovery_cli.rendering import Row
-    from discovery_engine.call_log.log_entry import ExportForm
-    from discovery_engine.call_log.log_reader import LogReader
+    from discovery_engine.store.call_log.log_entry import ExportForm
+    from discovery_engine.store.call_log.log_reader import LogReader
 
 _DEFAULT_LOG_LIMIT = 50
 _POLL_INTERVAL = 0.25  # seconds
@@ -140,7 +140,7 @@ def _entries(reader: LogReader, chosen: LogFilter, limit: int | None) -> Iterabl
 def _export(
     invocation: Invocation, entries: Iterable[LogEntry], form: ExportForm, file: str | None
 ) -> None:
-    from discovery_engine.call_log.export import exported
+    from discovery_engine.store.call_log.export import exported
 
     output = invocation.output
     if file is None:

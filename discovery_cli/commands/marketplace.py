@@ -25,21 +25,21 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.progress import is_watched
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named, one_line
-from discovery_engine.errors import DiscoveryError
-from discovery_engine.json_forms.marketplace_form import (
+from discovery_engine.engine.json_forms.marketplace_form import (
     entry_details_form,
     page_form,
     source_form,
     sync_form,
 )
+from discovery_engine.errors import DiscoveryError
 
 if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
-    from discovery_engine.installer.plan import InstallPlan
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.entry_search import FoundEntry
+    from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.marketplace.marketplace import MarketplacePage
     from discovery_engine.marketplace.source_copies import SourceState
     from discovery_engine.marketplace.synchronizer import SourceReport, SyncProgress

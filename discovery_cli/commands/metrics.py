@@ -16,7 +16,7 @@ from discovery_engine._util.quantities import ago, counted
 
 if TYPE_CHECKING:
     from discovery_cli.rendering import Row
-    from discovery_engine.call_log.tally import ServerMetrics, ToolMetrics
+    from discovery_engine.store.call_log.tally import ServerMetrics, ToolMetrics
 
 _FIGURES = ("CALLS", "ERRORS", "MEAN", "P50", "P95", "LAST CALL", "SINCE")
 _UNKNOWN = "(unknown)"

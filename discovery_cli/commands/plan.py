@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from discovery_engine.config.settings import Settings
-    from discovery_engine.owner.change_plan import ChangePlan, Projection
-    from discovery_engine.owner.planned_changes import OfferingChange, ToolChange, ViewChange
+    from discovery_engine.engine.owner.change_plan import ChangePlan, Projection
+    from discovery_engine.engine.owner.planned_changes import OfferingChange, ToolChange, ViewChange
 
 _STYLES: Mapping[str, Style] = {"appears": "good", "vanishes": "bad"}
 _MAX_PLAN_DESCRIPTION_LENGTH = 60  # characters of a description
@@ -90,8 +90,8 @@ def command(
 
 def _projection(invocation: Invocation, new: str | None, added: Sequence[Settings]) -> Projection:
     from discovery_engine.config.loading.loader import resolve_settings
-    from discovery_engine.owner.change_plan import in_place_of, project
-    from discovery_engine.runtime.registered_servers import with_registered
+    from discovery_engine.engine.owner.change_plan import in_place_of, project
+    from discovery_engine.engine.registered_servers import with_registered
 
     register = partial(with_registered, data_dir=invocation.data_dir, environ=os.environ)
     current = register(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen))

@@ -17,10 +17,10 @@ from discovery_cli.rendering import (
     with_last_line,
 )
 from discovery_engine._util.quantities import counted
-from discovery_engine.doctor.next_steps import with_detail
+from discovery_engine.engine.doctor.next_steps import with_detail
+from discovery_engine.engine.json_forms.notice_form import notice_forms
+from discovery_engine.engine.json_forms.server_form import refresh_form
 from discovery_engine.errors import UnavailableError, plain_reason
-from discovery_engine.json_forms.notice_form import notice_forms
-from discovery_engine.json_forms.server_form import refresh_form
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure, RefreshReport

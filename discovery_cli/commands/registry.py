@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
-    from discovery_engine.runtime.named_registry import RegistryReport
+    from discovery_engine.engine.named_registry import RegistryReport
 
 
 @click.group("registry", cls=Group)
@@ -41,9 +41,9 @@ def info(invocation: Invocation) -> None:
     \b
       discovery registry info
     """
-    from discovery_engine.json_forms.cache_form import cache_form, size_of
-    from discovery_engine.runtime.named_registry import ON_THIS_MACHINE
-    from discovery_engine.runtime.restore import registry_path
+    from discovery_engine.engine.json_forms.cache_form import cache_form, size_of
+    from discovery_engine.engine.named_registry import ON_THIS_MACHINE
+    from discovery_engine.engine.restore import registry_path
 
     report, output, now = _report(invocation), invocation.output, invocation.clock()
     view, path = invocation.known(), registry_path(invocation.data_dir, os.environ)
@@ -121,8 +121,8 @@ def copy(invocation: Invocation, target: str) -> None:
       discovery registry copy --to '${DATABASE_URL}'
     """
     from discovery_cli.progress import shown_step
-    from discovery_engine.registry.transfer import copy_registry
-    from discovery_engine.runtime.named_registry import open_named, open_target
+    from discovery_engine.engine.named_registry import open_named, open_target
+    from discovery_engine.store.transfer import copy_registry
 
     output, settings, data_dir = invocation.output, _settings(invocation), invocation.data_dir
     with (
@@ -159,7 +159,7 @@ def reindex(invocation: Invocation) -> None:
     output = invocation.output
     report = invocation.run(lambda engine: engine.reindex())
     if output.as_json:
-        from discovery_engine.json_forms.cache_form import reindex_form
+        from discovery_engine.engine.json_forms.cache_form import reindex_form
 
         output.answer(reindex_form(report))
         return
@@ -193,7 +193,7 @@ def _settings(invocation: Invocation) -> Settings:
 
 
 def _report(invocation: Invocation) -> RegistryReport:
-    from discovery_engine.runtime.named_registry import report_on
+    from discovery_engine.engine.named_registry import report_on
 
     settings = _settings(invocation)
     return report_on(settings, data_dir=invocation.data_dir, environ=os.environ)

@@ -12,7 +12,7 @@ from discovery_cli.options import complete_server, pass_invocation
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.server_plans import ServerPlan
 
 
 @click.command("remove")
@@ -45,7 +45,7 @@ def command(
     """
     from discovery_cli.client_files import confirm, may_ask
     from discovery_cli.server_changes import place_of, say_kept_secrets, say_warnings, show_diff
-    from discovery_engine.json_forms.server_plan_form import server_plan_form
+    from discovery_engine.engine.json_forms.server_plan_form import server_plan_form
 
     output = invocation.output
 

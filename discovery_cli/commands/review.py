@@ -21,8 +21,8 @@ from discovery_cli.request_commands import accept, decline, requests
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.json_forms.candidate_form import oauth_facts, place_of
-from discovery_engine.owner.candidates import (
+from discovery_engine.engine.json_forms.candidate_form import oauth_facts, place_of
+from discovery_engine.engine.owner.candidates import (
     Candidate,
     findings_in,
     shell_word,
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from discovery_cli.rendering import Row
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.candidates import Candidate
-    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.engine.owner.candidates import Candidate
+    from discovery_engine.store.request_records import AgentRequest
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.review import Review
 
     Waiting: TypeAlias = Mapping[ServerName, tuple[Review, ...]]
-    from discovery_engine.scanner import Finding
+    from discovery_engine.trust.scanner import Finding
 
 
 class Inbox(Group):
@@ -80,8 +80,8 @@ def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
     candidates, changes, agent_requests = invocation.run(_waiting)
     output = invocation.output
     if output.as_json:
-        from discovery_engine.json_forms.candidate_form import candidate_form
-        from discovery_engine.json_forms.review_form import reviewed_server_form
+        from discovery_engine.engine.json_forms.candidate_form import candidate_form
+        from discovery_engine.engine.json_forms.review_form import reviewed_server_form
 
         output.answer(
             {
@@ -161,7 +161,7 @@ def servers_(
     if approved:
         invocation.run(lambda engine: engine.trust.approve(candidates))
     if output.as_json:
-        from discovery_engine.json_forms.candidate_form import candidate_form
+        from discovery_engine.engine.json_forms.candidate_form import candidate_form
 
         output.answer({"servers": list(map(candidate_form, candidates)), "approved": approved})
     elif approved:
@@ -270,7 +270,7 @@ def _show_changes(output: Output, server: ServerName, found: tuple[Review, ...])
 
 
 def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:
-    from discovery_engine.json_forms.review_form import reviewed_server_form
+    from discovery_engine.engine.json_forms.review_form import reviewed_server_form
 
     if output.as_json:
         servers = [reviewed_server_form(name, reviews) for name, reviews in waiting.items()]

@@ -30,7 +30,7 @@ from discovery_cli.rendering import (
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line
-from discovery_engine.json_forms.search_form import search_form
+from discovery_engine.engine.json_forms.search_form import search_form
 from discovery_engine.view.search_answers import SEARCH_KINDS, Decision, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.secret_store.keys import KeyPlace
-    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.keys import KeyPlace
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
 
 _UNREADABLE = "cannot be decrypted"
 _NEW_KEY_LOCATIONS = {
@@ -180,7 +180,7 @@ def rotate_key(invocation: Invocation) -> None:
     \b
       discovery secrets rotate-key
     """
-    from discovery_engine.secret_store import keys
+    from discovery_engine.secrets import keys
 
     place, output = owner_secrets(invocation).rotate_key(), invocation.output
     if output.as_json:
@@ -196,7 +196,7 @@ def rotate_key(invocation: Invocation) -> None:
 
 
 def _store_line(count: int, place: KeyPlace) -> str:
-    from discovery_engine.secret_store.keys import working_keyring
+    from discovery_engine.secrets.keys import working_keyring
 
     name = working_keyring() if place == "keyring" else ""
     location = f"{_NEW_KEY_LOCATIONS[place]}, {name}" if name else _NEW_KEY_LOCATIONS[place]
@@ -211,8 +211,8 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
     These are names of servers; an override, which may be of many servers, is `overrides.INDEX`.
     """
     from discovery_engine.config.loading.loader import resolve_settings
-    from discovery_engine.overrides.pinning import pinned_secrets
-    from discovery_engine.runtime.registered_servers import with_registered
+    from discovery_engine.engine.registered_servers import with_registered
+    from discovery_engine.rules.overrides.pinning import pinned_secrets
     from discovery_engine.upstream.connection import stored_secrets
 
     files = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.configuration_changes import PlannedChange
-    from discovery_engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.configuration_changes import PlannedChange
+    from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.view.status import ServerReport
 
 Place: TypeAlias = Literal["file", "registry"]
@@ -104,7 +104,7 @@ def _switch(
 def _switch_server(
     invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
 ) -> ExitCode:
-    from discovery_engine.json_forms.server_plan_form import copy_form
+    from discovery_engine.engine.json_forms.server_plan_form import copy_form
 
     output = invocation.output
 

@@ -15,7 +15,7 @@ from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.setup_sync import SyncPlan
+    from discovery_engine.engine.owner.setup_sync import SyncPlan
 
 
 @click.command("sync")
@@ -36,7 +36,7 @@ def command(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bo
       discovery config sync servers.json --dry-run
     """
     from discovery_cli.client_files import confirm
-    from discovery_engine.json_forms.server_plan_form import sync_plan_form
+    from discovery_engine.engine.json_forms.server_plan_form import sync_plan_form
 
     output = invocation.output
 

@@ -207,9 +207,9 @@ def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
 
 def _tokens(invocation: Invocation) -> AccessTokens:
     from discovery_engine.config.loading.loader import resolve_settings
+    from discovery_engine.engine.restore import registry_path
+    from discovery_engine.engine.shared_store import gateway_database
     from discovery_engine.errors import ConfigurationError
-    from discovery_engine.runtime.restore import registry_path
-    from discovery_engine.runtime.shared_store import gateway_database
     from discovery_server.access_tokens import AccessTokens
     from discovery_server.shared_tokens import SharedTokens
 

@@ -22,8 +22,8 @@ from discovery_cli.options import (
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
-from discovery_engine.json_forms.notice_form import notice_forms
-from discovery_engine.json_forms.tool_form import tool_form
+from discovery_engine.engine.json_forms.notice_form import notice_forms
+from discovery_engine.engine.json_forms.tool_form import tool_form
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import ToolList, ToolSelection
 

@@ -17,7 +17,7 @@ from discovery_engine._util.text import one_line, visible
 if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.configured_webhooks import WebhookReport
+    from discovery_engine.engine.owner.configured_webhooks import WebhookReport
 
 _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
 
@@ -50,7 +50,7 @@ def list_(invocation: Invocation) -> ExitCode:
     output = invocation.output
     reports, refusal = invocation.run(_list)
     if output.as_json:
-        from discovery_engine.json_forms.webhook_form import webhooks_form
+        from discovery_engine.engine.json_forms.webhook_form import webhooks_form
 
         output.answer(webhooks_form(reports, refusal))
     elif refusal is not None:
@@ -81,7 +81,7 @@ def test(invocation: Invocation, name: str) -> ExitCode:
     output = invocation.output
     result = invocation.run(lambda engine: engine.webhooks.test(name))
     if output.as_json:
-        from discovery_engine.json_forms.webhook_form import webhook_test_form
+        from discovery_engine.engine.json_forms.webhook_form import webhook_test_form
 
         output.answer(webhook_test_form(result))
     elif result.is_accepted:

@@ -13,8 +13,8 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named
-from discovery_engine.json_forms.tool_form import examples_of
-from discovery_engine.json_forms.verdict_form import (
+from discovery_engine.engine.json_forms.tool_form import examples_of
+from discovery_engine.engine.json_forms.verdict_form import (
     explained_tool_form,
     verdict_form,
     visible_to_form,

@@ -20,11 +20,11 @@ from discovery_cli.rendering import say_not_embedded, say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line
 from discovery_engine.errors import plain_reason
-from discovery_engine.fleet import schedule
+from discovery_engine.store.fleet import schedule
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.runtime.refresh_worker import Outcome, WorkerOptions, WorkerReport
+    from discovery_engine.engine.refresh_worker import Outcome, WorkerOptions, WorkerReport
     from discovery_engine.tools.model import ServerName
 
 _FAILED = frozenset({"failed", "dead"})
@@ -82,7 +82,7 @@ def command(
     """
     if once and daemon:
         raise click.UsageError("either --once or --daemon, not both")
-    from discovery_engine.runtime.refresh_worker import WorkerOptions
+    from discovery_engine.engine.refresh_worker import WorkerOptions
 
     options = WorkerOptions(slots, lease, every * 3600.0, is_once=once)
     reports = Reports(invocation.output, invocation.clock)

@@ -29,7 +29,7 @@ from discovery_engine.agent.render.tools import tools_result
 from discovery_engine.agent.steps.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.errors import DiscoveryError, InputRequiredError, ToolNotFoundError
-from discovery_engine.limits import require_query
+from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.meta_tools import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice

@@ -14,7 +14,7 @@ from discovery_engine.agent.results.presentation import read_on, shortened_resul
 from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.results.selection import selected
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.limits import require_query
+from discovery_engine.tools.limits import require_query
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine

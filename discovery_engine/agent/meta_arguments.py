@@ -12,11 +12,11 @@ import json
 from collections.abc import Collection, Mapping
 from itertools import chain
 
-from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import folded
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.tools import limits
 from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 
 _NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool

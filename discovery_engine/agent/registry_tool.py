@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from anyio.lowlevel import checkpoint
 
-from discovery_engine import scanner
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.execution import call_tool
 from discovery_engine.agent.first_listing import wait_for_first_listing
@@ -27,8 +26,9 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolNotFoundError,
 )
-from discovery_engine.limits import require_query
 from discovery_engine.tools.client_names import RESERVED
+from discovery_engine.tools.limits import require_query
+from discovery_engine.trust import scanner
 from discovery_engine.view.search_answers import Decision
 
 if TYPE_CHECKING:
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from discovery_engine.agent.meta_arguments import MetaArguments
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import ScopedEngine
+    from discovery_engine.engine.owner.server_listing import OwnedServer
     from discovery_engine.marketplace.entry_search import FoundEntry
-    from discovery_engine.owner.server_listing import OwnedServer
-    from discovery_engine.registry.request_records import AgentAction, AgentRequest
     from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.store.request_records import AgentAction, AgentRequest
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.status import ServerReport

@@ -36,8 +36,8 @@ from discovery_engine.agent.portable_schema import PortableSchema
 from discovery_engine.agent.render.calls import error_result
 from discovery_engine.agent.tool_pool import ToolPool
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.limits import shortened_query
 from discovery_engine.tools.client_names import Naming
+from discovery_engine.tools.limits import shortened_query
 from discovery_engine.tools.meta_tools import EXECUTE_STEPS, META_TOOLS, POOL_SEARCH, MetaTool
 
 if TYPE_CHECKING:

@@ -20,46 +20,46 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.call_log.call_log import CallLog
 from discovery_engine.config.files.data_folder import VARIABLE as DATA_FOLDER
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.engine.core import EngineCore, Environment
-from discovery_engine.engine.engine import Engine
-from discovery_engine.errors import UpstreamError
-from discovery_engine.events import EventBus
-from discovery_engine.runtime.call_record import CallRecorder
-from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.configuration_loader import (
+from discovery_engine.engine.call_record import CallRecorder
+from discovery_engine.engine.catalog_state import CatalogState
+from discovery_engine.engine.configuration_loader import (
     ConfigurationLoader,
     SettingsReader,
     read_settings,
 )
-from discovery_engine.runtime.executor import ToolExecutor
-from discovery_engine.runtime.lister import ServerLister
-from discovery_engine.runtime.prober import ServerProber
-from discovery_engine.runtime.rate_limits import RateLimits
-from discovery_engine.runtime.registered_servers import RegisteredServers
-from discovery_engine.runtime.resource_watchers import ResourceWatchers
-from discovery_engine.runtime.restore import (
+from discovery_engine.engine.core import EngineCore, Environment
+from discovery_engine.engine.engine import Engine
+from discovery_engine.engine.executor import ToolExecutor
+from discovery_engine.engine.lister import ServerLister
+from discovery_engine.engine.prober import ServerProber
+from discovery_engine.engine.rate_limits import RateLimits
+from discovery_engine.engine.registered_servers import RegisteredServers
+from discovery_engine.engine.resource_watchers import ResourceWatchers
+from discovery_engine.engine.restore import (
     open_registry_or_fallback,
     registry_path,
     unchanged_settings,
 )
-from discovery_engine.runtime.result_store import ResultStore
-from discovery_engine.runtime.semantic_search import SemanticSearch
-from discovery_engine.runtime.server_record import ServerRecorder
-from discovery_engine.runtime.shared_results import SharedResults
-from discovery_engine.runtime.upstreams import OnTried, Upstreams
-from discovery_engine.runtime.use_counter import UseCounter
-from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
-from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
+from discovery_engine.engine.result_store import ResultStore
+from discovery_engine.engine.semantic_search import SemanticSearch
+from discovery_engine.engine.server_record import ServerRecorder
+from discovery_engine.engine.shared_results import SharedResults
+from discovery_engine.engine.upstreams import OnTried, Upstreams
+from discovery_engine.engine.use_counter import UseCounter
+from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
+from discovery_engine.errors import UpstreamError
+from discovery_engine.events import EventBus
 from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
+from discovery_engine.store.call_log.call_log import CallLog
 
 if TYPE_CHECKING:
-    from discovery_engine.call_log.log_entry import Actor
-    from discovery_engine.registry.protocols import Registry
-    from discovery_engine.runtime.recorder import Recorder
+    from discovery_engine.engine.recorder import Recorder
+    from discovery_engine.store.call_log.log_entry import Actor
+    from discovery_engine.store.protocols import Registry
     from discovery_engine.upstream.session_pool import SessionPool
     from discovery_engine.upstream.transport_opening import OnStderr
 
@@ -273,7 +273,7 @@ def _open_sessions(
     on_stderr: OnStderr,
 ) -> AbstractAsyncContextManager[SessionPool]:
     # Importing them takes longer than answering a search, and most runs need no upstream.
-    from discovery_engine.runtime.question_policy import QuestionPolicy  # noqa: PLC0415
+    from discovery_engine.engine.question_policy import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
     from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415
 
@@ -303,13 +303,13 @@ def _open_sessions(
 def _recorder(folder: str | Path | None) -> Recorder | None:
     if folder is None:
         return None
-    from discovery_engine.runtime.recorder import Recorder  # noqa: PLC0415 - as above
+    from discovery_engine.engine.recorder import Recorder  # noqa: PLC0415 - as above
 
     return Recorder(Path(folder))
 
 
 def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
-    from discovery_engine.runtime.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
+    from discovery_engine.engine.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
 
     return ReplayedSecrets(secrets)
 
@@ -317,6 +317,6 @@ def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
 def _replayed(
     folder: Path, tasks: TaskGroup, secrets: SecretResolver, rates: RateLimits, on_tried: OnTried
 ) -> Upstreams:
-    from discovery_engine.runtime.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
+    from discovery_engine.engine.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
 
     return ReplayedUpstreams(folder, tasks, secrets, rates, on_tried)

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.runtime.restore import outage_of
+from discovery_engine.engine.restore import outage_of
 
 if TYPE_CHECKING:
-    from discovery_engine.call_log.call_log import CallLog
-    from discovery_engine.call_log.log_entry import Actor
+    from discovery_engine.engine.call_record import CallRecorder
+    from discovery_engine.engine.catalog_state import CatalogState
+    from discovery_engine.engine.configuration_loader import ConfigurationLoader
+    from discovery_engine.engine.executor import ToolExecutor
+    from discovery_engine.engine.lister import ServerLister
+    from discovery_engine.engine.prober import ServerProber
+    from discovery_engine.engine.resource_watchers import ResourceWatchers
+    from discovery_engine.engine.result_store import ResultStore
+    from discovery_engine.engine.semantic_search import SemanticSearch
+    from discovery_engine.engine.upstreams import Upstreams
+    from discovery_engine.engine.use_counter import UseCounter
+    from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.events import EventBus
-    from discovery_engine.registry.protocols import Registry
-    from discovery_engine.runtime.call_record import CallRecorder
-    from discovery_engine.runtime.catalog_state import CatalogState
-    from discovery_engine.runtime.configuration_loader import ConfigurationLoader
-    from discovery_engine.runtime.executor import ToolExecutor
-    from discovery_engine.runtime.lister import ServerLister
-    from discovery_engine.runtime.prober import ServerProber
-    from discovery_engine.runtime.resource_watchers import ResourceWatchers
-    from discovery_engine.runtime.result_store import ResultStore
-    from discovery_engine.runtime.semantic_search import SemanticSearch
-    from discovery_engine.runtime.upstreams import Upstreams
-    from discovery_engine.runtime.use_counter import UseCounter
-    from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.store.call_log.call_log import CallLog
+    from discovery_engine.store.call_log.log_entry import Actor
+    from discovery_engine.store.protocols import Registry
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.view.view import View
 
@@ -54,7 +54,7 @@ class Environment(Struct, frozen=True, dict=True):
     def token_logins(self) -> Logins:
         """The logins that are kept for this user, by all processes."""
         # Most runs need no login, and what encrypts them takes as long to import as the engine.
-        from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
+        from discovery_engine.secrets.encrypted_store import EncryptedStore  # noqa: PLC0415
         from discovery_engine.upstream.http.logins import Logins  # noqa: PLC0415
 
         return Logins(EncryptedStore(self.data, self.variables), clock=self.clock)

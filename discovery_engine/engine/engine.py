@@ -12,48 +12,48 @@ from typing import TYPE_CHECKING, NoReturn
 import anyio.to_thread
 
 from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.engine import first_answer
 from discovery_engine.engine.core import EngineCore
+from discovery_engine.engine.current_view import CurrentView
+from discovery_engine.engine.gateway_reports import observations
+from discovery_engine.engine.health import health
+from discovery_engine.engine.maintenance import run_maintenance
+from discovery_engine.engine.prober import USUAL_WAIT, ProbeResult
+from discovery_engine.engine.restore import registry_path
 from discovery_engine.engine.scoped_engine import ScopedEngine
-from discovery_engine.runtime import first_answer
-from discovery_engine.runtime.current_view import CurrentView
-from discovery_engine.runtime.gateway_reports import observations
-from discovery_engine.runtime.health import health
-from discovery_engine.runtime.maintenance import run_maintenance
-from discovery_engine.runtime.prober import USUAL_WAIT, ProbeResult
-from discovery_engine.runtime.restore import registry_path
 from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:
-    from discovery_engine.call_log.call_log import CallLog
-    from discovery_engine.call_log.tally import ServerMetrics
     from discovery_engine.catalog import RefreshReport
-    from discovery_engine.installer.installer import Installer
+    from discovery_engine.engine.leadership import Work
+    from discovery_engine.engine.owner.agent_requests import AgentRequests
+    from discovery_engine.engine.owner.approvals import Approvals
+    from discovery_engine.engine.owner.catalog_lock import CatalogLock
+    from discovery_engine.engine.owner.configuration_changes import ConfigurationChanges
+    from discovery_engine.engine.owner.configured_webhooks import Webhooks
+    from discovery_engine.engine.owner.current_marketplace import CurrentMarketplace
+    from discovery_engine.engine.owner.enrichment import Enrichment
+    from discovery_engine.engine.owner.enrichment_run import EnrichmentReport
+    from discovery_engine.engine.owner.eval_cases import EvalCases
+    from discovery_engine.engine.owner.fleet import Fleet
+    from discovery_engine.engine.owner.owned_servers import OwnedServers
+    from discovery_engine.engine.owner.presets import Presets
+    from discovery_engine.engine.owner.reviews import Reviews
+    from discovery_engine.engine.owner.search_examination import SearchExamination
+    from discovery_engine.engine.owner.server_logins import ServerLogins
+    from discovery_engine.engine.question_policy import OwnerRoots
+    from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
+    from discovery_engine.engine.reindex_report import ReindexReport
     from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.installer.installer import Installer
     from discovery_engine.marketplace.marketplace import Marketplace
     from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
-    from discovery_engine.owner.agent_requests import AgentRequests
-    from discovery_engine.owner.approvals import Approvals
-    from discovery_engine.owner.catalog_lock import CatalogLock
-    from discovery_engine.owner.configuration_changes import ConfigurationChanges
-    from discovery_engine.owner.configured_webhooks import Webhooks
-    from discovery_engine.owner.current_marketplace import CurrentMarketplace
-    from discovery_engine.owner.enrichment import Enrichment
-    from discovery_engine.owner.enrichment_run import EnrichmentReport
-    from discovery_engine.owner.eval_cases import EvalCases
-    from discovery_engine.owner.fleet import Fleet
-    from discovery_engine.owner.owned_servers import OwnedServers
-    from discovery_engine.owner.presets import Presets
-    from discovery_engine.owner.reviews import Reviews
-    from discovery_engine.owner.search_examination import SearchExamination
-    from discovery_engine.owner.server_logins import ServerLogins
-    from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
-    from discovery_engine.registry.protocols import RegistryHealth
-    from discovery_engine.runtime.leadership import Work
-    from discovery_engine.runtime.question_policy import OwnerRoots
-    from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
-    from discovery_engine.runtime.reindex_report import ReindexReport
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.store.call_log.call_log import CallLog
+    from discovery_engine.store.call_log.tally import ServerMetrics
+    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+    from discovery_engine.store.protocols import RegistryHealth
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -70,7 +70,7 @@ class Engine(ScopedEngine):
     @cached_property
     def servers(self) -> OwnedServers:
         """Servers of the file and the registry: `list`, `add`, `remove`, `enable`, `disable`."""
-        from discovery_engine.owner.owned_servers import OwnedServers  # noqa: PLC0415
+        from discovery_engine.engine.owner.owned_servers import OwnedServers  # noqa: PLC0415
 
         return OwnedServers(
             self,
@@ -85,7 +85,7 @@ class Engine(ScopedEngine):
     @cached_property
     def trust(self) -> Approvals:
         """Which servers may be started: `candidates`, `approve`, `revoke`."""
-        from discovery_engine.owner.approvals import Approvals  # noqa: PLC0415
+        from discovery_engine.engine.owner.approvals import Approvals  # noqa: PLC0415
 
         return Approvals(
             self,
@@ -99,14 +99,14 @@ class Engine(ScopedEngine):
     @cached_property
     def review(self) -> Reviews:
         """Which definitions of tools are accepted: `changes`, `accept`, `history`, `end_loss`."""
-        from discovery_engine.owner.reviews import Reviews  # noqa: PLC0415
+        from discovery_engine.engine.owner.reviews import Reviews  # noqa: PLC0415
 
         return Reviews(self, self._core.state.trust_store, self._core.events)
 
     @cached_property
     def enrichment(self) -> Enrichment:
         """Typical requests, written by a language model: `plan`, `run`, `written`, `forget`."""
-        from discovery_engine.owner.enrichment import Enrichment  # noqa: PLC0415
+        from discovery_engine.engine.owner.enrichment import Enrichment  # noqa: PLC0415
 
         return Enrichment(
             self,
@@ -138,14 +138,14 @@ class Engine(ScopedEngine):
     @cached_property
     def lock(self) -> CatalogLock:
         """The catalog pinned in a file beside the configuration: `write`, `check`."""
-        from discovery_engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
+        from discovery_engine.engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
 
         return CatalogLock(self, self._core.events)
 
     @cached_property
     def changes(self) -> ConfigurationChanges:
         """Rules, overrides and synonyms of the file: `sections`, `plan`, `compare`, `apply`."""
-        from discovery_engine.owner.configuration_changes import (  # noqa: PLC0415
+        from discovery_engine.engine.owner.configuration_changes import (  # noqa: PLC0415
             ConfigurationChanges,
         )
 
@@ -165,7 +165,7 @@ class Engine(ScopedEngine):
     @cached_property
     def cases(self) -> EvalCases:
         """Queries and the tools that are right for them: `list`, `add`, `remove`, `run`."""
-        from discovery_engine.owner.eval_cases import EvalCases  # noqa: PLC0415
+        from discovery_engine.engine.owner.eval_cases import EvalCases  # noqa: PLC0415
 
         return EvalCases(self)
 
@@ -190,7 +190,7 @@ class Engine(ScopedEngine):
         Raises:
             InputTooLongError, ServerNotFoundError, ViewNotFoundError: As `search` and `in_view`.
         """
-        from discovery_engine.owner.search_examination import (  # noqa: PLC0415
+        from discovery_engine.engine.owner.search_examination import (  # noqa: PLC0415
             SearchExamination,
             hidden_hits,
         )
@@ -214,15 +214,15 @@ class Engine(ScopedEngine):
     @cached_property
     def secrets(self) -> OwnerSecrets:
         """The values of `${secret:NAME}`: `set`, `get`, `delete`, `names`, `rotate_key`."""
-        from discovery_engine.secret_store.encrypted_store import EncryptedStore  # noqa: PLC0415
-        from discovery_engine.secret_store.owner_secrets import OwnerSecrets  # noqa: PLC0415
+        from discovery_engine.secrets.encrypted_store import EncryptedStore  # noqa: PLC0415
+        from discovery_engine.secrets.owner_secrets import OwnerSecrets  # noqa: PLC0415
 
         return OwnerSecrets(EncryptedStore(self._environment.data, self._environment.variables))
 
     @cached_property
     def requests(self) -> AgentRequests:
         """The requests of agents: `list`, `accept`, `decline`, `submit`."""
-        from discovery_engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
+        from discovery_engine.engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
 
         return AgentRequests(
             self, self._core.store, self._decision_scope, clock=self._environment.clock
@@ -231,14 +231,14 @@ class Engine(ScopedEngine):
     @cached_property
     def fleet(self) -> Fleet:
         """The refresh queue of workers: `status`, `retry`, `refresh`."""
-        from discovery_engine.owner.fleet import Fleet  # noqa: PLC0415
+        from discovery_engine.engine.owner.fleet import Fleet  # noqa: PLC0415
 
         return Fleet(self, self._core.store)
 
     @cached_property
     def webhooks(self) -> Webhooks:
         """Addresses to which events of servers are sent: `list`, `test`, `retry`, `states`."""
-        from discovery_engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
+        from discovery_engine.engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(
             self,
@@ -250,7 +250,7 @@ class Engine(ScopedEngine):
     @cached_property
     def presets(self) -> Presets:
         """Arguments of tools that are kept under names: `list`, `save`, `delete`."""
-        from discovery_engine.owner.presets import Presets  # noqa: PLC0415
+        from discovery_engine.engine.owner.presets import Presets  # noqa: PLC0415
 
         return Presets(self, self._core.store, self._decision_scope, clock=self._environment.clock)
 
@@ -264,7 +264,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def _marketplaces(self) -> CurrentMarketplace:
-        from discovery_engine.owner.current_marketplace import (  # noqa: PLC0415
+        from discovery_engine.engine.owner.current_marketplace import (  # noqa: PLC0415
             CurrentMarketplace,
         )
 
@@ -280,7 +280,7 @@ class Engine(ScopedEngine):
     @cached_property
     def installer(self) -> Installer:
         """Servers of the marketplace: `plan_install`, `install`, `plan_updates`, `update`, ..."""
-        from discovery_engine.installer.installer import Installer  # noqa: PLC0415
+        from discovery_engine.marketplace.installer.installer import Installer  # noqa: PLC0415
 
         async def find(name: str, version: str) -> EntryDetails:
             return await self.marketplace.show(name, version=version)
@@ -297,7 +297,7 @@ class Engine(ScopedEngine):
     @cached_property
     def logins(self) -> ServerLogins:
         """Logins of remote servers: `log_in`, `log_out`."""
-        from discovery_engine.owner.server_logins import ServerLogins  # noqa: PLC0415
+        from discovery_engine.engine.owner.server_logins import ServerLogins  # noqa: PLC0415
 
         return ServerLogins(
             self,
@@ -407,7 +407,7 @@ class Engine(ScopedEngine):
 
     def roots(self) -> OwnerRoots:
         """The folders that answer `roots/list` of servers in place of their clients."""
-        from discovery_engine.runtime.question_policy import owner_roots  # noqa: PLC0415
+        from discovery_engine.engine.question_policy import owner_roots  # noqa: PLC0415
 
         return owner_roots(self.settings)
 
@@ -509,7 +509,7 @@ class Engine(ScopedEngine):
             EmbeddingError: If the embedder fails.
             RegistryError: If the database that is searched does not answer.
         """
-        from discovery_engine.runtime.reindex_report import ReindexReport  # noqa: PLC0415
+        from discovery_engine.engine.reindex_report import ReindexReport  # noqa: PLC0415
 
         await self._core.state.rebuild_index()
         is_on = self.view.settings.search.embeddings.is_on
@@ -541,7 +541,7 @@ class Engine(ScopedEngine):
         Raises:
             RegistryError: If the queue cannot be used.
         """
-        from discovery_engine.runtime.refresh_worker import RefreshWorker  # noqa: PLC0415 - seldom
+        from discovery_engine.engine.refresh_worker import RefreshWorker  # noqa: PLC0415 - seldom
 
         await RefreshWorker(self._core, options, report).run()
 
@@ -553,8 +553,8 @@ class Engine(ScopedEngine):
             work: Is given the `Term` in which this process leads, and returns soon after that is
                 lost.
         """
-        from discovery_engine.runtime.leader_lock import LeaderLock  # noqa: PLC0415 - seldom needed
-        from discovery_engine.runtime.leadership import Leadership  # noqa: PLC0415 - seldom needed
+        from discovery_engine.engine.leader_lock import LeaderLock  # noqa: PLC0415 - seldom needed
+        from discovery_engine.engine.leadership import Leadership  # noqa: PLC0415 - seldom needed
 
         is_stored = self.view.settings.cache.enabled
         lock = LeaderLock(self._environment.data, name) if is_stored else None

@@ -17,13 +17,13 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.engine.core import EngineCore
+from discovery_engine.engine.current_view import CurrentView
 from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.errors import DiscoveryError, TaskNotFoundError, ToolNotFoundError, concerning
-from discovery_engine.limits import require_query
 from discovery_engine.rules.principals import parse_principals
-from discovery_engine.runtime.call_record import CallRecord
-from discovery_engine.runtime.current_view import CurrentView
+from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.scope import Scope, named_scope, scope_or_nothing
 from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
@@ -31,17 +31,17 @@ from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, Searc
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.toolset import Toolset, ToolsetMode
-    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.engine.call_preview import CallPreview
     from discovery_engine.engine.core import EngineCore
+    from discovery_engine.engine.current_view import CurrentView
+    from discovery_engine.engine.executor import OnUnchecked
+    from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.events import Event, Subscription
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
-    from discovery_engine.runtime.call_preview import CallPreview
-    from discovery_engine.runtime.current_view import CurrentView
-    from discovery_engine.runtime.executor import OnUnchecked
-    from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.store.call_log.log_entry import Actor
     from discovery_engine.tools.client_names import Style
     from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.view.notices import Notice

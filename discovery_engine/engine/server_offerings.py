@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
+from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
-from discovery_engine.runtime.call_record import CallRecord
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.view.uri_templates import expanded
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.call_log.log_entry import Actor, EntryKind
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine.core import EngineCore
+    from discovery_engine.engine.current_view import CurrentView
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.peer import OnProgress
-    from discovery_engine.runtime.current_view import CurrentView
+    from discovery_engine.store.call_log.log_entry import Actor, EntryKind
     from discovery_engine.tools.model import ServerName
     from discovery_engine.tools.offering import Offering
     from discovery_engine.view.offering_access import OfferingList

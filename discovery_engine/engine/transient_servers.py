@@ -29,10 +29,10 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import CacheSettings, LogSettings, Settings
 from discovery_engine.engine.bootstrap import open_engine
+from discovery_engine.engine.owner.candidates import Candidate, candidate_of
+from discovery_engine.engine.owner.server_plans import parsed_entry, refuse_commands
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.owner.candidates import Candidate, candidate_of
-from discovery_engine.owner.server_plans import parsed_entry, refuse_commands
-from discovery_engine.secret_store.stored_secret_resolver import StoredSecretResolver
+from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from discovery_engine._util.json import JSONObject
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.diagnostics import Severity as DiagnosticSeverity
-from discovery_engine.scanner import Finding, Severity, scan, scan_catalog
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.tools.offering import Offering, OfferingKind
+from discovery_engine.trust.scanner import Finding, Severity, scan, scan_catalog
 from discovery_engine.view.view import View
 
 Subject: TypeAlias = ToolKey | Offering | ServerName

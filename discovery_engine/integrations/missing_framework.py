@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discovery_engine.extras import install_command
+from discovery_engine.errors.extras import install_command
 
 
 class MissingFrameworkError(ImportError):

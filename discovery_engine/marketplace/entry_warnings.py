@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from discovery_engine import scanner
 from discovery_engine._util.quantities import ago
 from discovery_engine._util.text import named, quoted
 from discovery_engine.diagnostics import Diagnostic, Severity
 from discovery_engine.marketplace.entry import Input, MarketplaceEntry, PackageOffer
 from discovery_engine.marketplace.known_packages import KnownPackages, known_packages
+from discovery_engine.trust import scanner
 
 _NEW = 14 * 86_400.0
 """Seconds. Most malicious packages are reported and withdrawn within days."""

@@ -22,7 +22,6 @@ from discovery_engine.errors import (
     MarketplaceEntryNotFoundError,
     MarketplaceSourceNotFoundError,
 )
-from discovery_engine.limits import require_name, require_query
 from discovery_engine.marketplace.docker_catalog import DockerCatalog
 from discovery_engine.marketplace.entry import MarketplaceEntry
 from discovery_engine.marketplace.entry_details import (
@@ -48,6 +47,7 @@ from discovery_engine.marketplace.source_copies import (
 )
 from discovery_engine.marketplace.synchronizer import Progress, SourceReport
 from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.tools.limits import require_name, require_query
 
 _MAX_MARKETPLACE_RESULTS = 100  # results of one page
 _SHOWN_ENTRY_TIMEOUT = 3.0  # seconds that a registry is waited for when an entry is shown

@@ -13,23 +13,23 @@ from urllib.parse import urlsplit
 import anyio
 
 from discovery_engine._util.address_classes import reachable_classes
+from discovery_engine._util.fetch.fetch_error import FetchError
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Origin
-from discovery_engine.fetch.fetch_error import FetchError
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin
 from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
 from discovery_engine.rpc.json_codec import decode
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.secrets.values import secrets_in
 
 if TYPE_CHECKING:
-    from discovery_engine.fetch.fetcher import Fetched, Fetcher
+    from discovery_engine._util.fetch.fetcher import Fetched, Fetcher
 
 _OK = 200
 _UNCHANGED = 304
@@ -76,7 +76,7 @@ async def open_address(
     headers = await anyio.to_thread.run_sync(_resolved_headers, source, secrets, folder)
     try:
         # Most searches fetch nothing, and HTTP takes 0.1 s of CPU to import.
-        from discovery_engine.fetch.fetcher import open_fetcher  # noqa: PLC0415
+        from discovery_engine._util.fetch.fetcher import open_fetcher  # noqa: PLC0415
 
         async with open_fetcher(source.address, is_private=source.private) as fetcher:
             yield SourceAddress(fetcher, source.address.rstrip("/"), headers)

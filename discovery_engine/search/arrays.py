@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.extras import extra_missing
+from discovery_engine.errors.extras import extra_missing
 
 try:
     import numpy as np

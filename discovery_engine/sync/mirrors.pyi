@@ -5,66 +5,66 @@ from pathlib import Path
 from typing import NoReturn
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.call_log.log_entry import Actor, ExportForm, LogEntry, LogFilter
-from discovery_engine.call_log.log_reader import LogReader
-from discovery_engine.call_log.tally import ServerMetrics, Tally
-from discovery_engine.call_log.timeline import Timeline
 from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.pasted import PastedServer
 from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.engine.call_preview import CallPreview
+from discovery_engine.engine.executor import OnUnchecked
+from discovery_engine.engine.leadership import Work
+from discovery_engine.engine.owner.agent_requests import RequestPlan
+from discovery_engine.engine.owner.candidates import Candidate
+from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
+from discovery_engine.engine.owner.change_plan import ChangePlan, Projection, QueryMove, TokenPrice
+from discovery_engine.engine.owner.configuration_changes import PlannedChange
+from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
+from discovery_engine.engine.owner.enrichment import EnrichmentPlan
+from discovery_engine.engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
+from discovery_engine.engine.owner.eval_cases import CaseFile, CaseRun
+from discovery_engine.engine.owner.fleet import FleetStatus
+from discovery_engine.engine.owner.owned_servers import AddedServer
+from discovery_engine.engine.owner.search_examination import SearchExamination
+from discovery_engine.engine.owner.server_export import ExportClient, ServerExport
+from discovery_engine.engine.owner.server_listing import OwnedServer
+from discovery_engine.engine.owner.server_logins import LoginReport, LogoutReport
+from discovery_engine.engine.owner.server_plans import ServerPlan, Target
+from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport
+from discovery_engine.engine.prober import ProbeResult
+from discovery_engine.engine.question_policy import OwnerRoots
+from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
+from discovery_engine.engine.reindex_report import ReindexReport
+from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.evaluation.queries import QueryCase
 from discovery_engine.evaluation.runner import Cost
-from discovery_engine.installer.install_records import Grants, InstalledServer, Place
-from discovery_engine.installer.installer import OnProgress
-from discovery_engine.installer.offered_inputs import AskedInput, GivenValues
-from discovery_engine.installer.plan import (
+from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry_details import EntryDetails
+from discovery_engine.marketplace.installer.install_records import Grants, InstalledServer, Place
+from discovery_engine.marketplace.installer.installer import OnProgress
+from discovery_engine.marketplace.installer.offered_inputs import AskedInput, GivenValues
+from discovery_engine.marketplace.installer.plan import (
     InstalledChange,
     InstallPlan,
     PlannedServerChange,
     UpdatePlan,
 )
-from discovery_engine.marketplace.entry import MarketplaceEntry
-from discovery_engine.marketplace.entry_details import EntryDetails
 from discovery_engine.marketplace.marketplace import MarketplacePage
 from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
 from discovery_engine.marketplace.source_copies import SourceState
 from discovery_engine.marketplace.synchronizer import SourceReport
-from discovery_engine.owner.agent_requests import RequestPlan
-from discovery_engine.owner.candidates import Candidate
-from discovery_engine.owner.catalog_lock import LockReport, Unlisted
-from discovery_engine.owner.change_plan import ChangePlan, Projection, QueryMove, TokenPrice
-from discovery_engine.owner.configuration_changes import PlannedChange
-from discovery_engine.owner.configured_webhooks import WebhookReport, WebhookTest
-from discovery_engine.owner.enrichment import EnrichmentPlan
-from discovery_engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
-from discovery_engine.owner.eval_cases import CaseFile, CaseRun
-from discovery_engine.owner.fleet import FleetStatus
-from discovery_engine.owner.owned_servers import AddedServer
-from discovery_engine.owner.search_examination import SearchExamination
-from discovery_engine.owner.server_export import ExportClient, ServerExport
-from discovery_engine.owner.server_listing import OwnedServer
-from discovery_engine.owner.server_logins import LoginReport, LogoutReport
-from discovery_engine.owner.server_plans import ServerPlan, Target
-from discovery_engine.owner.setup_sync import SyncPlan, SyncReport
-from discovery_engine.registry.postgres.postgres_gateways import PostgresGateways
-from discovery_engine.registry.preset_records import Preset
-from discovery_engine.registry.protocols import RegistryHealth
-from discovery_engine.registry.request_records import AgentAction, AgentRequest, RequestState
-from discovery_engine.registry.server_records import PackagePin, ServerOrigin
 from discovery_engine.rpc.client import Continuation
-from discovery_engine.runtime.call_preview import CallPreview
-from discovery_engine.runtime.executor import OnUnchecked
-from discovery_engine.runtime.leadership import Work
-from discovery_engine.runtime.prober import ProbeResult
-from discovery_engine.runtime.question_policy import OwnerRoots
-from discovery_engine.runtime.refresh_worker import Reporter, WorkerOptions
-from discovery_engine.runtime.reindex_report import ReindexReport
-from discovery_engine.runtime.result_store import ResultStore
 from discovery_engine.search.examples.written import WrittenRequests
-from discovery_engine.secret_store.owner_secrets import OwnerSecrets
+from discovery_engine.secrets.owner_secrets import OwnerSecrets
+from discovery_engine.store.call_log.log_entry import Actor, ExportForm, LogEntry, LogFilter
+from discovery_engine.store.call_log.log_reader import LogReader
+from discovery_engine.store.call_log.tally import ServerMetrics, Tally
+from discovery_engine.store.call_log.timeline import Timeline
+from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+from discovery_engine.store.preset_records import Preset
+from discovery_engine.store.protocols import RegistryHealth
+from discovery_engine.store.request_records import AgentAction, AgentRequest, RequestState
+from discovery_engine.store.server_records import PackagePin, ServerOrigin
 from discovery_engine.sync.blocking_call import OnLoop, Progress
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
 from discovery_engine.sync.blocking_toolset import AnyClient

@@ -21,8 +21,8 @@ from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import named, one_line
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.limits import ARGUMENTS, require_names, shortened
 from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
+from discovery_engine.tools.limits import ARGUMENTS, require_names, shortened
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.schemas import repaired, simplified, with_null
 from discovery_engine.tools.signature import signature

@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named, one_line
-from discovery_engine.limits import shortened
 from discovery_engine.tools.described_arguments import ArgumentChoice, ArgumentSet
+from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.schemas import pointed
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from discovery_engine import scanner
+from discovery_engine.trust import scanner
 from discovery_engine.trust.decisions import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.scanner import Finding, Findings
     from discovery_engine.tools.offering import Definition
+    from discovery_engine.trust.scanner import Finding, Findings
 
 SUSPICIOUS = "suspicious"
 """The tag of a tool about which there is an alarm."""

@@ -1,6 +1,6 @@
 """Sessions with MCP servers; a faulty server affects no other.
 
-    session_pool      the open sessions of all servers; `runtime.upstreams` sends calls through them
+    session_pool      the open sessions of all servers; `engine.upstreams` sends calls through them
     session           one connection, from connecting to closing: calls, listings, pings
       call            a call in progress, and what its server asks meanwhile
       request_errors  maps a failed request to the error that its caller gets

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from discovery_engine.events import EventBus, ResourceUpdated, ToolsChanged
-from discovery_engine.limits import URI_LENGTH
 from discovery_engine.rpc.messages import Notification
+from discovery_engine.tools.limits import URI_LENGTH
 from discovery_engine.tools.model import ServerName
 
 UPDATED = "notifications/resources/updated"

@@ -26,7 +26,7 @@ from discovery_engine.errors import (
     RegistryError,
     UnavailableError,
 )
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
     Reference,

@@ -20,7 +20,7 @@ from discovery_engine._util.retry_after import backoff
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.events import EventBus, ServerStateChanged
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.call import CallObserver
 from discovery_engine.upstream.concurrency import CallLimiter, QueueFull
 from discovery_engine.upstream.handshake import Startup

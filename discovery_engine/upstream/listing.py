@@ -22,7 +22,6 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.catalog import DroppedTool
-from discovery_engine.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.rpc.peer import (
     InvalidAnswerError,
     RequestTimeout,
@@ -31,6 +30,7 @@ from discovery_engine.rpc.peer import (
 )
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.rpc.request_timer import PausableClock
+from discovery_engine.tools.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.tools.offering import OfferingKind, decision_key
 from discovery_engine.upstream.transport import HeaderMap
 

@@ -6,10 +6,10 @@ import json
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named, one_line
-from discovery_engine.limits import shortened
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
 from discovery_engine.rpc.passed_meta import server_meta
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
+from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.model import ServerName
 
 LOG_LEVELS = (

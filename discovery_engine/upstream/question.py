@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from discovery_engine import scanner
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, SAMPLE
 from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
 from discovery_engine.rpc.scheduling import FairScheduler
+from discovery_engine.trust import scanner
 
 _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 """The capability of a client that each method needs."""

@@ -29,8 +29,8 @@ from discovery_engine.errors import (
     ToolAmbiguousError,
     ToolNotFoundError,
 )
-from discovery_engine.limits import require_name
 from discovery_engine.tools.client_names import ClientNames, Naming, has_hash
+from discovery_engine.tools.limits import require_name
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another

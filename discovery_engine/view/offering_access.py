@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine import limits
 from discovery_engine.catalog import Catalog, OfferingEntry
 from discovery_engine.errors import PromptDisabledError, ResourceDisabledError, concerning
 from discovery_engine.rules.rule_explanation import public_decider
+from discovery_engine.tools import limits
 from discovery_engine.view import verdict_texts
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import OfferingHit, SearchKind

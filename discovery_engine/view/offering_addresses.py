@@ -26,9 +26,9 @@ from discovery_engine.errors import (
     ResourceAmbiguousError,
     ResourceNotFoundError,
 )
-from discovery_engine.limits import require_prompt_name, require_uri
 from discovery_engine.rpc.protocol import is_uri
 from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.tools.limits import require_prompt_name, require_uri
 from discovery_engine.tools.model import ServerName, Tool, ToolKey, ToolName, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view import uri_templates

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine import limits
 from discovery_engine.search.ranking.confidence import UNSURE_CONFIDENCE
+from discovery_engine.tools import limits
 from discovery_engine.view import notices
 from discovery_engine.view.scoped_catalog import ScopedCatalog
 from discovery_engine.view.search_answers import Decision, QueryRunner, SearchAnswer

@@ -39,11 +39,11 @@ from discovery_engine.view.status import ServerReport
 from discovery_engine.view.tool_search import SearchMemo, ToolSearch, may_be_listed
 
 if TYPE_CHECKING:
-    from discovery_engine.scanner.findings import Finding
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import ToolVectors
+    from discovery_engine.tools.findings import Finding
     from discovery_engine.view.scoped_offerings import UriGuard
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.fetch.fetcher import Fetcher, open_fetcher
 from discovery_engine._util.retry_after import retry_after
 from discovery_engine.config.syntax import is_secure_address
-from discovery_engine.fetch.fetch_error import FetchError
-from discovery_engine.fetch.fetcher import Fetcher, open_fetcher
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.webhooks.message_signature import (

@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from starlette.websockets import WebSocket
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
+    from discovery_engine.store.call_log.log_entry import Actor
     from discovery_server.api.event_feed import EventFeed, FeedClient
     from discovery_server.http.asgi import ASGIApp
 

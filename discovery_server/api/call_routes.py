@@ -8,7 +8,7 @@ import anyio.to_thread
 from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.owner.presets import LONGEST_NAME
+from discovery_engine.engine.owner.presets import LONGEST_NAME
 from discovery_engine.tools.arguments import mistakes_in
 from discovery_server.api.live_calls import (
     Action,

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from discovery_engine.engine.json_forms.error_form import error_form, with_nearest
+from discovery_engine.engine.owner.presets import PresetRefusedError
 from discovery_engine.errors import (
     ConfigurationError,
     DisabledError,
@@ -45,8 +47,6 @@ from discovery_engine.errors import (
     ViewNotFoundError,
     WebhookNotFoundError,
 )
-from discovery_engine.json_forms.error_form import error_form, with_nearest
-from discovery_engine.owner.presets import PresetRefusedError
 from discovery_server.api.live_calls import (
     CallCancelledError,
     CallIdTakenError,
@@ -58,7 +58,7 @@ from discovery_server.http.paths import API_PATH
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.call_log.log_entry import Actor
+    from discovery_engine.store.call_log.log_entry import Actor
 
 _STATUSES: dict[type[DiscoveryError], int] = {
     CallCancelledError: 409,

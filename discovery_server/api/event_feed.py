@@ -23,17 +23,17 @@ import anyio.to_thread
 import msgspec
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.engine.json_forms.server_form import server_form
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.json_forms.server_form import server_form
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.call_log.log_entry import LogEntry
     from discovery_engine.engine import Engine
     from discovery_engine.events import Event
-    from discovery_engine.registry.request_records import AgentRequest
+    from discovery_engine.store.call_log.log_entry import LogEntry
+    from discovery_engine.store.request_records import AgentRequest
 
 _MAX_RETAINED_EVENTS = 2000  # events; what a client may have missed
 _WAITING = 100  # frames that a client has not read: ten seconds at the least

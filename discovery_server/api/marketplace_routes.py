@@ -7,21 +7,21 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.errors import DiscoveryError, MarketplaceCursorError
-from discovery_engine.installer.install_records import Grants
-from discovery_engine.json_forms.install_form import (
+from discovery_engine.engine.json_forms.install_form import (
     rollback_plan_form,
     update_form,
     update_plan_form,
 )
-from discovery_engine.json_forms.marketplace_form import (
+from discovery_engine.engine.json_forms.marketplace_form import (
     entry_details_form,
     page_form,
     source_form,
     sync_form,
 )
-from discovery_engine.limits import QUERY_BYTES
-from discovery_engine.owner.server_plans import Target
+from discovery_engine.engine.owner.server_plans import Target
+from discovery_engine.errors import DiscoveryError, MarketplaceCursorError
+from discovery_engine.marketplace.installer.install_records import Grants
+from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_server.api.paging import InvalidCursorError
 from discovery_server.api.route import (
     ApiRequest,

@@ -9,12 +9,12 @@ import anyio.to_thread
 from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.engine.json_forms.candidate_form import candidate_form, override_forms
+from discovery_engine.engine.json_forms.install_form import request_plan_form
+from discovery_engine.engine.json_forms.review_form import review_summary_form, reviewed_server_form
+from discovery_engine.engine.owner.candidates import Candidate
 from discovery_engine.errors import PlanChangedError
-from discovery_engine.json_forms.candidate_form import candidate_form, override_forms
-from discovery_engine.json_forms.install_form import request_plan_form
-from discovery_engine.json_forms.review_form import review_summary_form, reviewed_server_form
-from discovery_engine.owner.candidates import Candidate
-from discovery_engine.registry.request_records import AgentRequest
+from discovery_engine.store.request_records import AgentRequest
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.review import Review
 from discovery_server.api.paging import PageQuery, page

@@ -24,9 +24,9 @@ from discovery_server.access_token import TokenScope
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.call_log.log_entry import Actor
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
+    from discovery_engine.store.call_log.log_entry import Actor
     from discovery_server.api.live_calls import LiveCalls
     from discovery_server.api.watched_resources import WatchedResources
 

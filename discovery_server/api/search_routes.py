@@ -9,17 +9,17 @@ from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.context_costs import answer_tokens, context_costs, definition_tokens
-from discovery_engine.errors import ConfigurationError
-from discovery_engine.evaluation.suggest import drafted_requests
-from discovery_engine.json_forms.change_form import (
+from discovery_engine.engine.json_forms.change_form import (
     case_file_form,
     case_run_form,
     change_form,
     section_form,
 )
-from discovery_engine.json_forms.error_form import problem_form
-from discovery_engine.json_forms.search_form import examination_form, search_form
-from discovery_engine.limits import QUERY_BYTES
+from discovery_engine.engine.json_forms.error_form import problem_form
+from discovery_engine.engine.json_forms.search_form import examination_form, search_form
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.evaluation.suggest import drafted_requests
+from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_engine.view.search_answers import SearchKind
 from discovery_engine.view.view import View
 from discovery_server.api.route import ApiRequest, Confirmation, Name, Nothing, Routes

@@ -7,16 +7,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.json_forms.server_form import refresh_form, server_form
-from discovery_engine.json_forms.server_plan_form import (
+from discovery_engine.engine.json_forms.server_form import refresh_form, server_form
+from discovery_engine.engine.json_forms.server_plan_form import (
     pasted_form,
     server_entry_form,
     shown_plan_form,
     shown_sync_form,
     sync_plan_form,
 )
-from discovery_engine.owner.server_export import ExportClient
-from discovery_engine.owner.server_plans import ServerPlan, Target
+from discovery_engine.engine.owner.server_export import ExportClient
+from discovery_engine.engine.owner.server_plans import ServerPlan, Target
 from discovery_server.api.route import (
     ApiRequest,
     Confirmation,

@@ -21,13 +21,13 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from discovery_engine.call_log.tally import Tally
+from discovery_engine.store.call_log.tally import Tally
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
-    from discovery_engine.call_log.call_log import CallLog
-    from discovery_engine.owner.fleet import FleetStatus
-    from discovery_engine.registry.protocols import RegistryHealth
+    from discovery_engine.engine.owner.fleet import FleetStatus
+    from discovery_engine.store.call_log.call_log import CallLog
+    from discovery_engine.store.protocols import RegistryHealth
     from discovery_engine.view.status import ServerReport
     from discovery_engine.webhooks.delivery import WebhookState
 

@@ -21,7 +21,7 @@ from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
-    from discovery_engine.owner.fleet import FleetStatus
+    from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.webhooks.delivery import WebhookState
     from discovery_server.http.asgi import Header, Receive, Scope, Send
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discovery_engine.runtime.vector_cache import embedding_text
+from discovery_engine.engine.vector_cache import embedding_text
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import Tool
 

@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.fetch.fetcher import open_fetcher
 from discovery_engine.config.marketplace_settings import MarketplaceSource
-from discovery_engine.fetch.fetch_error import FetchError
-from discovery_engine.fetch.fetcher import open_fetcher
 from tests.marketplaces import marketplace, registry
 from tests.servers.mcp_registry_server import listed, registry_server
 from tests.servers.web_server import WebAnswer, WebRequest, WebServer, json_answer, web_server

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.registry.backends import open_registry, sqlite_url
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.backends import open_registry, sqlite_url
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
 from tests.postgres import PostgresServer
 
 Opener = Callable[[pytest.FixtureRequest, Path], Registry]

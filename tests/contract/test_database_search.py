@@ -17,16 +17,16 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings, Settings
-from discovery_engine.doctor.checks import MOST_IN_MEMORY, search_place
+from discovery_engine.engine.doctor.checks import MOST_IN_MEMORY, search_place
+from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres import database_searcher, search_documents
-from discovery_engine.registry.postgres.database_searcher import DatabaseSearcher
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.postgres.search_documents import SearchDocuments
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.searcher_source import SearcherSource
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.postgres import database_searcher, search_documents
+from discovery_engine.store.postgres.database_searcher import DatabaseSearcher
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.postgres.search_documents import SearchDocuments
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
 from tests.engines import Folder, good

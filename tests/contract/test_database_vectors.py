@@ -14,19 +14,19 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.catalog import ServerPart
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.postgres import search_vectors
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.postgres.search_vectors import StoredVectors
-from discovery_engine.registry.search_database import NoVectorSearchError
-from discovery_engine.runtime.vector_cache import StoredVectorCache, VectorCache
+from discovery_engine.engine.vector_cache import StoredVectorCache, VectorCache
 from discovery_engine.search.embedders.embedder import Vector
 from discovery_engine.search.embedders.hash import HashEmbedder
 from discovery_engine.search.embedders.opening import CheckedEmbedder
 from discovery_engine.search.examples.book import OWN_EXAMPLES
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.vectors import ToolVectors, Vectors
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.postgres import search_vectors
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.postgres.search_vectors import StoredVectors
+from discovery_engine.store.search_database import NoVectorSearchError
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View

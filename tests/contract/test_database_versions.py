@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from discovery_engine.fleet.refresh_job import RefreshTarget
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part
 from tests.postgres import PostgresServer

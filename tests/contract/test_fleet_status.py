@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine import Engine
+from discovery_engine.engine.owner.change_plan import project
+from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import ServerNotFoundError
-from discovery_engine.fleet.refresh_job import RefreshTarget
-from discovery_engine.owner.change_plan import project
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.runtime.restore import stored_view
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.protocols import Registry
 from discovery_engine.tools.model import ServerName
 from tests.api_server import serving
 from tests.contract.discovery import Discovery

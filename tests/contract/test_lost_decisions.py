@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract import damages
@@ -36,7 +36,7 @@ from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.kinds import thinned
 from tests.rows import rows
-from tests.unit.registry import decider
+from tests.unit.store import decider
 from tests.unit.trust.mutations import TOOL
 
 SCOPE = "/home/someone/discovery.yaml"

@@ -11,12 +11,12 @@ from contextlib import closing
 import psycopg
 import pytest
 
-from discovery_engine.fleet.refresh_job import RefreshTarget
-from discovery_engine.fleet.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import SqliteRegistry
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.fleet.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.sqlite.registry import SqliteRegistry
 from discovery_engine.tools.model import ServerName
 from tests.contract.registry_stores import pass_time
 from tests.contract.test_refresh_queue import SCOPE, claim, claims, held, listed, plan

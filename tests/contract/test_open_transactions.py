@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.runtime.refresh_worker import WorkerOptions, WorkerReport
+from discovery_engine.engine.refresh_worker import WorkerOptions, WorkerReport
 from tests.contract.test_workers import Machines
 from tests.engines import Changing, Gate, entry
 from tests.postgres import PostgresServer

@@ -16,8 +16,8 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.errors import ToolDisabledError, UnavailableError
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names
@@ -183,7 +183,7 @@ import discovery_server.app
 from discovery_engine.engine import open_engine
 from discovery_engine.agent.instructions import render_instructions
 
-SCANNER = "discovery_engine.scanner.detection"  # its patterns take long to load
+SCANNER = "discovery_engine.trust.scanner.detection"  # its patterns take long to load
 
 async def main(config, data):
     async with open_engine(config, data_dir=data) as engine:

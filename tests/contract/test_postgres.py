@@ -16,17 +16,17 @@ import pytest
 from psycopg import Connection
 
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
-from discovery_engine.registry import stored_catalog
-from discovery_engine.registry.postgres import postgres_database
-from discovery_engine.registry.postgres.database_feed import (
+from discovery_engine.store import stored_catalog
+from discovery_engine.store.postgres import postgres_database
+from discovery_engine.store.postgres.database_feed import (
     database_changes,
     newest_change,
 )
-from discovery_engine.registry.postgres.database_url import DatabaseAddress
-from discovery_engine.registry.postgres.migrations import FOLDER, migrate
-from discovery_engine.registry.postgres.postgres_database import PostgresDatabase
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.store.postgres.database_url import DatabaseAddress
+from discovery_engine.store.postgres.migrations import FOLDER, migrate
+from discovery_engine.store.postgres.postgres_database import PostgresDatabase
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
 from tests.factories import make_part, make_settings

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.transfer import content_of
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.transfer import content_of
 from tests.contract.test_registry_copy import SCOPE, fill
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer

@@ -15,14 +15,14 @@ import psycopg
 import pytest
 
 from discovery_engine.errors import RegistryError
-from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.registry.backends import open_database, open_registry
-from discovery_engine.registry.postgres.database_url import DatabaseAddress
-from discovery_engine.registry.postgres.timed_connection import open_connection
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.refresh_queue import ClaimedPart
-from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.registry.tables import refresh_table
+from discovery_engine.store.backends import open_database, open_registry
+from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget
+from discovery_engine.store.postgres.database_url import DatabaseAddress
+from discovery_engine.store.postgres.timed_connection import open_connection
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_queue import ClaimedPart
+from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.tables import refresh_table
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
 from tests.factories import make_part, make_settings, save_success

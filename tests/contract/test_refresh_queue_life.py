@@ -23,10 +23,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.refresh_queue import ClaimedPart
-from discovery_engine.registry.snapshot import Snapshot
+from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_queue import ClaimedPart
+from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
 from tests.contract.registry_stores import BACK_ENDS, back_ends, pass_time

@@ -14,19 +14,19 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Failure
 from discovery_engine.config.settings import RegistrySettings
 from discovery_engine.config.webhook_settings import WebhookSettings
+from discovery_engine.engine.named_registry import open_named, open_target
 from discovery_engine.errors import RegistryError
-from discovery_engine.fleet.refresh_job import RefreshTarget
-from discovery_engine.registry.backends import open_database
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.preset_records import Preset
-from discovery_engine.registry.request_records import AgentRequest
-from discovery_engine.registry.server_records import RegisteredServer
-from discovery_engine.registry.snapshot import Snapshot
-from discovery_engine.registry.sqlite.registry import SqliteRegistry, open_sqlite
-from discovery_engine.registry.transfer import PortableRegistry, content_of, copy_registry
-from discovery_engine.registry.webhook_rows import address_of
-from discovery_engine.runtime.named_registry import open_named, open_target
 from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.store.backends import open_database
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.preset_records import Preset
+from discovery_engine.store.request_records import AgentRequest
+from discovery_engine.store.server_records import RegisteredServer
+from discovery_engine.store.snapshot import Snapshot
+from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.transfer import PortableRegistry, content_of, copy_registry
+from discovery_engine.store.webhook_rows import address_of
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.factories import make_part, make_settings

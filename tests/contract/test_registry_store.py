@@ -16,15 +16,15 @@ from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import RegistryError
-from discovery_engine.registry.backends import BACKENDS, open_registry, sqlite_url
-from discovery_engine.registry.codec import without_secrets
-from discovery_engine.registry.leases import Lease
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.snapshot import Snapshot
-from discovery_engine.registry.tables import request_table
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
+from discovery_engine.store.backends import BACKENDS, open_registry, sqlite_url
+from discovery_engine.store.codec import without_secrets
+from discovery_engine.store.leases import Lease
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.snapshot import Snapshot
+from discovery_engine.store.tables import request_table
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract.registry_stores import BACK_ENDS, back_ends, kept_vector, pass_period

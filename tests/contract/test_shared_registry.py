@@ -18,14 +18,14 @@ import pytest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
+from discovery_engine.engine.json_forms.notice_form import notice_forms
+from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import RegistryError, RegistryUnavailableError, ToolWithheldError
-from discovery_engine.json_forms.notice_form import notice_forms
-from discovery_engine.registry.backends import open_database, open_shared
-from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.registry.server_records import RegisteredServer
-from discovery_engine.registry.shared_registry import SharedRegistry
-from discovery_engine.runtime.restore import stored_view
 from discovery_engine.search.usage import UseCount
+from discovery_engine.store.backends import open_database, open_shared
+from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.server_records import RegisteredServer
+from discovery_engine.store.shared_registry import SharedRegistry
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres

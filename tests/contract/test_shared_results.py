@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from discovery_engine.registry.backends import open_database
-from discovery_engine.runtime.result_store import ResultNotFoundError, ResultStore
-from discovery_engine.runtime.shared_results import MOST_BYTES, SharedResults
+from discovery_engine.engine.result_store import ResultNotFoundError, ResultStore
+from discovery_engine.engine.shared_results import MOST_BYTES, SharedResults
+from discovery_engine.store.backends import open_database
 from tests.postgres import PostgresServer
 from tests.tcp_proxy import TcpProxy, open_proxy
 

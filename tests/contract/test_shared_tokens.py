@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from discovery_cli.program import cli
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
-from discovery_engine.registry.backends import open_database
+from discovery_engine.store.backends import open_database
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.shared_tokens import SharedTokens
 from tests.postgres import PostgresServer

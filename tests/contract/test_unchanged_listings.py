@@ -13,15 +13,15 @@ from msgspec.structs import replace
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
+from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import EventBus
-from discovery_engine.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
-from discovery_engine.registry.backends import open_database, open_registry
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.refresh_queue import ClaimedPart, SaveOutcome
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.store.backends import open_database, open_registry
+from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_queue import ClaimedPart, SaveOutcome
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part, make_settings, save_success, save_together
 from tests.postgres import PostgresServer

@@ -15,12 +15,12 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Entry, Failure, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.fleet.refresh_job import RefreshTarget
-from discovery_engine.fleet.schedule import NAMED_FOR
-from discovery_engine.registry.backends import open_registry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.refresh_queue import ClaimedPart
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.store.backends import open_registry
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.fleet.schedule import NAMED_FOR
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_queue import ClaimedPart
 from discovery_engine.tools.model import ServerName
 from discovery_engine.webhooks.delivery import Delivery
 from tests.contract.registry_stores import back_ends, pass_time, url_of

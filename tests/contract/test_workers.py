@@ -19,11 +19,11 @@ import pytest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
+from discovery_engine.engine.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.errors import RegistryError, ToolNotFoundError
-from discovery_engine.fleet import schedule
-from discovery_engine.registry.backends import open_registry, sqlite_url
-from discovery_engine.registry.tables.refresh_table import name_marks
-from discovery_engine.runtime.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
+from discovery_engine.store.backends import open_registry, sqlite_url
+from discovery_engine.store.fleet import schedule
+from discovery_engine.store.tables.refresh_table import name_marks
 from discovery_engine.tools.model import ServerName
 from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.engines import Folder, entry

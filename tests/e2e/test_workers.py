@@ -17,10 +17,10 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.fleet.refresh_job import RefreshJob
-from discovery_engine.fleet.schedule import NAMED_FOR
-from discovery_engine.registry.backends import open_registry
-from discovery_engine.registry.protocols import Registry
+from discovery_engine.store.backends import open_registry
+from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store.fleet.schedule import NAMED_FOR
+from discovery_engine.store.protocols import Registry
 from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.servers.programs import HERE, eventually
 

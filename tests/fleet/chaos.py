@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.fleet.refresh_job import RefreshJob
-from discovery_engine.fleet.schedule import REQUESTED
+from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store.fleet.schedule import REQUESTED
 from discovery_engine.tools.model import ServerName
 from tests.fleet.audit import Audit
 from tests.fleet.fleet import Fleet, Process, wait_until
@@ -36,7 +36,7 @@ from tests.tcp_proxy import TcpProxy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from discovery_engine.registry.postgres.postgres_registry import PostgresRegistry
+    from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 
 SCOPE = "name:fleet"
 HOUR = 3600

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from discovery_engine.registry.backends import open_database
+from discovery_engine.store.backends import open_database
 from tests import postgres
 from tests.fleet.audit import Audit
 from tests.fleet.chaos import World

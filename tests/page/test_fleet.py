@@ -17,7 +17,7 @@ FILLED = """
 import anyio
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.engine import open_engine
-from discovery_engine.fleet.refresh_job import RefreshTarget
+from discovery_engine.store.fleet.refresh_job import RefreshTarget
 
 async def fill():
     async with open_engine("discovery.yaml") as engine:

@@ -22,8 +22,8 @@ from discovery_engine.config.settings import (
     StdioTransport,
     Timeouts,
 )
+from discovery_engine.engine.upstreams import Upstreams
 from discovery_engine.events import EventBus
-from discovery_engine.runtime.upstreams import Upstreams
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionSettings, QuestionsOf

@@ -25,7 +25,7 @@ from tests.unit.server.wire import INITIALIZE
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
     "optional-dependencies"
 ]
-POSTGRES = "discovery_engine.registry.postgres."
+POSTGRES = "discovery_engine.store.postgres."
 OF_EXTRAS = ("discovery_engine.integrations.", "discovery_engine.search.arrays", POSTGRES)
 """Modules that need an extra as soon as they are imported."""
 COMMAND = re.compile(r"pip install 'mcp-discovery-engine\[([a-z-]+)\]'")

@@ -9,13 +9,13 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.engine.catalog_state import CatalogState
+from discovery_engine.engine.ingestion.listing_result import ListingResult
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.runtime.catalog_state import CatalogState
-from discovery_engine.runtime.ingestion.listing_result import ListingResult
 from discovery_engine.search.usage import UseCount
+from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.protocols import Registry
 from discovery_engine.tools.model import ToolKey
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.overrides.applying import Overrides
-from discovery_engine.overrides.override import Override
+from discovery_engine.rules.overrides.applying import Overrides
+from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.regexes import TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules

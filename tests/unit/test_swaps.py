@@ -19,11 +19,11 @@ from msgspec.structs import replace
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.registry.memory import MemoryRegistry
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import open_sqlite
+from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.catalog_state import CatalogState
+from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, tool_names
 from tests.kinds import thinned

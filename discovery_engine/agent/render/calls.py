@@ -11,8 +11,8 @@ from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.render.notice_text import LISTER, notice_lines
 from discovery_engine.agent.render.result import ANSWER, notices_budget, text_content
 from discovery_engine.agent.tool_text import cut, tag_text
+from discovery_engine.engine.call_preview import CallPreview
 from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError
-from discovery_engine.runtime.call_preview import CallPreview
 from discovery_engine.view.notices import Notice
 
 ERROR = "discovery/error"

@@ -16,7 +16,7 @@ from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.json_cutting import Cut, allot, json_text, prune, text_end
 from discovery_engine.agent.token_estimate import UNITS, end_within, estimated_tokens
-from discovery_engine.limits import shortened
+from discovery_engine.tools.limits import shortened
 
 STRUCTURED = "structuredContent"
 

@@ -17,7 +17,6 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import Budget, first_fitting
@@ -37,11 +36,12 @@ from discovery_engine.agent.results.shape import shape
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.settings_section import MAX_RESULT_TOKENS, MIN_RESULT_TOKENS
 from discovery_engine.rpc.json_codec import decode_standard, encode_finite
+from discovery_engine.tools import limits
 from discovery_engine.tools.model import Tool
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.engine.result_store import ResultStore
 
 _MARKER = " <truncated by discovery> "
 _TAIL = 50  # characters of the end that `head_tail` keeps

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.limits import shortened
+from discovery_engine.tools.limits import shortened
 
 if TYPE_CHECKING:
     from jmespath.parser import ParsedResult

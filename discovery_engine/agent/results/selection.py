@@ -18,7 +18,7 @@ from discovery_engine.rpc.json_codec import encode_finite
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.runtime.result_store import ResultStore
+    from discovery_engine.engine.result_store import ResultStore
 
 
 async def selected(

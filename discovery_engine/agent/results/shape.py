@@ -10,7 +10,7 @@ import re
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
-from discovery_engine.limits import shortened
+from discovery_engine.tools.limits import shortened
 
 _DEPTH = 3
 _MEMBERS = 12

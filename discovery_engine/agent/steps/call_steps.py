@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from discovery_engine import limits
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.agent.meta_arguments import meant_argument
 from discovery_engine.agent.results.query import PathQuery, QueryError
 from discovery_engine.agent.results.shape import shape
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.tools import limits
 
 MOST_STEPS = 20
 MOST_ITEMS = 50

@@ -20,7 +20,7 @@ from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.settings_section import Permission
 from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.overrides.override import Override
+from discovery_engine.rules.overrides.override import Override
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 _Section = TypeVar("_Section", bound=Struct)

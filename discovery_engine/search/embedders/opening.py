@@ -12,7 +12,7 @@ import anyio.to_thread
 from discovery_engine.config.proxies import mounts_for
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.extras import extra_missing, missing_library
+from discovery_engine.errors.extras import extra_missing, missing_library
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError, Vector
 from discovery_engine.search.embedders.installed_model import installed_model, model_folder
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference

@@ -23,7 +23,7 @@ import msgspec
 
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.extras import extra_missing, missing_library
+from discovery_engine.errors.extras import extra_missing, missing_library
 from discovery_engine.search.embedders.installed_model import (
     MODEL_FILES,
     InstalledModel,

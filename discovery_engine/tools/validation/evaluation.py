@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
-from discovery_engine.limits import shortened
+from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.signature import alternatives_text
 from discovery_engine.tools.validation.cost import DEPENDENT, size_of
 from discovery_engine.tools.validation.graph import (

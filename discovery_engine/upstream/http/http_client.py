@@ -23,13 +23,13 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.text import clean, one_line, quoted
 from discovery_engine._util.tls_context import shared_tls_context
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.redaction.redactor import SHORTEST_BEGINNING
 from discovery_engine.rpc.json_codec import decode, decode_incrementally
 from discovery_engine.rpc.messages import as_error
 from discovery_engine.rpc.peer import RpcError
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED, INVALID_REQUEST, RESOURCE_NOT_FOUND
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
 from discovery_engine.upstream.http.event_stream import EventStream, cost
 from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.http.outage import Outage, causes, outage

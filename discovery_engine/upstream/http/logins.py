@@ -15,7 +15,7 @@ import anyio.to_thread
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.errors import SecretStoreError
-from discovery_engine.secret_store.store import SecretStore, Stamp
+from discovery_engine.secrets.store import SecretStore, Stamp
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
 def forked() -> Iterator[Preloaded]:
     """As elsewhere; what reaches remote servers is loaded, too, which takes over a second."""
     with preloaded(
-        "discovery_engine.secret_store.encrypted_store",
+        "discovery_engine.secrets.encrypted_store",
         "discovery_engine.upstream.http.http_transport",
         "discovery_engine.upstream.http.logins",
         "discovery_engine.upstream.http.oauth.browser_login",

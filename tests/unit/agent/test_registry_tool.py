@@ -20,8 +20,8 @@ from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
 from discovery_engine.engine import Engine, ScopedEngine
+from discovery_engine.engine.owner.agent_requests import AgentRequestNotFoundError
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.owner.agent_requests import AgentRequestNotFoundError
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.protocol import CLIENT_INFO
 from discovery_engine.tools.meta_tools import META_TOOLS

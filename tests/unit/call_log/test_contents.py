@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.call_log import contents
-from discovery_engine.call_log.contents import GUESSING, KNOWN_ONLY
-from discovery_engine.redaction.known_secrets import KnownSecrets
-from discovery_engine.redaction.quick_search import literals, quick_search
+from discovery_engine.secrets.known_secrets import KnownSecrets
+from discovery_engine.secrets.quick_search import literals, quick_search
+from discovery_engine.store.call_log import contents
+from discovery_engine.store.call_log.contents import GUESSING, KNOWN_ONLY
 from tests.rows import rows
 
 PIECES = st.sampled_from(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.call_log.excerpt import Excerpt, size_of
+from discovery_engine.store.call_log.excerpt import Excerpt, size_of
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 NAMES = st.text(max_size=200) | st.sampled_from(["password", "key", "tokens"])

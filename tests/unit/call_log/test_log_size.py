@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.call_log.call_log import CallLog
-from discovery_engine.call_log.log_entry import LogEntry
-from discovery_engine.call_log.log_reader import LogReader
 from discovery_engine.config.settings import LogSettings, Settings
+from discovery_engine.store.call_log.call_log import CallLog
+from discovery_engine.store.call_log.log_entry import LogEntry
+from discovery_engine.store.call_log.log_reader import LogReader
 
 NOW = 1_700_000_000.0
 LONG = "word " * 300

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.call_log.log_database import LogDatabase, Retention
-from discovery_engine.call_log.log_entry import LogEntry
-from discovery_engine.call_log.log_reader import LogReader
-from discovery_engine.call_log.log_writer import LogWriter
+from discovery_engine.store.call_log.log_database import LogDatabase, Retention
+from discovery_engine.store.call_log.log_entry import LogEntry
+from discovery_engine.store.call_log.log_reader import LogReader
+from discovery_engine.store.call_log.log_writer import LogWriter
 from tests.power_cuts import recorded_disk
 
 ENTRIES = 40

@@ -7,8 +7,8 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discovery_engine.call_log.tally import Tally
-from discovery_engine.call_log.timeline import timeline
+from discovery_engine.store.call_log.tally import Tally
+from discovery_engine.store.call_log.timeline import timeline
 
 NOW = 1_700_000_000.0
 

@@ -15,10 +15,10 @@ from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, RefreshReport, ServerPart
 from discovery_engine.config.settings import Settings
+from discovery_engine.engine.health import health
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
 from discovery_engine.rules.rule import Rule
-from discovery_engine.runtime.health import health
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.status import ServerReport

@@ -7,7 +7,8 @@ import pytest
 from discovery_engine.catalog import Failure
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.diagnostics import Origin
-from discovery_engine.doctor.next_steps import next_command
+from discovery_engine.engine.doctor.next_steps import next_command
+from discovery_engine.engine.health import health
 from discovery_engine.errors import (
     FailureKind,
     MissingValue,
@@ -16,7 +17,6 @@ from discovery_engine.errors import (
     UnavailableError,
     UntrustedServerError,
 )
-from discovery_engine.runtime.health import health
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.stdio.executable import on_this_machine
 from tests.factories import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_cli.commands.worker import command
-from discovery_engine.runtime.refresh_worker import WorkerOptions
+from discovery_engine.engine.refresh_worker import WorkerOptions
 
 
 @pytest.mark.requirement("FLT-11")

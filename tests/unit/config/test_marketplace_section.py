@@ -10,7 +10,7 @@ from discovery_engine.config.marketplace_settings import (
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.registry.codec import without_secrets
+from discovery_engine.store.codec import without_secrets
 from tests.rows import rows
 
 ACME = b"""

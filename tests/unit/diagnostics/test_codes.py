@@ -15,7 +15,7 @@ import discovery_server
 from discovery_engine.diagnostics import codes
 from discovery_engine.diagnostics.codes import CODES, FAMILIES
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.scanner.findings import Finding, FindingKind, Severity
+from discovery_engine.tools.findings import Finding, FindingKind, Severity
 from scripts.codes import PAGE, updated
 
 pytestmark = pytest.mark.requirement("ERR-1")

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.diagnostics import Origin
-from discovery_engine.doctor import checks
+from discovery_engine.engine.doctor import checks
+from discovery_engine.engine.health import health
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.runtime.health import health
 from tests.factories import (
     make_entry,
     make_part,

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
-from discovery_engine.doctor import checks
+from discovery_engine.engine.doctor import checks
 from discovery_engine.upstream.stdio.sandbox.choice import Choice
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 from tests.rows import rows

@@ -10,8 +10,8 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_engine.enrichment.endpoint import Completion, Endpoint, open_endpoint
-from discovery_engine.enrichment.enrichment_error import EnrichmentError
+from discovery_engine.evaluation.enrichment.endpoint import Completion, Endpoint, open_endpoint
+from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 from tests.rows import rows
 from tests.servers.chat_endpoint import Answer, Reply, chat_endpoint, saying
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.enrichment import tool_messages
-from discovery_engine.enrichment.tool_messages import ToolMessages
+from discovery_engine.evaluation.enrichment import tool_messages
+from discovery_engine.evaluation.enrichment.tool_messages import ToolMessages
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
 from tests.factories import make_tool

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from discovery_engine.fetch.fetch_error import FetchError
-from discovery_engine.fetch.fetcher import Fetched, Resolver, open_fetcher, resolve
+from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.fetch.fetcher import Fetched, Resolver, open_fetcher, resolve
 from tests.rows import rows
 from tests.servers.web_server import WebAnswer, WebRequest, json_answer, web_server, zipped
 

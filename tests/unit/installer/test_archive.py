@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallFailedError, InstallRefusedError
-from discovery_engine.installer.bundles import open_archive, read_member, unpack
+from discovery_engine.marketplace.installer.bundles import open_archive, read_member, unpack
 from tests.rows import rows
 
 

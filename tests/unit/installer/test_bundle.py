@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.bundles import BundleServer, read_bundle
-from discovery_engine.installer.offered_inputs import InputValues, environment, server_arguments
+from discovery_engine.marketplace.installer.bundles import BundleServer, read_bundle
+from discovery_engine.marketplace.installer.offered_inputs import (
+    InputValues,
+    environment,
+    server_arguments,
+)
 from tests.rows import rows
 
 FOLDER = Path("/data/files-1")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.errors import InstallFailedError, InstallRefusedError, PackageChangedError
-from discovery_engine.installer.bundles import BundleDownloads
+from discovery_engine.marketplace.installer.bundles import BundleDownloads
 from tests.rows import rows
 from tests.servers.web_server import WebAnswer, web_server
 

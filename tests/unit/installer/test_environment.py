@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.offered_inputs import InputValues, environment
 from discovery_engine.marketplace.entry import Input
+from discovery_engine.marketplace.installer.offered_inputs import InputValues, environment
 from tests.rows import rows
 
 DECIDES = [

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallRefusedError, InvalidInputError
-from discovery_engine.installer.offered_inputs import InputValues, joined, literal
 from discovery_engine.marketplace.entry import Input
+from discovery_engine.marketplace.installer.offered_inputs import InputValues, joined, literal
 from discovery_engine.secrets.references import split
 from tests.rows import rows
 

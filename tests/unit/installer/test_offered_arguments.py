@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from discovery_engine.errors import InstallRefusedError
-from discovery_engine.installer.offered_inputs import (
+from discovery_engine.marketplace.entry import Input, PackageOffer
+from discovery_engine.marketplace.installer.offered_inputs import (
     InputValues,
     refused_hint,
     runtime_options,
     server_arguments,
 )
-from discovery_engine.marketplace.entry import Input, PackageOffer
 from tests.rows import rows
 
 NAMES = {"npm": "@acme/files", "pypi": "acme-files", "oci": "acme/files", "nuget": "Acme.Files"}

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.errors import InstallRefusedError, InvalidInputError
-from discovery_engine.installer.offered_inputs import InputValues, address, headers
 from discovery_engine.marketplace.entry import Input, RemoteOffer
+from discovery_engine.marketplace.installer.offered_inputs import InputValues, address, headers
 from tests.rows import rows
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.scanner import (
+from discovery_engine.trust.scanner import (
     FindingKind,
     Severity,
     scan,
 )
-from discovery_engine.scanner.detection import PASSAGE_LENGTH, passages_of
+from discovery_engine.trust.scanner.detection import PASSAGE_LENGTH, passages_of
 from tests.factories import make_tool
 from tests.rows import rows
 

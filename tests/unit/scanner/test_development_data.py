@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from discovery_engine import scanner
-from discovery_engine.scanner import Finding, Neighbours, scan, scan_catalog
 from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.trust import scanner
+from discovery_engine.trust.scanner import Finding, Neighbours, scan, scan_catalog
 from tests.kinds import thinned
 from tests.rows import rows
 
@@ -96,7 +96,7 @@ def test_severe_findings_of_known_wordings_do_not_get_fewer() -> None:
 
 
 def test_the_weights_are_those_that_the_data_of_the_repository_gave() -> None:
-    weights = "discovery_engine/scanner/data/signal_weights"
+    weights = "discovery_engine/trust/scanner/data/signal_weights"
     manifest = json.loads((ROOT / f"{weights}.manifest.json").read_text("utf-8"))
     files = {**manifest["inputs"], f"{weights}.json": manifest["output"]}
 
@@ -123,6 +123,6 @@ def imported() -> Iterator[str]:
 
 
 def test_the_scanner_can_reach_nothing() -> None:
-    foreign = {name for name in imported() if not name.startswith("discovery_engine.scanner")}
+    foreign = {name for name in imported() if not name.startswith("discovery_engine.trust.scanner")}
 
     assert foreign - HARMLESS == set()

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from discovery_engine import Tool, scanner
-from discovery_engine.scanner import Neighbours, scan
+from discovery_engine import Tool
+from discovery_engine.trust import scanner
+from discovery_engine.trust.scanner import Neighbours, scan
 
 DATA = Path(__file__).with_name("scanner_gate")
 

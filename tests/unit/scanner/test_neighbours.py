@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.scanner import FindingKind, Neighbours, scan
-from discovery_engine.scanner.neighbours import Neighbours as Names
 from discovery_engine.tools.model import Tool
+from discovery_engine.trust.scanner import FindingKind, Neighbours, scan
+from discovery_engine.trust.scanner.neighbours import Neighbours as Names
 from tests.factories import make_tool
 from tests.rows import rows
 

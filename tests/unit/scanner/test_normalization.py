@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.scanner.disguises import letters_only, loose, mixes_alphabets, plain
+from discovery_engine.trust.scanner.disguises import letters_only, loose, mixes_alphabets, plain
 from tests.rows import rows
 
 

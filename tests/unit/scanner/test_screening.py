@@ -3,10 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from discovery_engine.scanner.detection import passages_of
-from discovery_engine.scanner.disguises import plain
-from discovery_engine.scanner.evidence import Place, evidence_in, may_alarm, pieces_of
 from discovery_engine.tools.model import ServerName, Tool
+from discovery_engine.trust.scanner.detection import passages_of
+from discovery_engine.trust.scanner.disguises import plain
+from discovery_engine.trust.scanner.evidence import Place, evidence_in, may_alarm, pieces_of
 from tests.rows import rows
 
 DATA = Path(__file__).parents[2] / "contract" / "scanner_development"

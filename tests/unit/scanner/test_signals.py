@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.scanner.disguises import plain
-from discovery_engine.scanner.evidence import WEIGHTS, Place, evidence_in, topic_of
-from discovery_engine.scanner.sentences import SIGNALS, sentences, signals_of
+from discovery_engine.trust.scanner.disguises import plain
+from discovery_engine.trust.scanner.evidence import WEIGHTS, Place, evidence_in, topic_of
+from discovery_engine.trust.scanner.sentences import SIGNALS, sentences, signals_of
 from tests.factories import make_tool
 from tests.rows import rows
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.runtime.vector_cache import embedding_text, text_digest
+from discovery_engine.engine.vector_cache import embedding_text, text_digest
 from tests.factories import make_tool
 
 

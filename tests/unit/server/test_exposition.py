@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from discovery_engine.call_log.call_log import CallLog
-from discovery_engine.call_log.log_entry import LogEntry
 from discovery_engine.config.settings import LogSettings, Settings
+from discovery_engine.store.call_log.call_log import CallLog
+from discovery_engine.store.call_log.log_entry import LogEntry
 from discovery_server.http.exposition import exposition
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from discovery_engine.config.settings import LogSettings
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream import stderr_log as overheard
 from discovery_server.logs import RepeatFilter, log_to
 from tests.rows import rows

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.runtime.maintenance import Debouncer
+from discovery_engine.engine.maintenance import Debouncer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("WAT-20")]
 

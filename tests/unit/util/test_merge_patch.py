@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discovery_engine.owner.owned_servers import merge_patch
+from discovery_engine.engine.owner.owned_servers import merge_patch
 from tests.rows import rows
 
 PATCHED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [

@@ -20,8 +20,8 @@ from discovery_engine.errors import (
     ToolWithheldError,
 )
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.scanner.findings import Finding, FindingKind, Severity
 from discovery_engine.search.searcher import build_searcher
+from discovery_engine.tools.findings import Finding, FindingKind, Severity
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.search_answers import Decision

@@ -22,11 +22,11 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.registry.backends import open_registry, sqlite_url
-from discovery_engine.registry.protocols import Registry
-from discovery_engine.registry.sqlite.registry import open_sqlite
-from discovery_engine.runtime.webhook_dispatcher import WebhookDispatcher
+from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.secrets.resolver import EnvironmentResolver
+from discovery_engine.store.backends import open_registry, sqlite_url
+from discovery_engine.store.protocols import Registry
+from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.webhooks.delivery import Delivery, WebhookState
 from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, backoff_after
 from tests.factories import make_part, make_server, make_settings

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from discovery_engine._util.tasks import finish
 from discovery_engine._util.text import quoted
 from discovery_engine.config.settings import RemoteTransport
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.upstream.http.oauth import metadata
 from discovery_engine.upstream.http.oauth.loopback import AuthorizationAnswer, open_loopback
 from discovery_engine.upstream.http.oauth.stored_login import StoredLogin

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.errors import SecretStoreError
-from discovery_engine.redaction.known_secrets import KNOWN_SECRETS
-from discovery_engine.secret_store.store import SecretStore
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.store import SecretStore
 from discovery_engine.tools.model import ServerName
 
 AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]

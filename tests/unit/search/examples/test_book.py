@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog
 from discovery_engine.config.settings import SearchSettings
-from discovery_engine.registry.memory import MemoryRegistry
 from discovery_engine.search.examples import pack
 from discovery_engine.search.examples.book import (
     OWN_EXAMPLES,
@@ -22,6 +21,7 @@ from discovery_engine.search.examples.book import (
 )
 from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 from discovery_engine.search.searcher import Searcher, build_searcher
+from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.tools.model import AppliedOverride, ServerName
 from tests.factories import make_catalog, make_part
 from tests.rows import rows

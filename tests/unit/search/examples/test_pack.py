@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.scanner import FindingKind, scan_text
 from discovery_engine.search.examples.pack import FILE, MANIFEST
+from discovery_engine.trust.scanner import FindingKind, scan_text
 
 ROOT = Path(__file__).resolve().parents[4]
 MOST_TEXTS, LONGEST = 20, 200  # of `examples` in `overrides`

@@ -1,0 +1,511 @@
+"""Requests to addresses that the owner configured, or that a stranger named.
+
+The answer is read up to a limit, decompressed bytes counted. A redirect is followed within the
+origin, with the same headers; to another host only if that was asked for, then without them and
+only into the internet. The proxies of the environment are used; what they connect to is checked by
+name alone, since they resolve it.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeAlias
+from urllib.request import getproxies, proxy_bypass
+
+import anyio
+import httpcore2
+import httpx2
+from msgspec import Struct
+
+from discovery_engine._util.address_classes import AddressClass, address_class, reachable_classes
+from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.text import quoted
+from discovery_engine._util.tls_context import shared_tls_context
+from discovery_engine.version import __version__
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+"""The addresses of a host; raises OSError if there are none."""
+
+_RESOLVE = 10.0  # seconds
+_NEXT = 3.0  # seconds for an address, if there is another one to try
+_CLASSES = {
+    "loopback": "this machine itself",
+    "private": "a private network",
+    "reserved": "a reserved address",
+    "public": "the internet",
+}
+
+
+class GuardedNetwork(httpcore2.AsyncNetworkBackend):
+    """Connects only to addresses of the allowed classes.
+
+    Args:
+        allowed: The classes that a host may lead to.
+        resolve: Finds the addresses of a host.
+    """
+
+    def __init__(
+        self, allowed: Callable[[str], AbstractSet[AddressClass]], resolve: Resolver
+    ) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+        self._backend = httpcore2.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the signature of httpcore
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await self._checked_addresses(host, port)
+        for address in addresses[:-1]:
+            try:
+                return await self._backend.connect_tcp(
+                    address, port, min(timeout or _NEXT, _NEXT), local_address, socket_options
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._backend.connect_tcp(
+            addresses[-1], port, timeout, local_address, socket_options
+        )
+
+    async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
+        raise FetchError("address", "a socket of this machine is no address of the web")
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
+
+    async def _checked_addresses(self, host: str, port: int) -> list[str]:
+        try:
+            with anyio.fail_after(_RESOLVE):
+                addresses = await self._resolve(host, port)
+        except TimeoutError:
+            reason = f"host {host!r} was not resolved within {_RESOLVE:g} s"
+            raise FetchError("unresolved", reason, hint="check the network") from None
+        except (OSError, UnicodeError):
+            addresses = []
+        if not addresses:
+            hint = "check the name of the host, and the network"
+            raise FetchError("unresolved", f"host {host!r} cannot be resolved", hint=hint)
+        _require_allowed(host, addresses, self._allowed(host))
+        return addresses
+
+
+def _require_allowed(
+    host: str, addresses: Iterable[str], allowed: AbstractSet[AddressClass]
+) -> None:
+    """Raises `FetchError` if one of the addresses of a host is of no allowed class."""
+    for address in addresses:
+        if (kind := address_class(address)) in allowed:
+            continue
+        where = address if address == host else f"{host!r}, which is {address},"
+        reason = f"{where} leads to {_CLASSES[kind]}, where nothing is fetched from"
+        hint = ""
+        if kind in ("private", "loopback") and address != host:
+            hint = "write `private: true` for the source if it is one of your own network"
+        raise FetchError("address", reason, hint=hint)
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host by the system's resolver, each once, in its order."""
+    answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in answers))
+
+
+_CONNECT = 10.0  # seconds
+_READ = 15.0  # seconds between two pieces
+_MOST_REDIRECTS = 5
+_REDIRECTS = (301, 302, 303, 307, 308)
+_PORTS = {"http": 80, "https": 443}
+_MAX_ERROR_URL_LENGTH = 100  # characters of the target of a redirect
+_LONGEST_NUMBER = 18  # digits
+_PIECE = 256 * 1024  # bytes that are decompressed at once
+_TIMEOUTS = {"connect": _CONNECT, "read": _READ, "write": _READ, "pool": _READ}
+
+
+class Fetched(Struct, frozen=True):
+    """A whole answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    """By names in lower case; of several with one name the last."""
+    body: bytes
+
+
+class FetchedStream(Struct, frozen=True):
+    """An answer whose body is read piece by piece, within the block that opened it."""
+
+    status: int
+    headers: Mapping[str, str]
+    pieces: AsyncIterator[bytes]
+    """Decompressed.
+
+    Raises:
+        FetchError: If it breaks off, takes too long or is too long.
+    """
+
+
+class Fetcher:
+    """Made by `open_fetcher`; for one configured address and what is below it."""
+
+    def __init__(self, base: httpx2.URL, pool: Any, *, is_proxied: bool) -> None:
+        self._base = base
+        self._pool = pool
+        self._is_proxied = is_proxied
+
+    async def get(
+        self,
+        url: str,
+        *,
+        limit: int,
+        headers: Mapping[str, str] | None = None,
+        within: float = 30.0,
+        follows: bool = False,
+    ) -> Fetched:
+        """The whole answer to a request, whatever its status.
+
+        Args:
+            url: Of the origin of the configured address, unless `follows`.
+            limit: The most bytes of the body, decompressed.
+            headers: Further ones; none has a line end.
+            within: Seconds for all of it.
+            follows: Whether redirects to other hosts of the internet are followed.
+
+        Raises:
+            FetchError: If there is none.
+        """
+        async with self.stream(
+            url, limit=limit, headers=headers, within=within, follows=follows
+        ) as answer:
+            body = b"".join([piece async for piece in answer.pieces])
+            return Fetched(answer.status, answer.headers, body)
+
+    async def post(
+        self, url: str, content: bytes, *, headers: Mapping[str, str], within: float
+    ) -> Fetched:
+        """The answer to a POST without its body, which is not read; no redirect is followed.
+
+        Args:
+            url: Of the origin of the configured address.
+            content: The body that is sent.
+            headers: Further ones; none has a line end.
+            within: Seconds for all of it.
+
+        Raises:
+            FetchError: If there is no answer.
+        """
+        target = parsed_address(url)
+        self._require_origin(target)
+        place = _place(target)
+        try:
+            with anyio.move_on_after(within):
+                limits = {**_TIMEOUTS, "read": within, "write": within}
+                sending = self._opened(target, headers, "POST", content, timeouts=limits)
+                async with sending as response:
+                    return Fetched(response.status, _headers_of(response), b"")
+            raise _timed_out(place, within)
+        except httpcore2.TimeoutException:
+            raise _timed_out(place, min(within, _CONNECT)) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as error:
+            raise _transport_problem(error, place) from error
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        url: str,
+        *,
+        limit: int,
+        headers: Mapping[str, str] | None = None,
+        within: float = 30.0,
+        follows: bool = False,
+    ) -> AsyncGenerator[FetchedStream]:
+        """Open the answer to a request without holding its body in memory; see `get`.
+
+        Also raises what the block raises.
+        """
+        target = parsed_address(url)
+        if not follows:
+            self._require_origin(target)
+        place = _place(target)
+        try:
+            with anyio.move_on_after(within):
+                for _ in range(_MOST_REDIRECTS + 1):
+                    place = _place(target)
+                    async with self._opened(target, headers) as response:
+                        if response.status not in _REDIRECTS:
+                            yield _streamed(response, limit, place)
+                            return
+                        target = self._redirected(target, response, follows=follows)
+                reason = f"{place} redirects more than {_MOST_REDIRECTS} times"
+                raise FetchError("redirect", reason, hint="check the address")
+            raise _timed_out(place, within)
+        except httpcore2.TimeoutException:
+            raise _timed_out(place, _READ) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError) as error:
+            raise _transport_problem(error, place) from error
+
+    @asynccontextmanager
+    async def _opened(
+        self,
+        target: httpx2.URL,
+        headers: Mapping[str, str] | None,
+        method: str = "GET",
+        content: bytes | None = None,
+        *,
+        timeouts: Mapping[str, float] = _TIMEOUTS,
+    ) -> AsyncGenerator[httpcore2.Response]:
+        self._require_public_name(target)
+        sent = {
+            "host": target.netloc.decode("ascii"),
+            "accept": "application/json, */*;q=0.5",
+            "accept-encoding": "gzip",
+            "user-agent": f"discovery/{__version__}",
+        }
+        if _is_same_origin(target, self._base):
+            sent |= {name.lower(): value for name, value in (headers or {}).items()}
+        if content is not None:
+            sent["content-length"] = str(len(content))
+        _require_sendable(sent)
+        async with self._pool.stream(
+            method,
+            httpcore2.URL(
+                scheme=target.raw_scheme,
+                host=target.raw_host,
+                port=target.port,
+                target=target.raw_path,
+            ),
+            headers=[(name.encode(), value.encode("latin-1")) for name, value in sent.items()],
+            content=content,
+            extensions={"timeout": dict(timeouts)},
+        ) as response:
+            yield response
+
+    def _require_origin(self, target: httpx2.URL) -> None:
+        if not _is_same_origin(target, self._base):
+            raise FetchError("address", f"{_place(target)} is not {_place(self._base)}")
+
+    def _require_public_name(self, target: httpx2.URL) -> None:
+        """Check the name that a proxy resolves; without one the connection itself is checked."""
+        if not self._is_proxied or target.host == self._base.host:
+            return
+        if reachable_classes(target.host, is_private=False) != {"public"}:
+            reason = f"{_place(target)} is no host of the internet, where nothing is fetched from"
+            raise FetchError("address", reason)
+
+    def _redirected(
+        self, sent: httpx2.URL, response: httpcore2.Response, *, follows: bool
+    ) -> httpx2.URL:
+        location = _headers_of(response).get("location", "")
+        try:
+            target = sent.join(location)
+        except (httpx2.InvalidURL, ValueError):
+            target = httpx2.URL("")
+        what = f"HTTP {response.status}, a redirect of {_place(sent)}"
+        if not location or target.scheme not in _PORTS or not target.host or target.userinfo:
+            raise FetchError("redirect", f"{what} to no address of the web")
+        if _is_same_origin(target, sent):
+            return target
+        where = quoted(f"{target.scheme}://{_place(target)}"[:_MAX_ERROR_URL_LENGTH])
+        if follows and target.scheme == "https":
+            return target
+        hint = "if the source has moved there, write that address"
+        raise FetchError("redirect", f"{what} to {where}, which is not followed", hint=hint)
+
+
+@asynccontextmanager
+async def open_fetcher(
+    url: str, *, is_private: bool = False, resolver: Resolver = resolve
+) -> AsyncGenerator[Fetcher]:
+    """Yield the fetcher for an address and what is below it.
+
+    Args:
+        url: Configured by the owner, or to be checked like one.
+        is_private: The owner says that its host is of a private network.
+        resolver: Finds the addresses of hosts.
+
+    Raises:
+        FetchError: If it is no address of the web.
+    """
+    base = parsed_address(url)
+
+    def allowed(host: str) -> frozenset[Any]:
+        own = host == base.raw_host.decode("ascii")
+        if own:
+            return reachable_classes(base.host, is_private=is_private)
+        return frozenset(("public",))
+
+    proxy = _proxy_for(base)
+    context = shared_tls_context()
+    if proxy:
+        pool: Any = _proxy_pool(proxy, context)
+    else:
+        network = GuardedNetwork(allowed, resolver)
+        pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context, max_connections=4, network_backend=network
+        )
+    async with pool:
+        yield Fetcher(base, pool, is_proxied=bool(proxy))
+
+
+def parsed_address(url: str) -> httpx2.URL:
+    """An address of the web.
+
+    Raises:
+        FetchError: If it is none, or holds a user.
+    """
+    try:
+        parsed = httpx2.URL(url)
+        is_web = parsed.scheme in _PORTS and bool(parsed.host)
+        parsed.raw_host.decode("ascii")
+    except (httpx2.InvalidURL, ValueError):
+        is_web = False
+    if not is_web or parsed.userinfo or any(c in url for c in "\\ \t\r\n\0"):
+        raise FetchError(
+            "address", f"{quoted(url[:_MAX_ERROR_URL_LENGTH])} is no address of the web"
+        )
+    return parsed
+
+
+def _streamed(response: httpcore2.Response, limit: int, place: str) -> FetchedStream:
+    headers = _headers_of(response)
+    length = headers.get("content-length", "")
+    if _is_number(length) and int(length) > limit:
+        raise _too_long(place, limit)
+    return FetchedStream(response.status, headers, _pieces(response, headers, limit, place))
+
+
+async def _pieces(
+    response: httpcore2.Response, headers: Mapping[str, str], limit: int, place: str
+) -> AsyncGenerator[bytes]:
+    encoding = headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip"):
+        raise FetchError("broken", f"{place} answers in an encoding that was not asked for")
+    unpacked = zlib.decompressobj(31) if "gzip" in encoding else None
+    size = raw_size = 0
+    async with aclosing(response.aiter_stream()) as pieces:
+        async for raw in pieces:
+            waiting = raw
+            raw_size += len(raw)
+            if raw_size > limit:
+                raise _too_long(place, limit)
+            while waiting:
+                if unpacked is None:
+                    piece, waiting = waiting, b""
+                else:
+                    try:
+                        # A small answer must not become a large one before it is counted.
+                        piece = unpacked.decompress(waiting, _PIECE)
+                    except zlib.error:
+                        reason = f"{place} answers with what cannot be decompressed"
+                        raise FetchError("broken", reason) from None
+                    waiting = unpacked.unconsumed_tail
+                size += len(piece)
+                if size > limit:
+                    raise _too_long(place, limit)
+                if piece:
+                    yield piece
+    if unpacked is not None and raw_size and not unpacked.eof:
+        raise FetchError("broken", f"{place} broke off in the middle of its answer")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+
+
+def _headers_of(response: httpcore2.Response) -> dict[str, str]:
+    return {
+        name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers
+    }
+
+
+def _require_sendable(headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not value.isprintable() or not value.isascii():
+            # Its value may be a secret.
+            raise FetchError("address", f"the value of the header {name!r} cannot be sent")
+
+
+def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
+    return _origin(one) == _origin(other)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port or _PORTS.get(url.scheme)
+
+
+def _place(url: httpx2.URL) -> str:
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{host}:{url.port or _PORTS.get(url.scheme, '')}"
+
+
+def _too_long(place: str, limit: int) -> FetchError:
+    size = f"{limit / 1024 / 1024:g} MiB" if limit >= 1024 * 1024 else f"{limit:,} bytes"
+    hint = "check that the address is the right one"
+    return FetchError("too-long", f"the answer of {place} is longer than {size}", hint=hint)
+
+
+def _timed_out(place: str, seconds: float) -> FetchError:
+    hint = "try again later; check that the host can be reached from here"
+    return FetchError("timeout", f"{place} did not answer within {seconds:g} s", hint=hint)
+
+
+def _transport_problem(error: Exception, place: str) -> FetchError:
+    for cause in _causes(error):
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            reason = f"the certificate of {place} is not trusted: {cause.verify_message}"
+            return FetchError("tls", reason, hint="check the certificate, or $SSL_CERT_FILE")
+        if isinstance(cause, ssl.SSLError):
+            hint = "check whether the address should begin with http://"
+            return FetchError("tls", f"{place} has an unexpected TLS response", hint=hint)
+    if isinstance(error, httpcore2.ConnectError):
+        hint = "check the address, and that the host can be reached from here"
+        return FetchError("unreachable", f"{place} cannot be reached", hint=hint)
+    if isinstance(error, httpcore2.ProxyError):
+        return FetchError("proxy", "the proxy refused the connection", hint="check $HTTPS_PROXY")
+    reason = f"{place} broke off in the middle of its answer"
+    return FetchError("broken", reason, hint="try again later")
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    causes: list[BaseException] = []
+    while error is not None and error not in causes:
+        causes.append(error)
+        error = error.__cause__ or error.__context__
+    return causes
+
+
+def _proxy_for(url: httpx2.URL) -> str:
+    """The proxy that the environment names for an address; empty for none."""
+    if "public" not in reachable_classes(url.host, is_private=False):
+        return ""  # this machine, or a network that it is in
+    if proxy_bypass(url.host):
+        return ""
+    proxies = getproxies()
+    return proxies.get(url.scheme) or proxies.get("all") or ""
+
+
+def _proxy_pool(proxy: str, context: ssl.SSLContext) -> Any:
+    try:
+        parsed = httpx2.URL(proxy if "://" in proxy else f"http://{proxy}")
+    except (httpx2.InvalidURL, ValueError):
+        raise FetchError("proxy", "the proxy that the environment names is no address") from None
+    if parsed.scheme not in _PORTS:
+        hint = "name one of http:// or https:// in $HTTPS_PROXY"
+        reason = f"proxies of the kind {quoted(parsed.scheme[:20])} are not supported"
+        raise FetchError("proxy", reason, hint=hint)
+    user = (parsed.username, parsed.password) if parsed.userinfo else None
+    return httpcore2.AsyncHTTPProxy(
+        proxy_url=httpcore2.URL(
+            scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=b"/"
+        ),
+        proxy_auth=user,
+        ssl_context=context,
+        max_connections=4,
+    )

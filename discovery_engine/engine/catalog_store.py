@@ -1,0 +1,229 @@
+"""The catalog in the registry: what a run stores for the next one.
+
+A failed write is logged. It only means that the next start has to list the servers again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.engine.restore import stored_index
+from discovery_engine.errors import RegistryError
+from discovery_engine.search.examples.written import WrittenBook
+from discovery_engine.store.fleet.refresh_job import ClaimLostError
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.search.usage import UseCount
+    from discovery_engine.store.fleet.refresh_job import RefreshClaim
+    from discovery_engine.store.postgres.search_documents import SearchDocuments
+    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.refresh_queue import ClaimedPart, SaveOutcome
+    from discovery_engine.store.snapshot import Snapshot
+    from discovery_engine.tools.model import ServerName, ToolKey
+    from discovery_engine.trust.decisions import Acceptance
+
+logger = logging.getLogger(__name__)
+
+_GRACE = 600.0  # seconds after which a gateway lists by itself what workers should have listed
+
+
+class CatalogStore:
+    """Calls the registry in threads. Snapshots and settings that it takes are the present ones.
+
+    With `claimed_only` it is a worker's, which writes no listing without a claim.
+    """
+
+    def __init__(self, registry: Registry, *, claimed_only: bool = False) -> None:
+        self._registry = registry
+        self._claimed_only = claimed_only
+        self._searched: tuple[str, SearchDocuments] | None = None
+
+    def search_documents(self, settings: Settings) -> SearchDocuments | None:
+        """The documents of tools in the database; None if the settings search in memory."""
+        store = self._registry.search
+        if store is None or not settings.search.is_in_database:
+            return None
+        # Only then: memory is where most configurations search.
+        from discovery_engine.store.postgres.search_documents import (
+            SearchDocuments,
+        )
+
+        key = catalog_key_of(settings)
+        if self._searched is None or self._searched[0] != key:
+            self._searched = key, SearchDocuments(store, key)
+        return self._searched[1]
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """True if all users of the registry start and reach servers from this machine."""
+        return self._registry.gateways is None
+
+    async def load(self, settings: Settings) -> tuple[Snapshot | None, bytes | None]:
+        """The last snapshot under settings like these, and its search index.
+
+        Raises:
+            RegistryError: If they cannot be read.
+        """
+        key = catalog_key_of(settings)
+        snapshot = await anyio.to_thread.run_sync(self._registry.load, key)
+        if self.search_documents(settings):
+            return snapshot, None
+        return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
+
+    async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
+        """Return what other processes found of servers since; empty if it cannot be read."""
+        key = catalog_key_of(settings)
+        try:
+            return await anyio.to_thread.run_sync(self._registry.changed_parts, key)
+        except RegistryError as error:
+            logger.warning("What other gateways listed cannot be loaded: %s", error)
+            return ()
+
+    async def tended_servers(self, settings: Settings) -> frozenset[ServerName]:
+        """The servers that workers list in time; none if that cannot be read."""
+        tended = partial(self._registry.tended_servers, catalog_key_of(settings), grace=_GRACE)
+        try:
+            return await anyio.to_thread.run_sync(tended)
+        except RegistryError as error:
+            logger.debug("Which servers workers list cannot be read: %s", error)
+            return frozenset()
+
+    async def name_servers(self, settings: Settings) -> bool:
+        """Keep the jobs of these servers, and drop old ones; returns whether it succeeded."""
+        key, names = catalog_key_of(settings), settings.by_name
+        try:
+            await anyio.to_thread.run_sync(self._registry.name_servers, key, names)
+        except RegistryError as error:
+            logger.debug("The refresh queue cannot be compared with the configuration: %s", error)
+            return False
+        return True
+
+    async def save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
+        """Store the settings, and these parts; None if all parts are stored already."""
+        await self._write(partial(self._save_settings, now, parts))
+
+    async def save_parts(
+        self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool
+    ) -> None:
+        """Store these parts; `are_listed` if they are new listings, which replace any other."""
+        await self._write(partial(self._save_parts, now, parts, are_listed=are_listed))
+
+    def save_claimed(
+        self, now: Snapshot, part: ServerPart, claim: RefreshClaim, *, due_in: float
+    ) -> SaveOutcome:
+        """Store what a claimed server listed, and end the claim; it blocks.
+
+        Raises:
+            RegistryError: If it cannot be stored.
+        """
+        revision, decided = now.catalog.revision, now.decided
+        return self._registry.save_claimed(
+            claim, part, due_in=due_in, revision=revision, decided=decided
+        )
+
+    def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
+        """End the claims of what is stored already, all in one write; returns which; it blocks.
+
+        None of them if that fails: `save_claimed` shows which one is the reason.
+        """
+        try:
+            return self._registry.end_unchanged(listed) if listed else frozenset()
+        except RegistryError as error:
+            logger.debug("Listings are stored one by one: %s", error)
+            return frozenset()
+
+    def accept_claimed(
+        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+    ) -> int:
+        """Keep what a claimed server lists for the first time; it blocks.
+
+        Raises:
+            ClaimLostError: If the claim is not valid any more.
+            RegistryError: If it cannot be kept.
+        """
+        count = self._registry.accept_claimed(claim, scope, found, at=at)
+        if count is None:
+            raise ClaimLostError
+        return count
+
+    async def forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
+        """Delete what is stored of servers, of all with None.
+
+        Raises:
+            RegistryError: If it cannot be deleted.
+        """
+        await anyio.to_thread.run_sync(self._forget, now, servers)
+
+    @property
+    def keeps_indexes(self) -> bool:
+        return self._registry.indexes is not None
+
+    async def save_index(self, settings: Settings, index: bytes) -> bool:
+        """Store a search index; returns whether it succeeded."""
+        indexes = self._registry.indexes
+        if indexes is None:
+            return False
+        return await self._write(partial(indexes.save_index, catalog_key_of(settings), index))
+
+    async def count_use(self, settings: Settings, tool: ToolKey, *, at: float) -> None:
+        """Count a use of a tool; `at` is Unix time in seconds."""
+        count = self._registry.count_use
+        await self._write(partial(count, catalog_key_of(settings), tool, at=at))
+
+    async def uses(self, settings: Settings) -> Mapping[ToolKey, UseCount]:
+        """The counts of uses; none if they cannot be read, or `search.learn` is not set."""
+        if not settings.search.learn:
+            return {}
+        try:
+            return await anyio.to_thread.run_sync(self._registry.uses, catalog_key_of(settings))
+        except RegistryError as error:
+            logger.warning("The use counts cannot be loaded: %s", error)
+            return {}
+
+    async def written_book(self, known: WrittenBook | None) -> WrittenBook | None:
+        """Return what was written for tools; `known` if nothing else was, or it cannot be read."""
+        try:
+            mark = await anyio.to_thread.run_sync(self._registry.requests_mark)
+        except RegistryError as error:
+            logger.warning("The requests that were written for tools cannot be read: %s", error)
+            return known
+        if known and known.mark == mark and not known.has_failed:
+            return known
+        return WrittenBook(mark, lambda: nullcontext(self._registry)) if mark else None
+
+    async def _write(self, write: Callable[[], object]) -> bool:
+        try:
+            await anyio.to_thread.run_sync(write)
+        except RegistryError as error:
+            logger.warning("The catalog cannot be stored: %s", error)
+            return False
+        return True
+
+    def _save_settings(self, now: Snapshot, parts: Iterable[ServerPart] | None) -> None:
+        # What a worker does not know, because its configuration is older, others may.
+        self._registry.save_settings(
+            catalog_key_of(now.settings), now.settings, keep_others=self._claimed_only
+        )
+        if parts is not None:
+            self._save_parts(now, parts, are_listed=False)
+
+    def _save_parts(self, now: Snapshot, parts: Iterable[ServerPart], *, are_listed: bool) -> None:
+        if self._claimed_only:
+            return
+        key, revision = catalog_key_of(now.settings), now.catalog.revision
+        self._registry.save_parts(
+            key, parts, revision=revision, decided=now.decided, keep_newer=not are_listed
+        )
+
+    def _forget(self, now: Snapshot, servers: Collection[ServerName] | None) -> None:
+        self._registry.forget(catalog_key_of(now.settings), servers)
+        self._save_parts(now, (), are_listed=False)

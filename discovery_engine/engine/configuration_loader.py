@@ -1,0 +1,244 @@
+"""Reads the files of the configuration: at first if they changed, else when they are needed.
+
+What is remembered of an unchanged configuration is enough to answer from, and takes no parser: that
+would be half of what a start costs. Transports are never remembered. So the files are read before
+the first server is started or reached.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.events import (
+    ConfigurationRejected,
+    ConfigurationReloaded,
+    Event,
+    EventBus,
+    ServerActivated,
+    ServerDeactivated,
+    ServerInstalled,
+    ServerRegistered,
+    ServerUninstalled,
+    ServerUnregistered,
+    ServerUpdated,
+)
+from discovery_engine.view.notices import Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+    from pathlib import Path
+
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.catalog_state import CatalogState
+    from discovery_engine.engine.registered_servers import RegisteredServers
+    from discovery_engine.engine.upstreams import Upstreams
+    from discovery_engine.view.view import View
+
+logger = logging.getLogger(__name__)
+
+
+def read_settings(
+    config: str | Path | Settings | None,
+    environ: Mapping[str, str],
+    *,
+    frozen: bool,
+    content: bytes | None = None,
+) -> Settings:
+    """Return the settings; see `config.loading.loader.resolve_settings`.
+
+    It is imported here, since it loads pydantic and YAML: 100 ms of CPU.
+    """
+    from discovery_engine.config.loading.loader import resolve_settings  # noqa: PLC0415 - as above
+
+    return resolve_settings(config, environ, frozen=frozen, content=content)
+
+
+class SettingsReader(Protocol):
+    def __call__(self, *, content: bytes | None = None) -> Settings:
+        """The settings of the files; with `content`, as if the configuration had it."""
+
+
+class ConfigurationLoader:
+    """`load` reads the files, and `registered` the registry; `clock` is Unix time in seconds."""
+
+    def __init__(
+        self,
+        load: SettingsReader,
+        registered: RegisteredServers,
+        state: CatalogState,
+        upstreams: Upstreams,
+        events: EventBus,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self._load = load
+        self._registered = registered
+        self._files: Settings | None = None
+        self._state = state
+        self._upstreams = upstreams
+        self._events = events
+        self._clock = clock
+        self._changing = anyio.Lock()
+        self.rejection: Rejection | None = None
+        """Why the files contain other settings that are invalid; None if they do not."""
+
+    async def join(self, files: Settings) -> Settings:
+        """The settings that the files contain, with the servers of the registry."""
+        self._files = files
+        return await anyio.to_thread.run_sync(self._registered.join, files)
+
+    def preview(self, content: bytes) -> Settings:
+        """The settings that would be in force if the file had this content; it blocks.
+
+        Raises:
+            ConfigurationError: If they could not be used.
+        """
+        return self._registered.join(self._load(content=content))
+
+    async def reload(self) -> None:
+        """Read the configuration again; see `Engine.reload`."""
+        async with self._changing:
+            await self._replace(self._apply)
+
+    async def apply_decisions(self) -> None:
+        """Apply new decisions; see `Engine.apply_decisions`."""
+        await self._state.apply_requests()
+        async with self._changing:
+            is_current = self._registered.is_current
+            if not await anyio.to_thread.run_sync(is_current, self._state.view.settings):
+                await self._replace(self._apply_registered)
+            if not (self._state.is_complete or await self._state.knows_decisions()):
+                await self._complete()
+            before = self._state.view
+            if await self._state.apply_decisions():
+                await self._end_changed(before)
+
+    async def complete(self) -> None:
+        """Read the files unless they were read. If they are invalid now, no server can be used."""
+        if not self._state.is_complete:
+            async with self._changing:
+                await self._complete()
+
+    async def _complete(self) -> None:
+        if self._state.is_complete:
+            return
+        try:
+            await self._apply()
+        except ConfigurationError as error:
+            logger.warning("The configuration cannot be read any more:\n%s", error)
+
+    async def _apply(self) -> None:
+        """Read the files and apply them.
+
+        Raises:
+            ConfigurationError: If they are invalid; the last valid ones then stay in force.
+        """
+        from discovery_engine.config.loading.loader import require_same_file  # noqa: PLC0415 - as above
+
+        try:
+            files = await anyio.to_thread.run_sync(self._load)
+            require_same_file(self._state.view.settings, files)
+            await self._state.apply_settings(await self.join(files))
+        except ConfigurationError as error:
+            since = self.rejection.since if self.rejection else self._clock()
+            self.rejection = Rejection(error.problems, since)
+            self._events.publish(ConfigurationRejected(error.problems))
+            raise
+        self.rejection = None
+
+    async def _apply_registered(self) -> None:
+        """Apply other servers and switches of the registry to what the files last contained.
+
+        Files that are invalid by now do not keep a server from being switched off.
+
+        Raises:
+            ConfigurationError: If the files were not read yet, and are invalid.
+        """
+        if self._files is None:
+            await self._apply()
+        else:
+            await self._state.apply_settings(await self.join(self._files))
+
+    async def _replace(self, apply: Callable[[], Awaitable[None]]) -> None:
+        before = self._state.view
+        await apply()
+        self._upstreams.settings_changed()
+        await self._end_changed(before)
+
+    async def _end_changed(self, before: View) -> None:
+        """End the sessions of servers whose transport is another than before, or that are gone."""
+        view = self._state.view
+        await self._upstreams.close_changed(before.connectable, view.connectable)
+        for event in server_events(before.settings, view.settings):
+            self._events.publish(event)
+        self._events.publish(ConfigurationReloaded(len(view.settings.servers)))
+
+
+# What became of the servers of a configuration, as events.
+
+_NOWHERE = Origin("")
+
+
+def server_events(before: Settings, after: Settings) -> Iterator[Event]:
+    """The events of a change from one configuration to the next, server by server."""
+    servers = before.by_name
+    for name, server in servers.items():
+        if name not in after.by_name:
+            yield from _removed(server)
+    for name, server in after.by_name.items():
+        if (earlier := servers.get(name)) is None:
+            yield from _added(server)
+        elif earlier != server:
+            yield from _changed(earlier, server)
+
+
+def _removed(server: ServerSettings) -> Iterator[Event]:
+    if server.enabled:
+        yield ServerDeactivated(server.name)
+    if server.package:
+        yield ServerUninstalled(server.name, server.package)
+    yield ServerUnregistered(server.name, server.source)
+
+
+def _added(server: ServerSettings) -> Iterator[Event]:
+    yield ServerRegistered(server.name, server.source)
+    if server.package:
+        yield ServerInstalled(server.name, server.package)
+    if server.enabled:
+        yield ServerActivated(server.name)
+
+
+def _changed(before: ServerSettings, after: ServerSettings) -> Iterator[Event]:
+    is_known = before.transport is not None and after.transport is not None
+    if _entry(before, is_known=is_known) != _entry(after, is_known=is_known):
+        yield ServerUpdated(after.name)
+    if before.enabled != after.enabled:
+        yield ServerActivated(after.name) if after.enabled else ServerDeactivated(after.name)
+
+
+def _entry(server: ServerSettings, *, is_known: bool) -> ServerSettings:
+    """A server as far as it can be compared; remembered settings have no transport.
+
+    Where it stands in its file, and how it is switched, is no part of it.
+    """
+    transport = server.transport if is_known else None
+    problem = replace(server.problem, origin=_NOWHERE, excerpt="") if server.problem else None
+    return replace(
+        server,
+        transport=transport,
+        problem=problem,
+        remembered_sandbox=None,
+        enabled=True,
+        switch="",
+        origin=_NOWHERE,
+        bound_to="",
+    )

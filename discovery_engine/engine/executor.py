@@ -1,0 +1,188 @@
+"""Executes a tool once, after its arguments were checked.
+
+Arguments that the owner pins are added to those of the caller and checked together with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+import anyio.to_thread
+from cachetools import LRUCache
+from msgspec.structs import replace
+
+from discovery_engine._util.tasks import finish
+from discovery_engine.engine.call_preview import CallPreview
+from discovery_engine.rpc.protocol import CONVERTED
+from discovery_engine.rules.overrides.pinning import (
+    pinned_references,
+    pinned_values,
+    referred_values,
+)
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.tools.model import Tool, ToolKey
+from discovery_engine.tools.validation.cost import TOO_LONG
+from discovery_engine.upstream.requests import UpstreamRequest
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.catalog import Entry
+    from discovery_engine.engine.catalog_state import CatalogState
+    from discovery_engine.engine.rate_limits import CallQuota
+    from discovery_engine.engine.upstreams import Upstreams
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rules.overrides.override import Override
+    from discovery_engine.tools.arguments import Checked, Checker
+    from discovery_engine.tools.model import Tool
+    from discovery_engine.upstream.call import CallObserver
+
+OnUnchecked: TypeAlias = Callable[[str], object]
+"""Called, and awaited if it is async, with the reason why arguments are sent unchecked."""
+
+_STEPS_AT_ONCE = 300  # steps of a check on the event loop: about a millisecond
+_COSTLY_AT_ONCE = 2  # checks in threads
+_PLACES = 20  # of converted arguments that are named
+_CHECK_WAIT = 0.5  # seconds that a costly check waits for others
+# Seconds for which a thread releases the GIL after working as long, so that the loop goes on.
+_GIL_RELEASE_TIME = 0.0003
+
+
+class ToolExecutor:
+    """Executes tools under the settings of the current view."""
+
+    def __init__(
+        self,
+        current: CatalogState,
+        upstreams: Upstreams,
+        *,
+        secrets: SecretResolver,
+    ) -> None:
+        self._current = current
+        self._upstreams = upstreams
+        self._checkers = CheckerCache()
+        self._secrets = secrets
+        self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
+
+    async def call(
+        self,
+        tool: Tool,
+        arguments: JSONObject,
+        *,
+        caller: Client | None,
+        continuation: Continuation | None,
+        on_progress: OnProgress | None,
+        on_unchecked: OnUnchecked | None,
+        quota: CallQuota | None,
+        observer: CallObserver | None = None,
+    ) -> JSONObject:
+        """Call a tool that may be called; see `Engine.execute`. The call counts against `quota`."""
+        view = self._current.view
+        pinned = await self._pinned(tool, view.settings.overrides)
+        checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
+        values = checked.arguments if checked else arguments
+        request = UpstreamRequest.call(tool.upstream_name, {**values, **pinned})
+        if pinned:
+            request = replace(request, pinned=frozenset(pinned))
+        result = await self._upstreams.send(
+            view.server_settings(tool.server),
+            request,
+            caller=caller,
+            continuation=continuation,
+            on_progress=on_progress,
+            quota=quota,
+            observer=observer,
+        )
+        return _with_converted(result, checked.converted) if checked else result
+
+    async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
+        """Return what a call of a tool that may be called would send; see `Engine.preview`."""
+        view, tool = self._current.view, entry.tool
+        overrides = view.settings.overrides
+        pinned = await self._pinned(tool, overrides)
+        checked = await self._check(self._checkers.get(tool), arguments, pinned, None)
+        return CallPreview(
+            entry=entry,
+            arguments=checked.arguments if checked else arguments,
+            pinned=pinned_references(tool, overrides),
+            transport=view.server_settings(tool.server).transport,
+            unchecked=checked.unchecked if checked else "",
+        )
+
+    async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
+        """Return the values that the owner gives to the tool's arguments.
+
+        They are read in a thread: that may read files, and a keyring may ask a person.
+        """
+        if not tool.overridden.pinned:
+            return {}
+        return await anyio.to_thread.run_sync(_known_values, tool, overrides, self._secrets)
+
+    async def _check(
+        self,
+        checker: Checker,
+        arguments: JSONObject,
+        pinned: JSONObject,
+        on_unchecked: OnUnchecked | None,
+    ) -> Checked | None:
+        """Check arguments on the event loop if that is quick, otherwise in a thread.
+
+        Arguments that cannot be checked in bounded time are sent unchecked, after `on_unchecked`.
+        """
+        checked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
+        if checked is not None and checked.unchecked == TOO_LONG:
+            check = partial(
+                checker.check, arguments, pinned, pause=partial(time.sleep, _GIL_RELEASE_TIME)
+            )
+            with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
+                checked = await anyio.to_thread.run_sync(check, limiter=self._costly)
+        if checked is not None and checked.unchecked and on_unchecked is not None:
+            await finish(on_unchecked(checked.unchecked))
+        return checked
+
+
+def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
+    """A result that says which arguments were converted; as it is if it is not the last one."""
+    if not places or result.get("resultType", "complete") != "complete":
+        return result
+    meta = {**result.get("_meta", {}), CONVERTED: list(places[:_PLACES])}
+    return {**result, "_meta": meta}
+
+
+def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
+    """Return `pinned_values`; they are redacted from now on, since the server may print them."""
+    for reference, value in referred_values(tool, overrides, secrets):
+        is_secret = reference.kind != "variable"
+        KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)
+    return pinned_values(tool, overrides, secrets)
+
+
+# Compiled argument checkers, kept for the tools that were called lately.
+
+_MAX_CACHED_CHECKERS = 2_000  # checkers: some megabytes
+
+_Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
+
+
+class CheckerCache:
+    """Not for several threads at once."""
+
+    def __init__(self, *, maxsize: int = _MAX_CACHED_CHECKERS) -> None:
+        self._checkers: LRUCache[_Key, Checker] = LRUCache(maxsize)
+
+    def get(self, tool: Tool) -> Checker:
+        """The checker of a tool; another definition or other pinned arguments need another one."""
+        # The definition itself, not its fingerprint: equal for equal fingerprints, and not hashed
+        # for each call. Compiling ten string properties takes 24 us, a check of them 1 us.
+        key = (tool.key, tool.source, frozenset(tool.overridden.pinned))
+        if (checker := self._checkers.get(key)) is None:
+            # It loads the library of JSON Schema: 4 MB that a gateway without calls does not need.
+            from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
+
+            checker = self._checkers[key] = Checker(tool)
+        return checker

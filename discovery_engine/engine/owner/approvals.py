@@ -1,0 +1,175 @@
+"""Which servers may be started: `engine.trust`, and the approval of a file just written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.untrusted import restrict
+from discovery_engine.engine.owner.candidates import Candidate, approval_of, candidates
+from discovery_engine.engine.owner.engine_protocol import EngineProtocol, decide
+from discovery_engine.engine.restore import open_registry_or_fallback
+from discovery_engine.engine.trust_store import TrustStore
+from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+from discovery_engine.trust.server_identity import known_as, switched_as
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.events import EventBus
+    from discovery_engine.store.protocols import ServerStore
+
+
+class Approvals:
+    """Made by the engine; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        host: EngineProtocol,
+        store: TrustStore,
+        events: EventBus,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._events = events
+        self._secrets = secrets
+        self._environ = environ
+        self._clock = clock
+
+    async def candidates(self, servers: Iterable[str] = ()) -> tuple[Candidate, ...]:
+        """The servers that wait for approval; only those that are named, if any is.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+        """
+        find = partial(candidates, self._host.view, servers, self._secrets, self._environ)
+        return tuple(await anyio.to_thread.run_sync(partial(find, at=self._clock())))
+
+    async def approve(self, shown: Iterable[Candidate]) -> None:
+        """Let servers be started as they were shown; no-op without any.
+
+        Raises:
+            RegistryError: If the decision cannot be stored; no server is approved then.
+        """
+        if approved := tuple(shown):
+            settings = self._host.view.settings
+            approvals = [candidate.approval for candidate in approved]
+            store = partial(self._store.approve, settings, approvals)
+            names = (candidate.server.name for candidate in approved)
+            await decide(self._host, self._events, store, "approved", names)
+
+    async def revoke(self, servers: Iterable[str] | None = None) -> int:
+        """Take approvals of servers back, of all with None; their sessions end.
+
+        Returns how many of them were approved.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            RegistryError: If the decision cannot be stored; no approval is taken back then.
+        """
+        view = self._host.view
+        named = view.settings.servers if servers is None else map(view.server_settings, servers)
+        names_by_key = {known_as(server, view.settings.path): server.name for server in named}
+        decisions = await anyio.to_thread.run_sync(self._store.decisions, view.settings)
+        approved_keys = names_by_key.keys() & decisions.approvals.keys()
+        store = partial(self._store.revoke, view.settings, approved_keys)
+        if not approved_keys:
+            await anyio.to_thread.run_sync(store)  # raises if decisions cannot be stored at all
+            return 0
+        names = (name for key, name in names_by_key.items() if key in approved_keys)
+        await decide(self._host, self._events, store, "revoked", names)
+        return len(approved_keys)
+
+
+def approve_file(
+    path: Path,
+    *,
+    only: Iterable[str] | None,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+    at: float,
+) -> None:
+    """Approve the servers that this program has just written into `path` for its owner.
+
+    Servers of a project's file are not approved: they wait for `discovery review servers`.
+
+    Args:
+        path: A configuration.
+        only: The servers that the owner was asked about; all with None.
+        environ: What references are resolved from.
+        data_dir: Where the registry is, as `open_engine` takes it.
+        at: Unix time in seconds.
+
+    Raises:
+        ConfigurationError: If the file cannot be used.
+        RegistryError: If the decision cannot be stored.
+    """
+    file_settings = load_settings(path.absolute())
+    settings = restrict(file_settings)  # as it will be when it is discovered
+    names = {server.name for server in file_settings.servers} if only is None else set(only)
+    meant = [s for s in file_settings.servers if s.name in names and not s.is_untrusted_origin]
+    secrets = EnvironmentResolver(environ)
+    approvals = [approval_of(server, settings, secrets, environ, at=at) for server in meant]
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
+        scope, *_ = decision_scopes(settings.path, settings.name)
+        registry.approve(scope, approvals, at=at)
+
+
+@contextmanager
+def taking_over(
+    trust: TrustStore,
+    store: ServerStore,
+    settings: Settings,
+    originals: Sequence[ServerSettings],
+    *,
+    at: float,
+) -> Iterator[None]:
+    """A block that writes copies of servers of clients' files: what was decided of these stays.
+
+    What was accepted of one is accepted of its copy, before this can be listed. Its switch, which
+    is in the entry of the copy, goes afterwards, so that what is off stays off.
+
+    Raises:
+        RegistryError: If that cannot be remembered.
+    """
+    for server in originals:
+        trust.accept_as(settings, known_as(server, settings.path), server.name)
+    yield
+    keys = [switched_as(server, settings.path) for server in originals if server.switch]
+    for scope in decision_scopes(settings.path, settings.name) if keys else ():
+        store.set_switches(scope, dict.fromkeys(keys), at=at)
+
+
+@contextmanager
+def taking_over_in_file(
+    originals: Sequence[ServerSettings],
+    settings: Settings,
+    *,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+    at: float,
+) -> Iterator[None]:
+    """Run a block that writes copies of servers, where no engine is open; see `taking_over`.
+
+    Raises:
+        RegistryError: As `taking_over`.
+    """
+    if not originals:
+        yield
+        return
+    secrets = EnvironmentResolver(environ)
+    with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
+        trust = TrustStore(registry, secrets=secrets, environ=environ, clock=lambda: at)
+        with taking_over(trust, registry, settings, originals, at=at):
+            yield

@@ -1,0 +1,185 @@
+"""The owner's queries with the tools that are right for them: `engine.cases`.
+
+They are in a file beside the configuration, as `discovery tune eval` reads it. Its comments and the
+order of its entries stay when one is added or removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine._util.suggestions import nearest
+from discovery_engine.config.editing import yaml_text
+from discovery_engine.config.editing.edit import Edit, FileText, read_file
+from discovery_engine.config.files.location import CASE_FILE
+from discovery_engine.engine.owner.planned_changes import Sight
+from discovery_engine.errors import ConfigurationError, NotFoundError
+from discovery_engine.evaluation.queries import QueryCase, read_cases, read_queries
+from discovery_engine.evaluation.report import Report
+from discovery_engine.evaluation.runner import run
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine.owner.change_plan import Projection
+    from discovery_engine.evaluation.runner import Cost
+    from discovery_engine.view.view import View
+
+_KEY = ("queries",)
+
+
+class CasesHost(Protocol):
+    """The parts of an engine that this module uses."""
+
+    @property
+    def view(self) -> View: ...
+
+
+class CaseFile(Struct, frozen=True):
+    path: Path
+    cases: tuple[QueryCase, ...]
+    """In the order of the file; none if it is not there."""
+
+
+class CaseRun(Struct, frozen=True):
+    before: Report
+    """The report on what the cases find now."""
+    after: Report | None
+    """The report on what they would find after a change; None without one."""
+
+
+class EvalCases:
+    """Made by the engine."""
+
+    def __init__(self, host: CasesHost) -> None:
+        self._host = host
+
+    async def list(self) -> CaseFile:
+        """The cases as they are written.
+
+        Raises:
+            ConfigurationError: If there is no configuration file, or the cases cannot be read.
+        """
+        file = await anyio.to_thread.run_sync(read_file, self._path())
+        return CaseFile(file.path, _cases(file))
+
+    async def add(
+        self, query: str, tools: Sequence[str] = (), *, server: str = "", name: str = ""
+    ) -> QueryCase:
+        """Add a case behind the others.
+
+        Args:
+            query: As an agent asks it.
+            tools: Each of them is right; without any, the right answer is that nothing fits.
+            server: The agent asks for this server's tools only.
+            name: Its id, which stays if the query is worded anew.
+
+        Raises:
+            ConfigurationError: If a tool is not one that agents can find, there is such a case
+                already, or the file cannot be edited.
+        """
+        entry: JSONObject = {"query": query}
+        entry |= {"server": server} if server else {}
+        entry |= {"tools": list(tools)} if tools else {"none": True}
+        entry |= {"id": name} if name else {}
+        cases = await self._edit(lambda text: _with_case(text, entry))
+        return cases[-1]
+
+    async def remove(self, name: str) -> None:
+        """Remove the case of that id.
+
+        Raises:
+            NotFoundError: If there is none; with the nearest ids.
+            ConfigurationError: If the file cannot be read or edited.
+        """
+        ids = [case.id for case in (await self.list()).cases]
+        if name not in ids:
+            raise NotFoundError(f"there is no case {name!r}", nearest(name, ids))
+        index = ids.index(name)
+        await self._edit(lambda text: yaml_text.without_item(text, _KEY, index))
+
+    async def run(
+        self, *, cost: Cost, view: str | None = None, change: Projection | None = None
+    ) -> CaseRun:
+        """Ask all cases, by words; those whose tools are not there are skipped.
+
+        Args:
+            cost: The tokens of an answer.
+            view: The view that the agent is in; None for none.
+            change: That of a planned change, after which they are asked, too.
+
+        Raises:
+            ConfigurationError: As `list`.
+        """
+        sides = (change.before, change.after) if change else (self._host.view.snapshot(),)
+        return await anyio.to_thread.run_sync(partial(_run, self._path(), sides, view, cost))
+
+    def _path(self) -> Path:
+        path = self._host.view.settings.path
+        if path is None:
+            hint = "`discovery init` writes one"
+            message = "there is no file beside which cases could be kept"
+            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "configuration", message, hint)
+        return Path(path).with_name(CASE_FILE)
+
+    async def _edit(self, change: Callable[[str], str]) -> Sequence[QueryCase]:
+        edit = partial(_edited, self._path(), change, self._host.view)
+        return await anyio.to_thread.run_sync(edit)
+
+
+def _edited(path: Path, change: Callable[[str], str], view: View) -> Sequence[QueryCase]:
+    """Edit the file of cases; returns those that it has then."""
+    file = read_file(path)
+    _cases(file)
+    after = change(file.text)
+    changed = FileText(path, after.encode(), after)
+    cases = _cases(changed)
+    if len(cases) > len(_cases(file)):
+        _require_findable(changed, view)
+    Edit(path, file.content, after).apply()
+    return cases
+
+
+def _require_findable(file: FileText, view: View) -> None:
+    """Check that the tools of the last case can be found; those of others may be gone.
+
+    Raises:
+        ConfigurationError: Otherwise.
+    """
+    last = len(read_cases(file.text.encode(), file=str(file.path))) - 1
+    try:
+        read_queries(file.text.encode(), file=str(file.path), view=view)
+    except ConfigurationError as error:
+        own = [
+            problem for problem in error.problems if problem.subject.startswith(f"queries.{last}.")
+        ]
+        if own:
+            raise ConfigurationError(own) from None
+
+
+def _with_case(text: str, entry: JSONObject) -> str:
+    plain, end = yaml_text.with_unix_lines(text)
+    return yaml_text.with_entries(plain, _KEY, [entry]).replace("\n", end)
+
+
+def _cases(file: FileText) -> tuple[QueryCase, ...]:
+    return read_cases(file.text.encode(), file=str(file.path))
+
+
+def _run(path: Path, sides: Sequence[View], view: str | None, cost: Cost) -> CaseRun:
+    file = read_file(path)
+    reports = [_report(file, Sight.of(side, view).shown, cost) for side in sides]
+    return CaseRun(reports[0], reports[1] if len(reports) > 1 else None)
+
+
+def _report(file: FileText, view: View, cost: Cost) -> Report:
+    if not _cases(file):
+        return Report(())
+    content = file.text.encode()
+    queries = read_queries(content, file=str(file.path), view=view, allow_missing=True)
+    return run(queries, view, cost=cost)

@@ -1,0 +1,146 @@
+"""The refresh queue as its owner sees and steers it: `engine.fleet`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import anyio.to_thread
+from msgspec import Struct
+
+from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store.fleet.schedule import REQUESTED
+
+if TYPE_CHECKING:
+    from discovery_engine.store.protocols import Registry
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.view import View
+
+JOB_STATES = ("pending", "processing", "enabled", "error", "dead", "disabled")
+
+
+class FleetStatus(Struct, frozen=True):
+    """The queue at one moment."""
+
+    jobs: tuple[RefreshJob, ...]
+    """The jobs of the servers that are configured here, in the order of their names.
+
+    Empty if no worker has run yet.
+    """
+    embedding_count: int
+    """Vectors that are kept for tools and requests of this configuration."""
+    now: float
+    """Unix time in seconds by the clock of the registry, which the jobs have, too."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many jobs are in each state, those without any too."""
+        tally = Counter(job.state for job in self.jobs)
+        return {state: tally[state] for state in JOB_STATES}  # type: ignore[index]
+
+    @property
+    def oldest_due(self) -> RefreshJob | None:
+        """The job that has waited longest for a worker; None if none is due."""
+        due = [job for job in self.jobs if _waits_since(job) <= self.now]
+        return min(due, key=_waits_since, default=None)
+
+    @property
+    def seconds_overdue(self) -> float:
+        """How long that job has waited; 0 if none is due."""
+        oldest = self.oldest_due
+        return self.now - _waits_since(oldest) if oldest else 0.0
+
+    def recent_activity(self, limit: int = 10) -> list[RefreshJob]:
+        """The jobs that were claimed, were listed or began to fail last, the latest first."""
+        active = [job for job in self.jobs if _last_active(job)]
+        return sorted(active, key=_last_active, reverse=True)[:limit]
+
+    def recent_registrations(self, limit: int = 10) -> list[RefreshJob]:
+        """The jobs that were made last, the latest first."""
+        return sorted(self.jobs, key=lambda job: job.created_at, reverse=True)[:limit]
+
+
+class FleetHost(Protocol):
+    """The parts of an engine that this module uses."""
+
+    @property
+    def view(self) -> View: ...
+
+
+class Fleet:
+    """Made by the engine."""
+
+    def __init__(self, host: FleetHost, store: Registry) -> None:
+        self._host = host
+        self._store = store
+
+    async def status(self) -> FleetStatus:
+        """The queue as it is now.
+
+        Raises:
+            RegistryError: If it cannot be read.
+        """
+        scope = self._scope
+        jobs = await anyio.to_thread.run_sync(self._store.refresh_jobs, scope)
+        # Others may be of a configuration that this process has not read yet, or were removed.
+        named = self._host.view.settings.by_name
+        own = tuple(job for job in jobs if job.server in named)
+        count = await anyio.to_thread.run_sync(self._store.vector_count, scope)
+        now = await anyio.to_thread.run_sync(self._store.refresh_time)
+        return FleetStatus(own, count, now)
+
+    async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
+        """Have servers tried again now that failed or are dead, with all attempts before them.
+
+        Args:
+            servers: Which; all that are dead or failed with None.
+
+        Returns:
+            Those that were waiting for it; the others had not failed.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            RegistryError: If it cannot be kept.
+        """
+        work = partial(self._store.retry_refreshes, self._scope, self._names(servers))
+        return await anyio.to_thread.run_sync(work)
+
+    async def refresh(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
+        """Have workers list servers now, before all others, however lately they were listed.
+
+        Args:
+            servers: Which; all with None.
+
+        Returns:
+            Those that will be; a dead or disabled one is not, nor one that no worker has seen yet.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            RegistryError: If it cannot be kept.
+        """
+        hasten = partial(self._store.hasten_refreshes, priority=REQUESTED)
+        work = partial(hasten, self._scope, self._names(servers))
+        return await anyio.to_thread.run_sync(work)
+
+    @property
+    def _scope(self) -> str:
+        return catalog_key_of(self._host.view.settings)
+
+    def _names(self, servers: Iterable[str] | None) -> frozenset[str]:
+        view = self._host.view
+        if servers is None:
+            return frozenset(view.settings.by_name)
+        return frozenset(view.server_settings(name).name for name in servers)
+
+
+def _waits_since(job: RefreshJob) -> float:
+    """When a worker could have claimed it first; far in the future for one that none may."""
+    at = job.claimable_at
+    return float("inf") if at is None else at
+
+
+def _last_active(job: RefreshJob) -> float:
+    return max(job.claimed_at or 0.0, job.listed_at or 0.0, job.failing_since or 0.0)

@@ -1,0 +1,688 @@
+"""The servers of a configuration, in its file and in the registry: `engine.servers`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.config.files.location import FILE_NAME, decision_scopes
+from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
+from discovery_engine.config.sources.pasted import PastedServer, read_pasted
+from discovery_engine.engine.owner.approvals import approve_file, taking_over
+from discovery_engine.engine.owner.candidates import approval_of
+from discovery_engine.engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.engine.owner.literal_secrets import StoredLiterals
+from discovery_engine.engine.owner.server_export import ExportClient, ServerExport, export_server
+from discovery_engine.engine.owner.server_listing import OwnedServer, owned_servers
+from discovery_engine.engine.owner.server_plans import (
+    NewServer,
+    ServerPlan,
+    Target,
+    parsed_entry,
+    plan_copy,
+    plan_in_file,
+    plan_registration,
+    plan_removal,
+    plan_removal_of_duplicate,
+    plan_switch,
+    plan_update_in_file,
+    refusal,
+    refuse_commands,
+)
+from discovery_engine.engine.owner.server_search import chosen
+from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
+from discovery_engine.engine.registered_servers import Registrations, registrations
+from discovery_engine.errors import (
+    ConfigurationError,
+    RegistryError,
+    ServerNotFoundError,
+    UnavailableError,
+)
+from discovery_engine.marketplace.installer.install_records import installed_packages, with_packages
+from discovery_engine.marketplace.installer.run_packages import with_run_packages
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    Reference,
+    is_secret_name,
+    references_in,
+    with_addresses,
+)
+from discovery_engine.secrets.resolver import SecretResolver, has_value
+from discovery_engine.secrets.stored_values import SecretText
+from discovery_engine.store.server_records import PackagePin, RegisteredServer, ServerOrigin
+from discovery_engine.upstream.connection import with_fields, written_fields
+from discovery_engine.upstream.state import ServerState
+from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.engine.trust_store import TrustStore
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.store.protocols import ServerStore
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.view.status import ServerReport
+
+_PROGRAM = ("command", "args", "url")  # of an entry; with others it does not run its package
+
+
+class ServersHost(EngineProtocol, Protocol):
+    """The parts of an engine that this module uses."""
+
+    @property
+    def secrets(self) -> OwnerSecrets: ...
+
+    async def reload(self) -> None: ...
+
+    async def complete_settings(self) -> None: ...
+
+
+class AddedServer(Struct, frozen=True):
+    name: str
+    """The name by which it is addressed: `NAME@registry` if a file has a server `NAME`."""
+    where: Target
+    diff: str
+
+
+class OwnedServers:
+    """Made by the engine; `clock` returns Unix time in seconds.
+
+    What is changed is in force at once in this engine, and soon in other processes.
+    """
+
+    def __init__(
+        self,
+        host: ServersHost,
+        store: ServerStore,
+        trust: TrustStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        data: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._secrets = secrets
+        self._environ = environ
+        self._clock = clock
+        self._data = data
+        self._writer = PlanWriter(
+            store, trust, secrets=secrets, environ=environ, data=data, clock=clock
+        )
+
+    async def list(
+        self,
+        query: str = "",
+        *,
+        tags: Sequence[str] = (),
+        sources: Sequence[str] = (),
+        installed_only: bool = False,
+    ) -> tuple[OwnedServer, ...]:
+        """The configured servers, in the order of names, or the best first for a query.
+
+        Args:
+            query: Words that their names, descriptions or tags have.
+            tags: Only those with one of these.
+            sources: Only those that stand in one of these.
+            installed_only: Only those that run a package of a marketplace.
+        """
+        view = self._host.view
+        choose = partial(chosen, tags=tags, sources=sources, installed_only=installed_only)
+        installed = await self._installed()
+        listed = with_packages(view.servers(), installed)
+        reports = await anyio.to_thread.run_sync(choose, listed, query)
+        return tuple(owned_servers(view, reports, await self._registrations(), installed))
+
+    async def with_packages(self, reports: Iterable[ServerReport]) -> tuple[ServerReport, ...]:
+        """The reports with the packages of their servers: installed, or named by the command."""
+        with suppress(ConfigurationError):  # then the last valid one is in force
+            await self._host.complete_settings()
+        installed = with_packages(reports, await self._installed())
+        return tuple(with_run_packages(installed, self._host.view.settings.by_name))
+
+    async def get(self, name: str) -> OwnedServer:
+        """One server, by its name or another that `View.server` takes for it.
+
+        Raises:
+            ServerNotFoundError: With the nearest names.
+        """
+        view, installed = self._host.view, await self._installed()
+        reports = with_packages([view.server(name)], installed)
+        [server] = owned_servers(view, reports, await self._registrations(), installed)
+        return server
+
+    async def export(self, name: str, client: ExportClient) -> ServerExport:
+        """The entry of a server as another client writes it, without values of secrets.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If its entry cannot be used.
+        """
+        await self._settings()
+        server = self._host.view.server_settings(name)
+        if server.problem:
+            raise ConfigurationError([server.problem])
+        return export_server(server, client)
+
+    async def read_pasted(self, text: str) -> tuple[PastedServer, ...]:
+        """The servers of a text that was copied from another client, to be added one by one.
+
+        Raises:
+            ConfigurationError: If it cannot be read, or has no server.
+        """
+        return await anyio.to_thread.run_sync(read_pasted, text)
+
+    async def plan_add(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        to: Target | None = None,
+        source: ServerOrigin = "manual",
+        package: PackagePin | None = None,
+        marketplace_id: str = "",
+        wanted: bool = True,
+    ) -> ServerPlan:
+        """Return what `add` would do.
+
+        Raises:
+            ConfigurationError: As `add`.
+        """
+        settings = await self._settings()
+        to = to or _usual_place(settings)
+        if to == "registry" or source != "manual":
+            refuse_commands(name, entry)
+        if to == "file":
+            entry = entry if wanted else {**entry, "enabled": False}
+            return await self._warned(partial(plan_in_file, settings, name, entry, source))
+        registrations, now = await self._registrations(), self._clock()
+        _require_unregistered(name, registrations, f"`discovery remove {name}` first")
+        record = RegisteredServer(name, entry, source, package, marketplace_id, now, now)
+        return await self._planned(settings, registrations, NewServer(record, wanted))
+
+    async def require_free(self, name: str, *, to: Target | None = None, hint: str) -> Target:
+        """Check that a server can be added under a name; returns where it would be added.
+
+        Raises:
+            ConfigurationError: If there is one of that name there, which `hint` helps out of, or no
+                server can have it.
+        """
+        settings = await self._settings()
+        to = to or _usual_place(settings)
+        parsed_entry(name, {"command": "true"})  # any: its name alone counts
+        if to == "registry":
+            _require_unregistered(name, await self._registrations(), hint)
+        own = (server.name for server in settings.servers if server.source == OWN_SOURCE)
+        if to == "file" and (taken := _same_name(name, own)):
+            place = settings.path or FILE_NAME
+            raise refusal(place, f"there is a server {taken!r} already", hint)
+        return to
+
+    async def add(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        to: Target | None = None,
+        source: ServerOrigin = "manual",
+        package: PackagePin | None = None,
+        marketplace_id: str = "",
+        wanted: bool = True,
+    ) -> AddedServer:
+        """Add a server, and approve what it would run.
+
+        Secrets that stand in its entry are stored, and the entry refers to them.
+
+        Args:
+            name: As it is to be called.
+            entry: As in `servers` of `discovery.yaml`.
+            to: Where; the file, if one is in use, with None.
+            source: Who adds it.
+            package: The version of a package that it runs.
+            marketplace_id: Of the entry of a marketplace that it was made from.
+            wanted: Whether it is to be used.
+
+        Raises:
+            ConfigurationError: If the entry is invalid, the name is taken, the server is configured
+                already, or the file cannot be edited.
+            RegistryError, SecretStoreError: If it cannot be kept.
+        """
+        plan = await self.plan_add(
+            name,
+            entry,
+            to=to,
+            source=source,
+            package=package,
+            marketplace_id=marketplace_id,
+            wanted=wanted,
+        )
+        await self.apply(plan)
+        return AddedServer(plan.name, plan.where, plan.diff)
+
+    async def plan_update(
+        self,
+        name: str,
+        entry: JSONObject,
+        *,
+        package: PackagePin | None = None,
+        source: ServerOrigin = "manual",
+    ) -> ServerPlan:
+        """Another entry for a server; of a registered one, also another version of its package.
+
+        One of another client's file is copied into the file in use, with that entry. `source` is
+        that of one in a file.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If the entry is invalid, or the file cannot be edited.
+        """
+        settings = await self._settings()
+        server = self._host.view.server_settings(name)
+        if package or server.source != OWN_SOURCE:
+            refuse_commands(name, entry)
+        if server.source == OWN_SOURCE:
+            return await self._warned(
+                partial(plan_update_in_file, settings, server.name, entry, source)
+            )
+        if server.is_sourced:
+            changed = parsed_entry(server.name, entry)
+            return await self._warned(partial(plan_copy, settings, server, self._secrets, changed))
+        registrations = await self._registrations()
+        if not (record := _record(server, registrations)):
+            raise refusal("the registry", f"{name!r} was removed in the meantime")
+        following = record.followed_by(entry, package, at=self._clock())
+        return await self._planned(settings, registrations, NewServer(following))
+
+    async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
+        """Plan an update with a JSON Merge Patch of the server's entry; see `plan_update`.
+
+        An installed server keeps its package as long as it runs the same.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As `plan_update`.
+        """
+        await self._settings()
+        server, registrations = self._host.view.server_settings(name), await self._registrations()
+        if not (record := _record(server, registrations)):
+            entry = merge_patch(serialize_server(server), changes)
+            return await self.plan_update(name, entry)
+        entry = merge_patch(record.entry, changes)
+        runs_the_same = all(entry.get(key) == record.entry.get(key) for key in _PROGRAM)
+        return await self.plan_update(
+            name, entry, package=record.package if runs_the_same else None
+        )
+
+    async def missing(self, name: str) -> Mapping[str, str]:
+        """Return the references in a server's entry that have no value, each with its place there.
+
+        They are variables and stored secrets, for instance
+        `{"TOKEN": "env.TOKEN", "secret:KEY": "args.1"}`. Empty while the server waits for approval.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+        """
+        await self._settings()
+        server = self._host.view.server_settings(name)
+        if self._host.view.server(server.name).state is ServerState.UNTRUSTED:
+            return {}
+        return await anyio.to_thread.run_sync(_missing_values, server, self._secrets)
+
+    async def plan_values(self, name: str, values: Mapping[str, str]) -> ServerPlan:
+        """Values for what is `missing`: stored as secrets, to which the entry then refers.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If one of them is not missing, or the entry cannot be changed.
+        """
+        missing, server = await self.missing(name), self._host.view.server_settings(name)
+        if unknown := [address for address in values if address not in missing]:
+            raise refusal(server.name, f"no value is missing for {', '.join(unknown)}")
+        literals = _with_values(server, values)
+        before, after = serialize_server(server), serialize_server(literals.server)
+        changes = {key: value for key, value in after.items() if value != before.get(key)}
+        place: Target = "registry" if server.is_registered else "file"
+        unchanged = ServerPlan("update", server.name, place)
+        plan = await self.plan_change(server.name, changes) if changes else unchanged
+        return replace(plan, secrets={**plan.secrets, **literals.values})
+
+    async def plan_remove(self, name: str) -> ServerPlan:
+        """Return what `remove` would do.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As `remove`.
+        """
+        settings, registrations = await self._settings(), await self._registrations()
+        try:
+            server = self._host.view.server_settings(name)
+        except ServerNotFoundError:
+            if plan := plan_removal_of_duplicate(name, registrations):
+                return plan
+            raise
+        return await anyio.to_thread.run_sync(plan_removal, settings, server, registrations)
+
+    async def remove(self, name: str) -> ServerPlan:
+        """Remove a server from where it stands, and take back its approval; secrets stay stored.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If it stands in another client's file, or the file cannot be edited.
+            RegistryError: If the registry cannot be changed.
+        """
+        plan = await self.plan_remove(name)
+        await self.apply(plan)
+        return plan
+
+    async def plan_switch(
+        self, name: str, *, is_wanted: bool, to: Target | None = None
+    ) -> ServerPlan:
+        """Return what `enable` or `disable` would do.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError: As `enable` and `disable`.
+        """
+        settings = await self._settings()
+        server = self._host.view.server_settings(name)
+        plan = partial(plan_switch, settings, server, self._secrets, is_wanted=is_wanted, to=to)
+        return await anyio.to_thread.run_sync(plan)
+
+    async def enable(self, name: str, *, to: Target | None = None) -> ServerPlan:
+        """Want a server to be used; no-op if it is wanted. It is started when it is needed.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            ConfigurationError: If the file cannot be edited, or disables it and `to` is the
+                registry.
+            RegistryError: If the switch cannot be kept.
+        """
+        plan = await self.plan_switch(name, is_wanted=True, to=to)
+        await self.apply(plan)
+        return plan
+
+    async def disable(self, name: str, *, to: Target | None = None) -> ServerPlan:
+        """Want a server not to be used; its sessions end. No-op if it is not wanted.
+
+        Raises:
+            ServerNotFoundError, ConfigurationError, RegistryError: As `enable`.
+        """
+        plan = await self.plan_switch(name, is_wanted=False, to=to)
+        await self.apply(plan)
+        return plan
+
+    async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
+        """Return what `sync` would do.
+
+        Raises:
+            ConfigurationError: As `sync`.
+        """
+        settings, registrations = await self._settings(), await self._registrations()
+        file = setup_path(path, self._environ)
+        at, data = self._clock(), self._data
+        plan = partial(plan_sync, settings, registrations, file, self._environ, at=at, data=data)
+        return await anyio.to_thread.run_sync(plan)
+
+    async def sync(self, path: str | Path | None = None) -> SyncReport:
+        """Register the servers of a setup file that are not registered yet, and approve them.
+
+        Args:
+            path: The file; that of `$DISCOVERY_SETUP_FILE` with None.
+
+        Raises:
+            ConfigurationError: If there is no such file, or it cannot be read.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        plan = await self.plan_sync(path)
+        await self.apply(*plan.plans)
+        return plan.report
+
+    async def apply(self, *plans: ServerPlan) -> None:
+        """Do what was planned, and have it in force in this engine.
+
+        Raises:
+            ConfigurationError: If the file has changed since, or cannot be written.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        changing = [plan for plan in plans if not plan.is_empty]
+        if not changing:
+            return
+        with anyio.CancelScope(shield=True):
+            settings, secrets = self._host.view.settings, self._host.secrets
+            await anyio.to_thread.run_sync(self._writer.write, changing, settings, secrets)
+            if any(plan.edit for plan in changing):
+                await self._host.reload()
+            await self._host.apply_decisions()
+
+    async def _planned(
+        self, settings: Settings, known: Registrations, new: NewServer
+    ) -> ServerPlan:
+        return await self._warned(partial(plan_registration, settings, known, new, self._environ))
+
+    async def _warned(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
+        return await anyio.to_thread.run_sync(self._checked, plan)
+
+    def _checked(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
+        planned = plan()
+        if planned.server and is_own_entry(planned.server.transport, self._data):
+            hint = "write the entry into discovery.yaml yourself, if it is another gateway"
+            raise refusal(planned.name, OWN_ENTRY, hint)
+        return _with_warnings(planned, self._environ)
+
+    async def _settings(self) -> Settings:
+        """Return the settings in force, with transports."""
+        await self._host.complete_settings()
+        return self._host.view.settings
+
+    async def _installed(self) -> Mapping[ServerName, PackagePin]:
+        settings = self._host.view.settings
+        return await anyio.to_thread.run_sync(installed_packages, settings, self._data)
+
+    async def _registrations(self) -> Registrations:
+        settings = self._host.view.settings
+        return await anyio.to_thread.run_sync(registrations, self._store, settings)
+
+
+def _usual_place(settings: Settings) -> Target:
+    return "file" if settings.path else "registry"
+
+
+def _record(server: ServerSettings, known: Registrations) -> RegisteredServer | None:
+    """The registration of a server; None if it stands in a file."""
+    return known.servers.get(server.renamed_from or server.name) if server.is_registered else None
+
+
+def _require_unregistered(name: str, known: Registrations, hint: str) -> None:
+    if taken := _same_name(name, known.servers):
+        raise refusal("the registry", f"there is a registered server {taken!r} already", hint)
+
+
+def _same_name(name: str, names: Iterable[str]) -> str:
+    """The one of some names that is this one; names are compared without case."""
+    return next((candidate for candidate in names if candidate.casefold() == name.casefold()), "")
+
+
+def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
+    """The variables and secrets without a value, as `Reference.address` writes them.
+
+    Each has the first place in the entry that refers to it, for instance `env.TOKEN`.
+    """
+    base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
+    missing: dict[str, str] = {}
+    for place, text in written_fields(server.transport).items():
+        for reference in references_in(text):
+            if _can_be_given(reference, server) and not has_value(
+                reference.address, secrets, base_dir=base_dir, server=server.secret_owner
+            ):
+                missing.setdefault(reference.address, place)
+    return missing
+
+
+def _with_values(server: ServerSettings, values: Mapping[str, str]) -> StoredLiterals:
+    """The entry that refers to stored secrets for these values, which are by their addresses.
+
+    A variable becomes a secret, too: what reads it cannot be set from here.
+    """
+    if server.transport is None:
+        return StoredLiterals(server)
+    names = {address: _secret_name(server, address) for address in values}
+    addresses = {address: f"secret:{name}" for address, name in names.items()}
+    fields = {
+        place: with_addresses(text, addresses)
+        for place, text in written_fields(server.transport).items()
+    }
+    stored = {names[address]: SecretText(value) for address, value in values.items()}
+    return StoredLiterals(replace(server, transport=with_fields(server.transport, fields)), stored)
+
+
+def _can_be_given(reference: Reference, server: ServerSettings) -> bool:
+    is_plain = reference.kind == "variable" and reference.default is None
+    is_own_secret = reference.kind == "secret" and reference.owner in ("", server.secret_owner)
+    return is_plain or is_own_secret
+
+
+def _secret_name(server: ServerSettings, address: str) -> str:
+    if address.startswith("secret:"):
+        return address.removeprefix("secret:")
+    name = f"{server.secret_owner}/{address}"
+    return name if is_secret_name(name) else address
+
+
+def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
+    """The value with a patch applied: null removes a member, maps are merged."""
+    merged = dict(value)
+    for name, change in patch.items():
+        if change is None:
+            merged.pop(name, None)
+        elif isinstance(change, dict):
+            member = merged.get(name)
+            merged[name] = merge_patch(member if isinstance(member, dict) else {}, change)
+        else:
+            merged[name] = change
+    return merged
+
+
+def _with_warnings(plan: ServerPlan, environ: Mapping[str, str]) -> ServerPlan:
+    """The plan of an addition or an update with its warnings; it looks for the program."""
+    return replace(plan, warnings=tuple(_warnings(plan, environ)))
+
+
+def _warnings(plan: ServerPlan, environ: Mapping[str, str]) -> Iterator[str]:
+    if plan.server:
+        # It may be installed later, so this is no reason to refuse.
+        yield from _missing_program(plan.server, environ)
+    if plan.verb == "update" and plan.edit:
+        for comment in plan.edit.lost_comments():
+            yield f"this comment of the file goes, since it stands in what changes: `{comment}`"
+
+
+def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iterator[str]:
+    transport = server.transport
+    if not isinstance(transport, StdioTransport):
+        return
+    path = {name: value for name, value in transport.env.items() if name == "PATH"}
+    try:
+        if any(map(references_in, (transport.command, transport.cwd or "", *path.values()))):
+            return  # it is known when it is started
+        on_this_machine(server.name, transport, child_environment(environ, path))
+    except MalformedReferenceError:
+        return
+    except UnavailableError as error:
+        hint = f": {error.hint}" if error.hint else ""
+        yield f"{error.reason}{hint}"
+
+
+class PlanWriter:
+    """Its methods block; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        store: ServerStore,
+        trust: TrustStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        data: Path,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._trust = trust
+        self._secrets = secrets
+        self._environ = environ
+        self._data = data
+        self._clock = clock
+
+    def write(self, plans: Sequence[ServerPlan], settings: Settings, secrets: OwnerSecrets) -> None:
+        """Carry plans out. What makes a server start comes last: ended before, none is in force.
+
+        Raises:
+            ConfigurationError: If the file has changed since, or cannot be written.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        values = {name: value for plan in plans for name, value in plan.secrets.items()}
+        with secrets.storing(values) if values else nullcontext():
+            self._write(plans, settings)
+
+    def _write(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
+        scope, *others = decision_scopes(settings.path, settings.name)
+        self._require_new(plans, scope)
+        if dropped := [plan.dropped for plan in plans if plan.dropped]:
+            for decision_scope in (scope, *others):
+                self._store.delete_servers(decision_scope, dropped)
+            self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
+        if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
+            self._store.set_switches(scope, switches, at=self._clock())
+            for decision_scope in others:  # where they were kept before the file had a name
+                self._store.set_switches(decision_scope, dict.fromkeys(switches), at=self._clock())
+        for plan in plans:
+            if plan.edit:
+                originals = [plan.original] if plan.original else []
+                at = self._clock()
+                with taking_over(self._trust, self._store, settings, originals, at=at):
+                    plan.edit.apply()
+            if plan.edit and (plan.original or plan.verb in ("add", "update")):
+                self._approve_in_file(settings, plan.edit.path, plan.name)
+        if saved := [plan.saved for plan in plans if plan.saved]:
+            self._approve(settings, [plan.server for plan in plans if plan.saved and plan.server])
+            self._store.save_servers(scope, saved)
+
+    def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
+        """Check that no server of these names was registered since it was planned."""
+        new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
+        names = {server.name for server in self._store.registered_servers(scope)} if new else set()
+        for name in sorted(new & names):
+            message = f"{name!r} was registered in the meantime"
+            raise refusal("the registry", message, "plan it again")
+
+    def _approve(self, settings: Settings, servers: Iterable[ServerSettings]) -> None:
+        if not _waits_for_overrides(settings):
+            approval = partial(approval_of, at=self._clock(), programs={})
+            approvals = [
+                approval(server, settings, self._secrets, self._environ) for server in servers
+            ]
+            self._trust.approve(settings, approvals)
+
+    def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:
+        """Approve it also for when the file is discovered, not named."""
+        if _waits_for_overrides(settings):
+            return
+        is_needed = settings.is_untrusted_origin or settings.path is None
+        with nullcontext() if is_needed else suppress(RegistryError):
+            at = self._clock()
+            approve_file(path, only=[name], environ=self._environ, data_dir=self._data, at=at)
+
+
+def _waits_for_overrides(settings: Settings) -> bool:
+    """Return whether others wrote tool overrides; an approval covers them, but none was shown."""
+    return settings.is_untrusted_origin and bool(settings.overrides)

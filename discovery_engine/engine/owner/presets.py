@@ -1,0 +1,145 @@
+"""Arguments that the owner keeps under a name for a tool: `engine.presets`.
+
+A preset holds no secret: what looks like one, or is one that is stored, is refused with its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import anyio.to_thread
+
+from discovery_engine._util.text import visible
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.secrets.redactor import Redactor
+from discovery_engine.store.call_log.contents import GUESSING
+from discovery_engine.store.preset_records import Preset
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.store.protocols import PresetStore
+    from discovery_engine.view.view import ToolList, View
+
+LONGEST_NAME = 100  # characters
+_MAX_PRESET_BYTES = 64 * 1024  # bytes of arguments, as JSON
+_MAX_PRESETS = 1000  # of a configuration
+
+
+class PresetRefusedError(DiscoveryError):
+    """A preset that may not be kept as it is."""
+
+    code = "PRESET_REFUSED"
+
+
+class PresetsHost(Protocol):
+    """The parts of an engine that this module uses."""
+
+    @property
+    def view(self) -> View: ...
+
+    @property
+    def secrets(self) -> OwnerSecrets: ...
+
+    async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList: ...
+
+
+class Presets:
+    """Made by the engine; `clock` returns Unix time in seconds, `scope` the scope of decisions."""
+
+    def __init__(
+        self,
+        host: PresetsHost,
+        store: PresetStore,
+        scope: Callable[[], str],
+        *,
+        clock: Callable[[], float],
+    ) -> None:
+        self._host = host
+        self._store = store
+        self._scope = scope
+        self._clock = clock
+
+    async def list(self, server: str | None = None, tool: str | None = None) -> tuple[Preset, ...]:
+        """The presets of a server, or a tool of it, in the order of their keys; all without either.
+
+        Those of a tool that is gone are there still.
+
+        Raises:
+            RegistryError: If they cannot be read.
+        """
+        presets = await anyio.to_thread.run_sync(self._store.presets, self._scope())
+        return tuple(
+            preset
+            for preset in presets
+            if server in (None, preset.server) and tool in (None, preset.tool)
+        )
+
+    async def save(self, server: str, tool: str, name: str, arguments: JSONObject) -> Preset:
+        """Keep arguments of a tool under a name, in place of those that have it.
+
+        Raises:
+            NotFoundError: If there is no such server or tool.
+            PresetRefusedError: If they hold a secret, are too long, or there are too many presets.
+            RegistryError, SecretStoreError: If they cannot be kept, or compared with what is
+                stored.
+        """
+        if not name or len(name) > LONGEST_NAME:
+            raise PresetRefusedError(f"the name of a preset has 1 to {LONGEST_NAME} characters")
+        if len(encode_finite(arguments)) > _MAX_PRESET_BYTES:
+            raise PresetRefusedError(
+                f"arguments of more than {_MAX_PRESET_BYTES:,} bytes make no preset"
+            )
+        await self._host.list_tools(server, include_disabled=True)
+        key = self._host.view.find(server, tool).key
+        preset = Preset(key.server, key.tool, name, arguments, self._clock())
+        await anyio.to_thread.run_sync(self._refuse_secrets, arguments)
+        keys = {entry.key for entry in await self.list()}
+        if preset.key not in keys and len(keys) >= _MAX_PRESETS:
+            raise PresetRefusedError(
+                f"there are {_MAX_PRESETS:,} presets already", hint="delete one"
+            )
+        await anyio.to_thread.run_sync(self._store.save_preset, self._scope(), preset)
+        return preset
+
+    async def delete(self, server: str, tool: str, name: str) -> bool:
+        """Delete a preset; returns whether there was one.
+
+        Raises:
+            RegistryError: If it cannot be deleted.
+        """
+        delete = partial(self._store.delete_preset, self._scope(), (server, tool, name))
+        return await anyio.to_thread.run_sync(delete)
+
+    def _refuse_secrets(self, arguments: JSONObject) -> None:
+        stored = self._host.secrets
+        values = Redactor(value for name in stored.names() if (value := stored.get(name)))
+        for place, name, text in _texts(arguments, "arguments", ""):
+            if _looks_secret(name, text) or values.redact(text) != text:
+                hint = "leave it out of the preset, and enter it for each call"
+                raise PresetRefusedError(f"{visible(place)} looks like a secret", hint=hint)
+
+
+def _texts(value: object, place: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """Every text and number: where it is, the name of the member that it belongs to, and itself."""
+    match value:
+        case dict():
+            for key, part in value.items():
+                yield f"the name of a member of {place}", "", key
+                yield from _texts(part, f"{place}.{key}", key)
+        case list():
+            for number, part in enumerate(value):
+                yield from _texts(part, f"{place}[{number}]", name)
+        case str():
+            yield place, name, value
+        case int() | float() if not isinstance(value, bool):
+            yield place, name, str(value)
+
+
+def _looks_secret(name: str, text: str) -> bool:
+    """By its form, or by the name that it stands under, as the call log would redact it."""
+    named = f"{name}={text}" if name else text
+    return GUESSING.redact(text) != text or GUESSING.redact(named) != named

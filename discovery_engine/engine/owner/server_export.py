@@ -1,0 +1,236 @@
+"""The entry of a server as other clients write it, without the values of secrets.
+
+Where each keeps its servers, and what the keys of an entry are called, stands in the table of
+clients. A client that expands variables gets references in its own syntax; for one that does not,
+`<NAME>` stands where a person has to enter the value.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine.config.editing.yaml_text import block
+from discovery_engine.config.entry_secrets import secrets_of
+from discovery_engine.config.serialization import serialize_server_redacted
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.sources.client_table import ClientRow, load_table
+from discovery_engine.secrets.redactor import Redactor
+from discovery_engine.secrets.references import (
+    REDACTED,
+    MalformedReferenceError,
+    Reference,
+    split,
+)
+from discovery_engine.secrets.resolver import EnvironmentResolver
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+
+ExportClient: TypeAlias = Literal[
+    "discovery",
+    "claude-desktop",
+    "claude-code",
+    "cursor",
+    "vscode",
+    "windsurf",
+    "codex",
+    "gemini-cli",
+]
+
+_NAMES_KIND = ("claude-code", "vscode")
+"""Clients that take no remote server without its `type`."""
+_SYNTAX: Mapping[str, str] = MappingProxyType({"brace": "${%s}", "env": "${env:%s}"})
+_BEARER = "Bearer "
+
+
+class ServerExport(Struct, frozen=True):
+    client: ExportClient
+    label: str
+    """The name of the client."""
+    format: Literal["json", "toml", "yaml"]
+    text: str
+    """The section of its file that has this one server."""
+    command: str = ""
+    """A command of the client that adds it; empty if there is none."""
+    values: tuple[str, ...] = ()
+    """Variables and secrets that the client needs a value for."""
+    notes: tuple[str, ...] = ()
+    """Settings of the entry that the client does not have."""
+
+
+def export_server(server: ServerSettings, client: ExportClient) -> ServerExport:
+    """The entry of a server whose transport is known, for a client."""
+    if client == "discovery":
+        entry = serialize_server_redacted(server)
+        entry.pop("source", None)
+        text = "servers:\n" + block({server.name: entry}, column=2)
+        return ServerExport(client, "discovery", "yaml", text, values=_referenced(server))
+    writer = _EntryWriter(server, load_table().clients[client])
+    entry = writer.entry()
+    text, command = _text(server.name, entry, writer.row), ""
+    if client == "claude-code":
+        command = shlex.join(["claude", "mcp", "add-json", server.name, json.dumps(entry)])
+    kind: Literal["json", "toml"] = "toml" if writer.row.format == "toml" else "json"
+    values, notes = tuple(writer.values), tuple(writer.notes)
+    return ServerExport(client, writer.row.label, kind, text, command, values, notes)
+
+
+class _EntryWriter:
+    """Writes one entry, and notes what a person has to add."""
+
+    def __init__(self, server: ServerSettings, row: ClientRow) -> None:
+        self.row = row
+        self.values: dict[str, None] = {}
+        self.notes: list[str] = []
+        self._server = server
+        self._hidden = Redactor(
+            secret.text for secret in secrets_of(server, EnvironmentResolver({}))
+        )
+        syntaxes = (_SYNTAX[variable] for variable in row.variables if variable in _SYNTAX)
+        self._syntax = next(syntaxes, None)
+
+    def entry(self) -> JSONObject:
+        server = self._server
+        match server.transport:
+            case StdioTransport() as stdio:
+                entry = self._stdio(stdio)
+                if stdio.sandbox is not None:
+                    self.notes.append(f"{self.row.label} runs it without its sandbox")
+            case RemoteTransport() as remote:
+                entry = self._remote(remote)
+                if self.row.id == "claude-desktop":
+                    self.notes.append("Claude Desktop takes remote servers as connectors only")
+            case None:
+                entry = {}
+        return {key: value for key, value in entry.items() if value}
+
+    def _stdio(self, stdio: StdioTransport) -> JSONObject:
+        shape = self.row.entry
+        kind = {shape.kind[0]: "stdio"} if self.row.id in _NAMES_KIND else {}
+        passed = [name for name, value in stdio.env.items() if value == f"${{{name}}}"]
+        named = passed if shape.env_names else []
+        self.values.update(dict.fromkeys(named))
+        env = {name: self._written(value, name) for name, value in stdio.env.items()}
+        return {
+            **kind,
+            shape.command[0]: self._written(stdio.command, "COMMAND"),
+            shape.args[0]: [self._written(argument, "ARGUMENT") for argument in stdio.args],
+            shape.env[0]: {name: value for name, value in env.items() if name not in named},
+            **({shape.env_names[0]: named} if named else {}),
+            shape.cwd[0]: self._written(stdio.cwd or "", "FOLDER"),
+        }
+
+    def _remote(self, remote: RemoteTransport) -> JSONObject:
+        shape = self.row.entry
+        entry: JSONObject = {}
+        if self.row.id in _NAMES_KIND:
+            entry[shape.kind[0]] = "sse" if remote.kind == "sse" else "http"
+        entry[_address_key(shape.url, remote.kind)] = self._written(remote.url, "URL")
+        headers = dict(remote.headers)
+        bearer = _variable(headers.get("Authorization", "").removeprefix(_BEARER))
+        if shape.bearer_name and bearer:
+            entry[shape.bearer_name[0]] = bearer
+            self.values[bearer] = None
+            del headers["Authorization"]
+        if shape.header_names:
+            named = {
+                name: variable for name, text in headers.items() if (variable := _variable(text))
+            }
+            entry[shape.header_names[0]] = named
+            self.values.update(dict.fromkeys(named.values()))
+            headers = {name: text for name, text in headers.items() if name not in named}
+        if remote.oauth.client_id:
+            self.notes.append(f"{self.row.label} logs in with a client of its own")
+        texts = {name: self._written(text, name) for name, text in headers.items()}
+        return {**entry, shape.headers[0]: texts}
+
+    def _written(self, text: str, name: str) -> str:
+        """A text with references as the client writes them, and a placeholder for each secret."""
+        try:
+            parts = split(text)
+        except MalformedReferenceError:
+            return self._missing(name)
+        return "".join(
+            self._literal(part, name) if isinstance(part, str) else self._reference(part)
+            for part in parts
+        )
+
+    def _literal(self, text: str, name: str) -> str:
+        hidden = self._hidden.redact(text)
+        if "${" in hidden and self.row.variables:
+            self.notes.append(f"{self.row.label} may expand what follows `${{` in {name}")
+        return hidden.replace(REDACTED, self._missing(name)) if hidden != text else text
+
+    def _reference(self, one: Reference) -> str:
+        if one.kind in ("file", "command"):
+            return self._missing(one.kind.upper())
+        name = one.name.rpartition("/")[2]
+        self.values[name] = None
+        return self._syntax % name if self._syntax and name.isidentifier() else f"<{name}>"
+
+    def _missing(self, name: str) -> str:
+        self.values[name] = None
+        return f"<{name}>"
+
+
+def _address_key(keys: Mapping[str, str], kind: str) -> str:
+    """The key of an address, by what it says about the transport."""
+    transport = "http" if kind == "auto" else kind  # what most servers speak
+    exact = (key for key, means in keys.items() if means == transport)
+    general = (key for key, means in keys.items() if means == "auto")
+    return next(exact, None) or next(general, None) or next(iter(keys))
+
+
+def _variable(text: str) -> str:
+    """The variable that a text refers to and has nothing beside it; else empty."""
+    try:
+        [part] = split(text)
+    except (MalformedReferenceError, ValueError):
+        return ""
+    is_plain = isinstance(part, Reference) and part.kind == "variable" and part.default is None
+    return part.name if isinstance(part, Reference) and is_plain else ""
+
+
+def _referenced(server: ServerSettings) -> tuple[str, ...]:
+    """The variables and secrets of an entry that is shown as it is."""
+    writer = _EntryWriter(server, load_table().clients["claude-desktop"])
+    writer.entry()
+    return tuple(writer.values)
+
+
+def _text(name: str, entry: JSONObject, row: ClientRow) -> str:
+    pointers = (file.containers[0] for file in row.files if file.containers)
+    pointer = next(candidate for candidate in pointers if "{project}" not in candidate)
+    if row.format == "toml":
+        return "\n".join(_toml(".".join(map(_toml_key, (*pointer, name))), entry)) + "\n"
+    document: JSONObject = {name: entry}
+    for key in reversed(pointer):
+        document = {key: document}
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _toml(table: str, entry: JSONObject) -> Iterator[str]:
+    yield f"[{table}]"
+    for key, value in entry.items():
+        yield f"{_toml_key(key)} = {_toml_value(value)}"
+
+
+def _toml_value(value: object) -> str:
+    match value:
+        case dict():
+            members = (f"{_toml_key(key)} = {_toml_value(member)}" for key, member in value.items())
+            return f"{{ {', '.join(members)} }}"
+        case list():
+            return f"[{', '.join(map(_toml_value, value))}]"
+    # As in JSON, but for the one control character that JSON need not escape.
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_key(key: str) -> str:
+    return key if key.isascii() and key.replace("-", "_").isidentifier() else _toml_value(key)

@@ -1,0 +1,464 @@
+"""Changes of the configured servers, planned: in `discovery.yaml`, or in the registry.
+
+A plan writes nothing. It shows what would be different, as a diff.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import ndiff
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from discovery_engine.config.editing import edit as editing
+from discovery_engine.config.editing.import_entries import (
+    ImportCandidate,
+    SkippedServer,
+    own_copy,
+)
+from discovery_engine.config.editing.yaml_text import block
+from discovery_engine.config.files.location import FILE_NAME
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
+from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.engine.owner.literal_secrets import StoredLiterals, store_literals
+from discovery_engine.engine.registered_servers import Registrations, joined
+from discovery_engine.errors import ConfigurationError
+from discovery_engine.store.server_records import RegisteredServer, ServerOrigin
+from discovery_engine.trust.server_identity import switched_as
+from discovery_engine.upstream.connection import has_commands
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.editing.edit import Edit
+    from discovery_engine.secrets.resolver import SecretResolver
+
+Target: TypeAlias = Literal["file", "registry"]
+Verb: TypeAlias = Literal["add", "update", "remove", "enable", "disable"]
+
+_HERE = "the registry"
+_COPY_SECRETS_HINT = (
+    "`discovery config import --secrets keep` copies it, with variables in place of its secrets"
+)
+
+
+class ServerPlan(Struct, frozen=True):
+    """A change of one server; `OwnedServers.apply` makes it."""
+
+    verb: Verb
+    name: str
+    """The name by which the server is addressed once it is there."""
+    where: Target
+    diff: str = ""
+    """Empty if nothing is to be changed."""
+    server: ServerSettings | None = None
+    """A server that is added or updated, as it will be in force."""
+    original: ServerSettings | None = None
+    """A server of another client's file, whose place its copy in the file takes."""
+    changes: str = ""
+    """The differences of the copy, as a diff of the entries."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secrets of its entry, by the names under which they are to be stored."""
+    edit: Edit | None = None
+    saved: RegisteredServer | None = None
+    dropped: str = ""
+    """The name of a registered server that goes."""
+    switches: Mapping[str, bool | None] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Warnings for its owner before it is made, for instance of a program that is not there."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it changes nothing."""
+        is_edited = bool(self.edit and self.diff)
+        return not (self.saved or self.dropped or self.switches or self.secrets or is_edited)
+
+
+def plan_in_file(
+    settings: Settings, name: str, entry: JSONObject, source: ServerOrigin = "manual"
+) -> ServerPlan:
+    """A server behind those of the file in use, which is made if there is none.
+
+    Raises:
+        ConfigurationError: If the entry is invalid, the name is taken, or the file does not load.
+    """
+    literals = _without_literals(parsed_entry(name, entry), source)
+    path = Path(settings.path or FILE_NAME).absolute()
+    edit = editing.add_servers(path, [literals.server])
+    return ServerPlan(
+        "add", name, "file", edit.diff(), literals.server, secrets=literals.values, edit=edit
+    )
+
+
+def plan_update_in_file(
+    settings: Settings, name: str, entry: JSONObject, source: ServerOrigin = "manual"
+) -> ServerPlan:
+    """Another entry for a server of the file in use.
+
+    Raises:
+        ConfigurationError: If the entry is invalid, or the file does not load.
+    """
+    literals = _without_literals(parsed_entry(name, entry), source)
+    edit = editing.replace_server(Path(_file(settings)), literals.server)
+    return ServerPlan(
+        "update", name, "file", edit.diff(), literals.server, secrets=literals.values, edit=edit
+    )
+
+
+def plan_copy(
+    settings: Settings, server: ServerSettings, secrets: SecretResolver, changed: ServerSettings
+) -> ServerPlan:
+    """A server of another client's file as one of the file in use, with another entry.
+
+    A secret of the client's takes no name that another stored one has in `secrets`.
+
+    Raises:
+        ConfigurationError: If the entry has a secret that cannot be stored, or the file does not
+            load.
+    """
+    taken = own_copy(settings, server, secrets, changed=changed)
+    if isinstance(taken, SkippedServer):
+        raise refusal(
+            server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _COPY_SECRETS_HINT
+        )
+    as_it_is = own_copy(settings, server, secrets)
+    before = as_it_is.server if isinstance(as_it_is, ImportCandidate) else None
+    return _plan_of_copy(settings, "update", server, before, taken)
+
+
+def _plan_of_copy(
+    settings: Settings,
+    verb: Verb,
+    original: ServerSettings,
+    before: ServerSettings | None,
+    taken: ImportCandidate,
+) -> ServerPlan:
+    """`before` is the entry of a copy that changes nothing."""
+    edit = editing.add_servers(Path(_file(settings)), [taken.server], taken.rules)
+    return ServerPlan(
+        verb,
+        original.name,
+        "file",
+        edit.diff(),
+        taken.server,
+        original=original,
+        changes=_changes(before, taken.server),
+        secrets=taken.secrets,
+        edit=edit,
+    )
+
+
+def _changes(before: ServerSettings | None, after: ServerSettings) -> str:
+    """A diff of the entries, without the lines that stay."""
+    old, new = (
+        block({server.name: serialize_server(server)}).splitlines(keepends=True) if server else []
+        for server in (before, after)
+    )
+    return "".join(line[0] + line[2:] for line in ndiff(old, new) if line.startswith(("- ", "+ ")))
+
+
+def refuse_commands(name: str, entry: JSONObject) -> None:
+    """Check that an entry which its owner has not written by hand runs no program for a value.
+
+    Raises:
+        ConfigurationError: If it does, or is invalid.
+    """
+    server = parsed_entry(name, entry)
+    if has_commands(server):
+        hint = "write such an entry into discovery.yaml yourself"
+        raise refusal(name, "its entry has a ${command:…}, which runs a program", hint)
+
+
+class NewServer(Struct, frozen=True):
+    """A server to be registered."""
+
+    record: RegisteredServer
+    is_wanted: bool = True
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secrets that its entry refers to and that are to be stored with it."""
+
+
+class RegistrationPlans(Struct, frozen=True):
+    plans: Mapping[str, ServerPlan]
+    """By the names in the registry, as what follows."""
+    errors: Mapping[str, ConfigurationError]
+    duplicates: Mapping[str, str]
+    """Servers that are configured already, and as which."""
+
+
+def plan_registration(
+    settings: Settings, known: Registrations, new: NewServer, environ: Mapping[str, str]
+) -> ServerPlan:
+    """A server in the registry, new or in the place of the one that has its name there.
+
+    `settings` are those in force, with transports.
+
+    Raises:
+        ConfigurationError: If the entry is invalid, or the server is configured already.
+    """
+    name, outcome = new.record.name, plan_registrations(settings, known, [new], environ)
+    if error := outcome.errors.get(name):
+        raise error
+    if why := outcome.duplicates.get(name):
+        raise refusal(_HERE, f"{name!r} {why}", "nothing has to be added")
+    return outcome.plans[name]
+
+
+def plan_registrations(
+    settings: Settings,
+    known: Registrations,
+    servers: Iterable[NewServer],
+    environ: Mapping[str, str],
+) -> RegistrationPlans:
+    """Several servers in the registry; what is wrong with one concerns no other."""
+    checked_servers: dict[str, NewServer] = {}
+    errors: dict[str, ConfigurationError] = {}
+    new_servers = {new.record.name: new for new in servers}
+    parsed = _parsed({name: new.record.entry for name, new in new_servers.items()})
+    for name, new in new_servers.items():
+        try:
+            checked_servers[name] = _checked(new, parsed[name])
+        except ConfigurationError as error:
+            errors[name] = error
+    records = {name: new.record for name, new in checked_servers.items()}
+    future = replace(known, mark="planned", servers={**known.servers, **records})
+    others = tuple(server for server in settings.servers if not server.is_registered)
+    result = joined(replace(settings, servers=others, warnings=()), future, environ)
+    in_force = {s.renamed_from or str(s.name): s for s in result.servers if s.is_registered}
+    plans = {
+        name: _plan(new, in_force[name], known, settings.path)
+        for name, new in checked_servers.items()
+        if name in in_force
+    }
+    warned = {warning.subject: warning.message for warning in result.warnings}
+    duplicates = {
+        name: warned[f"servers.{name}"] for name in checked_servers if name not in in_force
+    }
+    return RegistrationPlans(plans, errors, duplicates)
+
+
+def _checked(new: NewServer, parsed: ServerSettings | ConfigurationError) -> NewServer:
+    """The server with its entry as it is stored.
+
+    Raises:
+        ConfigurationError: If the entry is invalid.
+    """
+    if isinstance(parsed, ConfigurationError):
+        raise parsed
+    literals = _without_literals(parsed, new.record.source)
+    entry = serialize_server(replace(literals.server, enabled=True))
+    return NewServer(
+        replace(new.record, entry=entry),
+        new.is_wanted and literals.server.enabled,
+        {**new.secrets, **literals.values},
+    )
+
+
+def _plan(
+    new: NewServer, server: ServerSettings, known: Registrations, path: str | None
+) -> ServerPlan:
+    name, before = new.record.name, known.servers.get(new.record.name)
+    is_off = not (new.is_wanted or before)
+    return ServerPlan(
+        "update" if before else "add",
+        server.name,
+        "registry",
+        _diff(name, before.entry if before else None, new.record.entry),
+        server,
+        secrets=new.secrets,
+        saved=new.record,
+        switches={switched_as(server, path): False} if is_off else {},
+    )
+
+
+def plan_removal(settings: Settings, server: ServerSettings, known: Registrations) -> ServerPlan:
+    """A server gone from where it stands, and its switch.
+
+    Raises:
+        ConfigurationError: If that is the file of another client.
+    """
+    name = server.renamed_from or server.name
+    key = switched_as(server, settings.path)
+    switches = {key: None} if key in known.switches else {}
+    if server.is_registered:
+        record = known.servers.get(name)
+        diff = _diff(name, record.entry if record else {}, None)
+        return ServerPlan("remove", server.name, "registry", diff, dropped=name, switches=switches)
+    if server.source != OWN_SOURCE:
+        place = server.origin.file or server.source
+        hint = f"remove it there, or `discovery disable {server.name}`"
+        raise refusal(place, f"{server.name!r} comes from this file of {server.source}", hint)
+    edit = editing.remove_server(Path(_file(settings)), name)
+    again = f"the entry of {server.replaces}, from which it was made, is used again if it is there"
+    warnings = (again,) if server.replaces else ()
+    return ServerPlan(
+        "remove", name, "file", edit.diff(), edit=edit, switches=switches, warnings=warnings
+    )
+
+
+def plan_removal_of_duplicate(name: str, known: Registrations) -> ServerPlan | None:
+    """A registered server that is left out, as the same one stands in a file; None if it is not."""
+    record = known.servers.get(name.removesuffix(f"@{REGISTRY}"))
+    if record is None:
+        return None
+    diff = _diff(record.name, record.entry, None)
+    key = f"{REGISTRY}:{record.name}"
+    switches = {key: None} if key in known.switches else {}
+    return ServerPlan(
+        "remove", record.name, "registry", diff, dropped=record.name, switches=switches
+    )
+
+
+def plan_switch(
+    settings: Settings,
+    server: ServerSettings,
+    secrets: SecretResolver,
+    *,
+    is_wanted: bool,
+    to: Target | None = None,
+) -> ServerPlan:
+    """A server switched on or off: in the file if it stands there, else in the registry.
+
+    One of another client's file is copied for that, with `secrets` as in `plan_copy`.
+
+    Raises:
+        ConfigurationError: If the file disables it, and the registry is to enable it; or the
+            server stands in no file.
+    """
+    verb: Verb = "enable" if is_wanted else "disable"
+    key = switched_as(server, settings.path)
+    is_own = server.source == OWN_SOURCE
+    copy = _unseen_copy(settings, server, secrets)
+    if to == "file" and not (is_own or copy):
+        raise refusal(server.name, f"it stands in no file of yours, but in {server.source}")
+    in_file = is_own and to != "registry"
+    if to != "registry" and settings.path and copy:
+        if server.enabled is is_wanted:
+            return ServerPlan(verb, server.name, "file")
+        switched = replace(copy, server=replace(copy.server, enabled=is_wanted))
+        return _plan_of_copy(settings, verb, server, copy.server, switched)
+    if server.enabled is is_wanted and not (is_wanted and server.switch == "off"):
+        return ServerPlan(verb, server.name, "file" if in_file else "registry")
+    if server.switch == "off" and is_wanted:
+        return _switched(verb, server, {key: None})
+    if in_file:
+        change = editing.enable_server if is_wanted else editing.disable_server
+        edit = change(Path(_file(settings)), server.name)
+        return ServerPlan(verb, server.name, "file", edit.diff(), edit=edit)
+    if is_own and is_wanted:
+        hint = f"`discovery enable {server.name}` changes it there"
+        raise refusal(_file(settings), f"{server.name!r} has `enabled: false` in the file", hint)
+    return _switched(verb, server, {key: is_wanted})
+
+
+def _unseen_copy(
+    settings: Settings, server: ServerSettings, secrets: SecretResolver
+) -> ImportCandidate | None:
+    """A copy, if it may be made without being looked at: what runs of it is approved by that."""
+    if not server.is_sourced or server.is_untrusted_origin:
+        return None
+    copy = own_copy(settings, server, secrets)
+    return copy if isinstance(copy, ImportCandidate) else None
+
+
+def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:
+    """The server that an entry of `servers` describes.
+
+    Raises:
+        ConfigurationError: With everything that is wrong with it.
+    """
+    parsed = _parsed({name: entry})[name]
+    if isinstance(parsed, ConfigurationError):
+        raise parsed
+    return parsed
+
+
+def _parsed(
+    entries: Mapping[str, JSONObject],
+) -> dict[str, ServerSettings | ConfigurationError]:
+    """The server of each entry, or everything that is wrong with it."""
+    if not entries:
+        return {}
+    try:
+        parsed = parse_settings(json.dumps({"servers": entries}).encode(), file="")
+    except ConfigurationError as error:  # for instance too much at once
+        if len(entries) == 1:
+            return dict.fromkeys(entries, error)
+        names = list(entries)
+        halves = names[: len(names) // 2], names[len(names) // 2 :]
+        first, second = (_parsed({name: entries[name] for name in half}) for half in halves)
+        return first | second
+    servers: dict[str, ServerSettings | ConfigurationError] = {}
+    for server in parsed.servers:
+        servers[server.name] = replace(server, origin=Origin(""))
+        if server.problem:
+            subject = f"servers.{server.name}"
+            warnings = [warning for warning in parsed.warnings if _is_about(warning, subject)] or [
+                server.problem
+            ]
+            problems = [replace(warning, excerpt="", origin=Origin("")) for warning in warnings]
+            servers[server.name] = ConfigurationError(problems)
+    return servers
+
+
+def _is_about(problem: Diagnostic, subject: str) -> bool:
+    return problem.subject == subject or problem.subject.startswith(f"{subject}.")
+
+
+def refusal(place: object, message: str, hint: str = "") -> ConfigurationError:
+    return ConfigurationError.of_file("CONFIG_NOT_EDITED", place, message, hint)
+
+
+def _without_literals(server: ServerSettings, source: ServerOrigin) -> StoredLiterals:
+    """A server without the secrets that stand in its entry.
+
+    An installation has stored them already; what looks like one is the hash of its package.
+
+    Raises:
+        ConfigurationError: If it has one where no reference helps.
+    """
+    if source == "marketplace":
+        return StoredLiterals(server)
+    literals = store_literals(server)
+    _require_no_problem(server.name, literals.problem)
+    return literals
+
+
+def _require_no_problem(name: str, problem: str) -> None:
+    if problem:
+        hint = "pass it in a variable or a header, or write ${secret:NAME} for a stored one"
+        raise refusal(name, problem, hint)
+
+
+def _switched(
+    verb: Verb, server: ServerSettings, switches: Mapping[str, bool | None]
+) -> ServerPlan:
+    words = ("off", "on") if verb == "enable" else ("on", "off")
+    diff = "".join(f"{sign}{server.name}: {word}\n" for sign, word in zip("-+", words, strict=True))
+    return ServerPlan(verb, server.name, "registry", diff, switches=switches)
+
+
+def _diff(name: str, before: JSONObject | None, after: JSONObject | None) -> str:
+    """A diff of registered entries, in the form of `discovery.yaml`."""
+    return "".join(_signed("-", name, before)) + "".join(_signed("+", name, after))
+
+
+def _signed(sign: str, name: str, entry: JSONObject | None) -> Iterator[str]:
+    if entry is not None:
+        yield from (f"{sign}{line}" for line in block({name: entry}).splitlines(keepends=True))
+
+
+def _file(settings: Settings) -> str:
+    """The file in use.
+
+    Raises:
+        ConfigurationError: If no file is in use.
+    """
+    if settings.path is None:
+        raise refusal("discovery.yaml", "no file is in use", "`discovery init` writes one")
+    return settings.path

@@ -1,0 +1,215 @@
+"""Registered servers and switches joined to the settings of a configuration.
+
+They are one more source, `registry`: a name of the file or of another source wins, and the server
+is then called `NAME@registry`. Each waits for approval as one that was found does; to add it with
+the verbs of the owner approves it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.loading.sandbox_default import with_default_sandbox
+from discovery_engine.config.serialization import deserialize_server
+from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
+from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.engine.restore import open_store, registration_mark, registry_path
+from discovery_engine.errors import RegistryError
+from discovery_engine.rules.rule import NOBODY
+from discovery_engine.tools.model import ServerName
+from discovery_engine.trust.server_identity import switched_as
+
+if TYPE_CHECKING:
+    from discovery_engine.store.protocols import ServerStore
+    from discovery_engine.store.server_records import RegisteredServer, ServerSwitch
+
+logger = logging.getLogger(__name__)
+
+
+class Registrations(Struct, frozen=True):
+    """The servers and switches that the registry holds for one configuration."""
+
+    mark: str = ""
+    servers: Mapping[str, RegisteredServer] = {}
+    switches: Mapping[str, ServerSwitch] = {}
+
+
+class RegisteredServers:
+    """The registered servers of one configuration; methods block.
+
+    Entries are compared with the values of `environ`.
+    """
+
+    def __init__(self, store: ServerStore, environ: Mapping[str, str]) -> None:
+        self._store = store
+        self._environ = environ
+        self._last = Registrations()
+
+    def join(self, settings: Settings) -> Settings:
+        """The settings with the present servers and switches; the last ones if none can be read."""
+        return joined(settings, self.read(settings), self._environ)
+
+    def read(self, settings: Settings) -> Registrations:
+        """Return what is registered now; what was last read if that is unknown."""
+        try:
+            self._last = registrations(self._store, settings)
+        except RegistryError as error:
+            logger.warning("The registered servers cannot be read: %s", error)
+        return self._last
+
+    def is_current(self, settings: Settings) -> bool:
+        """Return whether nothing was registered or switched since the settings were joined."""
+        try:
+            return registration_mark(self._store, settings) == settings.registered
+        except RegistryError as error:
+            logger.debug("The mark of registered servers cannot be read: %s", error)
+            return True
+
+
+def with_registered(
+    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Settings:
+    """The settings of files with what is registered for them, where no engine is open."""
+    is_there = settings.registry.url or registry_path(data_dir, environ).exists()
+    if not settings.cache.enabled or not is_there:
+        return settings
+    try:
+        with closing(open_store(settings, data_dir=data_dir, environ=environ)) as store:
+            return RegisteredServers(store, environ).join(settings)
+    except RegistryError as error:
+        logger.warning("The registered servers cannot be read: %s", error)
+        return settings
+
+
+def registrations(store: ServerStore, settings: Settings) -> Registrations:
+    """Return what is registered for a configuration.
+
+    Entries under its own name take precedence over entries under its file.
+
+    Raises:
+        RegistryError: If it cannot be read.
+    """
+    # First, so that what is registered meanwhile has another mark.
+    mark = registration_mark(store, settings)
+    if not mark:
+        return Registrations()
+    servers: dict[str, RegisteredServer] = {}
+    switches: dict[str, ServerSwitch] = {}
+    for scope in reversed(decision_scopes(settings.path, settings.name)):
+        servers |= {server.name: server for server in store.registered_servers(scope)}
+        switches |= store.switches(scope)
+    return Registrations(mark, servers, switches)
+
+
+def joined(settings: Settings, found: Registrations, environ: Mapping[str, str]) -> Settings:
+    """The settings of a file and its sources, with what is registered."""
+    if not found.mark:
+        return settings
+    settings = replace(settings, registered=found.mark)
+    if found.servers:
+        settings = _merged(settings, found.servers.values(), environ)
+    return _switched(settings, found.switches) if found.switches else settings
+
+
+def recalled(settings: Settings, store: ServerStore) -> Settings | None:
+    """Remembered settings, which have no transports, with those of registered servers.
+
+    None if other servers are registered by now.
+
+    Raises:
+        RegistryError: If these cannot be read.
+    """
+    stored_registrations = registrations(store, settings)
+    if stored_registrations.mark != settings.registered:
+        return None
+    bound_to = _bound_to(settings)
+    servers = [
+        _with_transport(server, stored_registrations.servers, bound_to)
+        if server.is_registered
+        else server
+        for server in settings.servers
+    ]
+    return with_default_sandbox(replace(settings, servers=tuple(servers)))
+
+
+def _with_transport(
+    server: ServerSettings, known: Mapping[str, RegisteredServer], bound_to: str
+) -> ServerSettings:
+    record = known.get(server.renamed_from or server.name)
+    if record is None:
+        return server
+    transport = _server(record, bound_to).transport
+    return replace(server, transport=transport, remembered_sandbox=None)
+
+
+def _merged(
+    settings: Settings, servers: Iterable[RegisteredServer], environ: Mapping[str, str]
+) -> Settings:
+    # It knows the formats of all clients, and most configurations have no registered server.
+    from discovery_engine.config.loading.merging import merge  # noqa: PLC0415
+    from discovery_engine.config.sources.source_result import SourceResult  # noqa: PLC0415
+    from discovery_engine.secrets.resolver import EnvironmentResolver  # noqa: PLC0415
+
+    bound_to = _bound_to(settings)
+    result = SourceResult(tuple(_server(server, bound_to) for server in servers))
+    return merge(settings, [result], EnvironmentResolver(environ))
+
+
+def _bound_to(settings: Settings) -> str:
+    """Return the digest of the overrides of a file that others wrote; empty for other files.
+
+    Approvals are bound to it besides the entries.
+    """
+    if not settings.is_untrusted_origin:
+        return ""
+    from discovery_engine.config.loading.untrusted import overrides_digest  # noqa: PLC0415
+
+    return overrides_digest(settings)
+
+
+def _server(record: RegisteredServer, bound_to: str) -> ServerSettings:
+    try:
+        server = deserialize_server(record.name, record.entry)
+    except ValueError as error:
+        hint = f"`discovery remove {record.name}`, and add it again"
+        message = f"its registered entry cannot be used: {error}"
+        subject = f"servers.{record.name}"
+        problem = Diagnostic("SOURCE_ENTRY_INVALID", message, hint, subject)
+        visible_to = (NOBODY,) if "visibleTo" in record.entry else ()
+        server = ServerSettings(ServerName(record.name), problem=problem, visible_to=visible_to)
+    return replace(
+        server,
+        source=REGISTRY,
+        is_untrusted_origin=True,
+        bound_to=bound_to,
+        package=str(record.package or ""),
+        created_at=record.created_at,
+        updated_at=record.updated_at,
+    )
+
+
+def _switched(settings: Settings, switches: Mapping[str, ServerSwitch]) -> Settings:
+    servers = [
+        _with_switch(server, switches.get(switched_as(server, settings.path)))
+        for server in settings.servers
+    ]
+    return replace(settings, servers=tuple(servers))
+
+
+def _with_switch(server: ServerSettings, switch: ServerSwitch | None) -> ServerSettings:
+    """The server as it is switched; `enabled: false` in `discovery.yaml` is final."""
+    if switch is None:
+        return server
+    if not switch.is_wanted:
+        return replace(server, enabled=False, switch="off") if server.enabled else server
+    if server.source == OWN_SOURCE:
+        return server
+    return replace(server, enabled=True, switch="on")

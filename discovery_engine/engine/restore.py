@@ -1,0 +1,411 @@
+"""Restores the view of the last run from the registry.
+
+This path imports no YAML, no pydantic, no event loop and no MCP SDK: a command that only reads
+takes little longer than starting Python.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
+
+from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.config.files.inputs import is_current
+from discovery_engine.config.files.location import (
+    catalog_key,
+    catalog_key_of,
+    decision_scopes,
+    locate,
+)
+from discovery_engine.config.loading.untrusted import is_untrusted_origin
+from discovery_engine.errors import RegistryError
+from discovery_engine.search.usage import usage_shares
+from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
+from discovery_engine.store.backends import (
+    UNKNOWN_DATABASE,
+    open_fallback,
+    open_reader,
+    open_registry,
+    sqlite_url,
+)
+from discovery_engine.view.notices import RegistryOutage, lost
+from discovery_engine.view.view import View
+
+if TYPE_CHECKING:
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.search.examples.book import ExampleBook
+    from discovery_engine.search.searcher import Searcher
+    from discovery_engine.search.usage import UseCount
+    from discovery_engine.store.protocols import ReadableRegistry, Registry, ServerStore
+    from discovery_engine.store.search_database import SearchDatabase
+    from discovery_engine.store.snapshot import Snapshot
+    from discovery_engine.store.sqlite.sqlite_reader import SqliteReader
+    from discovery_engine.tools.model import ServerName, ToolKey
+
+logger = logging.getLogger(__name__)
+
+_REGISTRY = "registry.db"
+# A commit keeps readers out for some milliseconds, and on a slow disk for one or two seconds.
+_READING_PATIENCE = 2.0  # seconds to wait for other processes
+_OPENING_PATIENCE = 5.0  # seconds to wait for other processes; several may bring it up to date
+
+
+def stored_view(
+    config: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    data_dir: str | Path | None = None,
+    frozen: bool = False,
+) -> View | None:
+    """The view of the last run; None if there is none, or the configuration has changed.
+
+    A value that was missing for a server and exists now counts as a change. `environ` is that of
+    the process if None.
+    """
+    environ = os.environ if environ is None else environ
+    path = registry_path(data_dir, environ)
+    if not path.exists():
+        return None
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
+    open_store: _Opener = partial(_reader, path)
+    try:
+        state = _recall(open_store, name)
+        if state and state.snapshot.settings.registry.url and state.is_current:
+            # The file has the settings alone; what they name has the rest.
+            open_store = partial(_shared, state.snapshot.settings, path, environ)
+            name = catalog_key_of(state.snapshot.settings)
+            state = _recall(open_store, name)
+    except RegistryError as error:
+        logger.warning("Nothing could be recalled: %s", error)
+        return None
+    if state is None or not state.is_current:
+        return None
+    snapshot = state.snapshot.own
+    if snapshot.settings.registered != state.registered:
+        return None
+    secrets = StoredSecretResolver(environ, path.parent)
+    catalog = snapshot.catalog
+    if has_unasked(catalog) or newly_configured(snapshot.settings, catalog, secrets):
+        return None
+    _warn_of_loss(state.lost_at)
+    open_book = cache(partial(_book, snapshot.settings, state.mark, open_store))
+    keep = partial(_keep_index, open_store, name)
+    open_searcher = partial(_searcher, snapshot, open_book, state.index, keep)
+    if snapshot.settings.search.is_in_database and snapshot.settings.registry.url:
+        open_shared = partial(_shared, snapshot.settings, path, environ)
+        open_searcher = partial(
+            _database_searcher, snapshot, open_book, name, open_shared, open_searcher
+        )
+    return View(
+        snapshot.settings,
+        snapshot.catalog,
+        open_searcher,
+        open_book=open_book,
+        usage=usage_shares(state.uses, time.time()),
+        lost_at=state.lost_at,
+        outage=state.outage,
+    )
+
+
+_Opener: TypeAlias = Callable[[], AbstractContextManager["ReadableRegistry"]]
+
+
+class _Recalled(Struct, frozen=True):
+    """The data that a start reads from a registry."""
+
+    snapshot: Snapshot
+    index: bytes | None
+    uses: Mapping[ToolKey, UseCount]
+    lost_at: float | None
+    mark: str
+    registered: str
+    outage: RegistryOutage | None
+
+    @property
+    def is_current(self) -> bool:
+        return is_current(self.snapshot.settings.inputs)
+
+
+def _recall(open_store: _Opener, name: str) -> _Recalled | None:
+    with open_store() as store:
+        snapshot, index = store.load(name), stored_index(store, name)
+        if snapshot is None:
+            return None
+        return _Recalled(
+            snapshot,
+            index,
+            store.uses(name) if snapshot.settings.search.learn else {},
+            _lost_at(store, snapshot.settings),
+            store.requests_mark(),
+            registration_mark(store, snapshot.settings),
+            outage_of(store),  # last: whether all else was of the copy
+        )
+
+
+def open_store(
+    settings: Settings,
+    *,
+    data_dir: str | Path | None,
+    environ: Mapping[str, str],
+    patience: float = _READING_PATIENCE,
+) -> Registry:
+    """The registry that settings name: the file of the data folder, or a database.
+
+    Raises:
+        RegistryError: If it cannot be opened.
+    """
+    path = registry_path(data_dir, environ)
+    if not settings.registry.url:
+        return open_registry(sqlite_url(path), patience=patience)
+    # Its driver takes longer to load than most commands run.
+    from discovery_engine.engine.shared_store import open_shared_store  # noqa: PLC0415
+
+    return open_shared_store(settings, path, environ, patience=patience)
+
+
+def _shared(settings: Settings, path: Path, environ: Mapping[str, str]) -> closing[Registry]:
+    return closing(open_store(settings, data_dir=path.parent, environ=environ))
+
+
+def unchanged_settings(
+    config: str | Path | None,
+    *,
+    environ: Mapping[str, str],
+    data_dir: str | Path | None,
+) -> Settings | None:
+    """The settings of the last run, if the engine may open with them.
+
+    Only registered servers have transports.
+
+    None if there are none, their files have changed, or more is needed than is remembered: what may
+    be started of a file of untrusted origin, the servers of other files (which depend on values of
+    variables), and the key of an embedder.
+    """
+    path = registry_path(data_dir, environ)
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    if place.path is None or not path.exists() or is_untrusted_origin(place):
+        return None
+    try:
+        with _opened(sqlite_url(path)) as store:
+            settings = store.load_settings(
+                catalog_key(place.path, is_untrusted=False, frozen=False)
+            )
+            if settings and settings.registry.url:
+                return None  # what is registered for it is in a database
+            settings = settings and _with_registered(store, settings)
+    except RegistryError as error:
+        logger.debug("The last configuration cannot be recalled: %s", error)
+        return None
+    if settings is None or not is_current(settings.inputs):
+        return None
+    has_untrusted = any(
+        server.is_untrusted_origin and not server.is_registered for server in settings.servers
+    )
+    needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
+    return None if needs_more else settings
+
+
+def outage_of(registry: ReadableRegistry) -> RegistryOutage | None:
+    """Why it does not answer, as answers say it; None if it does."""
+    health = registry.health
+    if health is None or health.since is None:
+        return None
+    return RegistryOutage(health.since, health.waiting, health.dropped)
+
+
+def registration_mark(store: ReadableRegistry | ServerStore, settings: Settings) -> str:
+    """The mark of what is registered and switched for a configuration; empty if nothing ever was.
+
+    The settings are current as long as it is the one that they have.
+    """
+    marks = map(store.servers_mark, decision_scopes(settings.path, settings.name))
+    return "+".join(filter(None, marks))
+
+
+def _with_registered(store: ServerStore, settings: Settings) -> Settings | None:
+    """The settings with the transports of registered servers; None if these changed."""
+    if registration_mark(store, settings) != settings.registered:
+        return None
+    if not any(server.is_registered for server in settings.servers):
+        return settings
+    from discovery_engine.engine.registered_servers import recalled  # noqa: PLC0415 - as below
+
+    return recalled(settings, store)
+
+
+def has_unasked(catalog: Catalog) -> bool:
+    """Return whether a server was never asked.
+
+    Its entry, which is not stored, says what it lacks here.
+    """
+    return any(
+        part.listed_at is None and part.failure is None and part.verdict.enabled
+        for part in catalog.parts.values()
+    )
+
+
+def newly_configured(
+    settings: Settings, catalog: Catalog, secrets: SecretResolver
+) -> frozenset[ServerName]:
+    """The servers that failed because of missing values which exist now."""
+    failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
+    wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
+    if not wanting:
+        return frozenset()
+    from discovery_engine.secrets.resolver import has_value  # noqa: PLC0415 - seldom needed
+
+    folders = {server.name: os.path.dirname(server.origin.file) for server in settings.servers}  # noqa: PTH120 - "" must stay ""
+    owners = {server.name: server.secret_owner for server in settings.servers}
+    return frozenset(
+        name
+        for name, missing in wanting.items()
+        if all(
+            has_value(reference, secrets, base_dir=folders.get(name) or None, server=owners[name])
+            for reference in missing
+        )
+    )
+
+
+def _searcher(
+    snapshot: Snapshot,
+    open_book: Callable[[], ExampleBook],
+    index: bytes | None,
+    keep: Callable[[bytes], None],
+) -> Searcher:
+    """The searcher from its stored index; if that does not fit, built again and stored."""
+    # Most reads do not search, and importing the search takes a tenth of their time.
+    from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
+
+    settings, catalog, book = snapshot.settings, snapshot.catalog, open_book()
+    described = {server.name: server.description for server in settings.servers}
+    searcher = (
+        load_searcher(index, catalog, settings.search, descriptions=described, book=book)
+        if index
+        else None
+    )
+    if searcher:
+        return searcher
+    built = build_searcher(catalog, settings.search, descriptions=described, book=book)
+    if built.is_storable:
+        keep(built.dump())
+    return built
+
+
+def _database_searcher(
+    snapshot: Snapshot,
+    open_book: Callable[[], ExampleBook],
+    name: str,
+    open_shared: Callable[[], AbstractContextManager[Registry]],
+    open_local: Callable[[], Searcher],
+) -> Searcher:
+    """The searcher over what a database has."""
+    from discovery_engine.store.postgres.database_searcher import (
+        open_database_searcher,
+    )
+    from discovery_engine.store.postgres.search_documents import (
+        SearchDocuments,
+    )
+    from discovery_engine.store.search_database import SearchDatabaseProxy  # noqa: PLC0415
+
+    def ask(work: Callable[[SearchDatabase], object]) -> object:
+        with open_shared() as store:
+            if store.search is None:
+                raise RegistryError("the registry is no database")
+            return work(store.search)
+
+    settings = snapshot.settings
+    return open_database_searcher(
+        snapshot.catalog,
+        settings.search,
+        descriptions={server.name: server.description for server in settings.servers},
+        book=open_book(),
+        documents=SearchDocuments(SearchDatabaseProxy(ask), name),
+        open_local=open_local,
+    )
+
+
+def stored_index(registry: ReadableRegistry, scope: str) -> bytes | None:
+    """The search index of a scope, where the registry may have one."""
+    return registry.indexes.load_index(scope) if registry.indexes else None
+
+
+def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
+    # As the search: most reads need none.
+    from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
+    from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
+
+    book = WrittenBook(mark, open_store) if mark else None
+    return ExampleBook.of(settings.search, book)
+
+
+def _reader(path: Path) -> closing[SqliteReader]:
+    return closing(open_reader(path, patience=_READING_PATIENCE))
+
+
+def _opened(url: str) -> closing[Registry]:
+    return closing(open_registry(url, patience=_READING_PATIENCE))
+
+
+def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
+    try:
+        with open_store() as store:
+            if store.indexes:
+                store.indexes.save_index(name, index)
+    except RegistryError as error:
+        logger.info("The next search will make its index again: %s", error)
+
+
+@contextmanager
+def open_registry_or_fallback(
+    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Iterator[Registry]:
+    """The registry on disk; one for this process alone if caching is off or the disk fails."""
+    # Imported here, because a command that only reads does not need it.
+    from discovery_engine.store.memory import FallbackRegistry  # noqa: PLC0415
+
+    if not settings.cache.enabled:
+        yield FallbackRegistry("`cache.enabled` is false", hint="set it to true")
+        return
+    try:
+        store = open_store(
+            settings,
+            data_dir=data_dir,
+            environ=environ,
+            patience=_OPENING_PATIENCE,
+        )
+    except RegistryError as error:
+        logger.warning("Nothing will be remembered: %s", error)
+        is_file = not settings.registry.url
+        url = sqlite_url(registry_path(data_dir, environ)) if is_file else UNKNOWN_DATABASE
+        store = open_fallback(url, error)
+    with closing(store):
+        with suppress(RegistryError):  # the next read of the decisions reports it
+            _warn_of_loss(_lost_at(store, settings))
+        yield store
+
+
+def _lost_at(store: ReadableRegistry, settings: Settings) -> float | None:
+    losses = map(store.lost_at, decision_scopes(settings.path, settings.name))
+    return next((loss for loss in losses if loss is not None), None)
+
+
+def _warn_of_loss(lost_at: float | None) -> None:
+    if lost_at is not None:
+        logger.warning("%s", lost(lost_at).message)
+
+
+def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:
+    """Where the registry is: in `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
+    named = os.fspath(data_dir) if data_dir is not None else None
+    return Path(data_folder(named, environ)) / _REGISTRY

@@ -1,0 +1,229 @@
+"""Long results of tools, kept for the client that caused them: on disk, and where gateways share.
+
+Each process has a folder of its own under `results`, and holds a lock in it: what a process that
+was killed left there is removed by the next one. A handle is random and looked up in memory, so it
+never becomes part of a path. The folder is bounded; the oldest results of the client that has the
+most are dropped first, so that a flood of one client costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+
+from msgspec import Struct
+
+from discovery_engine._util.file_lock import lock_file
+from discovery_engine.engine.shared_results import SharedResults
+from discovery_engine.errors import DiscoveryError
+
+LIFE = 3600.0
+"""Seconds for which a result is kept."""
+MOST_BYTES = 64 << 20
+"""The most bytes of all results of one process."""
+_MAX_STORED_RESULTS = 1024  # results; each is a file
+_FOLDER = "results"
+_LOCK = "lock"
+_HANDLE = 16  # random bytes
+_PRIVATE = 0o600
+_BINARY = getattr(os, "O_BINARY", 0)  # on Windows line ends would be changed without it
+
+
+class ResultNotFoundError(DiscoveryError):
+    """No such handle, or not this client's, or no longer kept: which one is not disclosed."""
+
+    code = "RESULT_NOT_FOUND"
+
+    def __init__(self) -> None:
+        message = "no result is kept under this handle"
+        super().__init__(message, hint="results are kept for an hour; call the tool again")
+
+
+class KeptResult(Struct, frozen=True):
+    owner: str | None
+    """The client; None if there is only one."""
+    file: str
+    size: int
+    until: float
+    path: str
+    """The part that was cut first, as a JMESPath expression."""
+
+
+class ResultStore:
+    """Safe to use from several threads. Nothing is written before the first result is kept."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        clock: Callable[[], float],
+        most_bytes: int = MOST_BYTES,
+        shared: SharedResults | None = None,
+    ) -> None:
+        """`shared` has a second copy of what others than the only client read."""
+        self._root = data / _FOLDER
+        self._clock = clock
+        self._most_bytes = most_bytes
+        self._shared = shared
+        self._kept: dict[str, KeptResult] = {}
+        self._sizes: Counter[str | None] = Counter()
+        self._lock = Lock()
+        self._folder: Path | None = None
+        self._descriptor = -1
+        self._is_closed = False
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(self._sizes.values())
+
+    def put(self, data: bytes, *, owner: str | None, path: str) -> str | None:
+        """Keep a result; its handle, or None if it is too large or cannot be written."""
+        if len(data) > self._most_bytes:
+            return None
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._expire()
+            while (
+                self.size + len(data) > self._most_bytes or len(self._kept) >= _MAX_STORED_RESULTS
+            ):
+                self._drop_one()
+            handle = secrets.token_hex(_HANDLE)
+            try:
+                file = self._write(data)
+            except OSError:
+                return None
+            until = self._clock() + LIFE
+            self._kept[handle] = KeptResult(owner, file, len(data), until, path)
+            self._sizes[owner] += len(data)
+        if self._shared and owner is not None:
+            self._shared.put(handle, owner, path, data, lifetime=LIFE)
+        return handle
+
+    def get(self, handle: str, *, owner: str | None) -> tuple[str, bytes]:
+        """The path of a result and its bytes.
+
+        Raises:
+            ResultNotFoundError: If there is none, or it is another client's.
+        """
+        result = self._read(handle, owner)
+        if result is None and self._shared and owner is not None:
+            result = self._shared.get(handle, owner)
+        if result is None:
+            raise ResultNotFoundError
+        return result
+
+    def _read(self, handle: str, owner: str | None) -> tuple[str, bytes] | None:
+        with self._lock:
+            self._expire()
+            result = self._kept.get(handle)
+            if result is None or result.owner != owner:
+                return None
+            try:
+                return result.path, self._path(result.file).read_bytes()
+            except OSError:
+                return None
+
+    def expire(self) -> None:
+        """Remove what is older than `LIFE`."""
+        with self._lock:
+            self._expire()
+
+    def forget(self, owner: str | None) -> None:
+        """Remove all results of a client that has left."""
+        with self._lock:
+            for handle in [h for h, result in self._kept.items() if result.owner == owner]:
+                self._remove(handle)
+
+    def close(self) -> None:
+        """Remove all results, and the folder."""
+        with self._lock:
+            self._is_closed = True
+            self._kept.clear()
+            self._sizes.clear()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                os.close(self._descriptor)
+                self._folder, self._descriptor = None, -1
+
+    def _expire(self) -> None:
+        now = self._clock()
+        for handle in [h for h, result in self._kept.items() if result.until <= now]:
+            self._remove(handle)
+
+    def _drop_one(self) -> None:
+        """Drop the oldest result of the client with the most bytes."""
+        [(owner, _)] = self._sizes.most_common(1)
+        self._remove(next(h for h, result in self._kept.items() if result.owner == owner))
+
+    def _remove(self, handle: str) -> None:
+        result = self._kept.pop(handle)
+        if self._shared and result.owner is not None:
+            self._shared.forget([(handle, result.owner)])
+        self._sizes[result.owner] -= result.size
+        if not self._sizes[result.owner]:
+            del self._sizes[result.owner]
+        with contextlib.suppress(OSError):
+            self._path(result.file).unlink()
+
+    def _path(self, file: str) -> Path:
+        if self._folder is None:
+            self._folder, self._descriptor = _opened(self._root)
+        return self._folder / file
+
+    def _write(self, data: bytes) -> str:
+        # The name is not the handle: who may list the folder still cannot read on over MCP.
+        file = secrets.token_hex(8)
+        path = self._path(file)
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, _PRIVATE)
+        try:
+            with os.fdopen(descriptor, "wb") as opened:
+                opened.write(data)
+        except OSError:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            raise
+        return file
+
+
+def _opened(root: Path) -> tuple[Path, int]:
+    """A new folder of this process with a lock in it; folders of dead processes are removed."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for old in root.iterdir():
+        if _is_abandoned(old):
+            shutil.rmtree(old, ignore_errors=True)
+    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    new = root / f".{name}"  # its lock must be held before others can find it
+    new.mkdir(mode=0o700)
+    descriptor = os.open(new / _LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE)
+    try:
+        with contextlib.suppress(OSError):  # where locks do not work, nothing is abandoned
+            lock_file(descriptor)
+        return new.rename(root / name), descriptor
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
+def _is_abandoned(folder: Path) -> bool:
+    if folder.name.startswith(".") or folder.is_symlink():
+        return False
+    try:
+        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        lock_file(descriptor)
+    except OSError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)

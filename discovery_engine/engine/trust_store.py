@@ -1,0 +1,300 @@
+"""Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
+
+The only decisions made here are those of the policy for tools seen for the first time. What
+blocks runs in the thread of the caller, which must not be the event loop's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec.structs import replace
+
+from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.errors import RegistryError
+from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.trust.approval_subject import completed_approval
+from discovery_engine.trust.decisions import (
+    UNREADABLE,
+    Acceptance,
+    AcceptedByServer,
+    Approval,
+    Decisions,
+    union,
+    with_accepted,
+)
+from discovery_engine.trust.effective_trust import Trust
+from discovery_engine.trust.lockfile import load_lock
+from discovery_engine.trust.server_admission import admit
+from discovery_engine.trust.server_identity import known_as
+from discovery_engine.upstream.identity import identity_as_configured, identity_of
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import (
+        RemoteTransport,
+        ServerSettings,
+        Settings,
+        StdioTransport,
+    )
+    from discovery_engine.store.protocols import DecisionStore
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.trust.decisions import AcceptedTools
+    from discovery_engine.trust.effective_trust import ListedServer
+    from discovery_engine.trust.server_identity import Identity
+
+logger = logging.getLogger(__name__)
+
+
+class FirstSightWriter(Protocol):
+    def __call__(self, scope: str, found: Iterable[Acceptance], *, at: float) -> int:
+        """Accept what is seen for the first time; see `DecisionStore.accept` with `if_new`."""
+
+
+class TrustStore:
+    """Reads and stores the owner's decisions; `clock` is Unix time in seconds."""
+
+    def __init__(
+        self,
+        store: DecisionStore,
+        *,
+        secrets: SecretResolver,
+        environ: Mapping[str, str],
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._secrets = secrets
+        self._environ = environ
+        self._clock = clock
+        self.trust = Trust()
+
+    def load(self, settings: Settings) -> Trust:
+        """The trust under `settings`; reads the registry and the lock file.
+
+        Raises:
+            ConfigurationError: If only what is pinned may be used, and the lock file is no good.
+        """
+        lock = load_lock(settings) if settings.frozen else None
+        identities: dict[ServerName, Identity] = {}
+        identity = partial(identity_as_configured, programs={})
+
+        def identify(server: ServerSettings) -> Identity:
+            identities[server.name] = identity(server, self._secrets, self._environ)
+            return identities[server.name]
+
+        trust = Trust.under(settings, self._recalled(settings), lock=lock, identify=identify)
+        if self._complete(settings, trust, identities):
+            return replace(trust, decisions=self._recalled(settings))
+        return trust
+
+    def is_current(self) -> bool:
+        """Return whether this process has read all decisions of every configuration."""
+        try:
+            return self._store.newest_decision() == self.trust.decisions.number
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return True
+
+    def _complete(
+        self, settings: Settings, trust: Trust, found: Mapping[ServerName, Identity]
+    ) -> bool:
+        """Remember what approvals left open, as it is by now; returns whether there was any."""
+        now, approvals = self._clock(), []
+        for server in settings.servers:
+            if server.name in found and server.name not in trust.refused:
+                key = known_as(server, settings.path)
+                subject, earlier = found[server.name]
+                old_approvals = trust.decisions.approvals[key]
+                if text := completed_approval(old_approvals, subject, earlier=earlier, at=now):
+                    approvals.append(Approval(key, text))
+        try:
+            if approvals:
+                self.approve(settings, approvals)
+        except RegistryError as error:
+            logger.info("What was approved stays as open as it was: %s", error)
+            return False
+        return bool(approvals)
+
+    @property
+    def decided(self) -> int | None:
+        """The number of the newest decision that is taken into account; None if one cannot be."""
+        decisions = self.trust.decisions
+        accepted = decisions.accepted
+        is_whole = not isinstance(accepted, AcceptedByServer) or accepted.is_readable
+        return decisions.number if is_whole else None
+
+    def _recalled(self, settings: Settings) -> Decisions:
+        """Return what was decided by now; only what is needed is read.
+
+        If the registry fails, that is what was known before.
+        """
+        scopes = _scopes(settings)
+        try:
+            # First, so that a decision that is made meanwhile has a higher number.
+            number = self._store.newest_decision()
+            has_found = any(server.is_untrusted_origin for server in settings.servers)
+            approvals = map(self._store.approvals, scopes) if has_found else ()
+            return replace(
+                union(map(Decisions, approvals)),
+                accepted=self._accepted_of(settings, {}),
+                lost_at=self._lost_at(settings),
+                number=number,
+            )
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return self.trust.decisions
+
+    def _accepted_of(
+        self, settings: Settings, known: Mapping[str, AcceptedTools]
+    ) -> AcceptedByServer:
+        scopes = _scopes(settings)
+
+        def read(server: str) -> AcceptedTools:
+            try:
+                by_scope = [self._store.accepted(scope, server) for scope in scopes]
+            except RegistryError as error:
+                logger.warning("What was accepted of %s cannot be recalled: %s", server, error)
+                return UNREADABLE
+            return union(Decisions(accepted={server: tools}) for tools in by_scope).accepted[server]
+
+        return AcceptedByServer(read, known)
+
+    def decisions(self, settings: Settings) -> Decisions:
+        """Return what was approved and accepted by now; what was known if the registry fails."""
+        try:
+            return self._stored(settings)
+        except RegistryError as error:
+            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            return self.trust.decisions
+
+    def accept_listed(
+        self,
+        settings: Settings,
+        listed: Iterable[ListedServer],
+        write: FirstSightWriter | None = None,
+    ) -> Trust:
+        """Accept the new tools of these servers under the trust policy; returns the new trust.
+
+        If another process has decided about them meanwhile, its decision counts. A worker gives
+        its own `write`, which raises what this then raises.
+        """
+        trust = self._retried(settings)
+        base = trust.decisions
+        acceptances = [
+            acceptance
+            for listed_server in listed
+            for acceptance in trust.first_seen(*listed_server)
+        ]
+        if not acceptances:
+            return trust
+        try:
+            if write:
+                count = write(_scopes(settings)[0], acceptances, at=self._clock())
+            else:
+                count = self.accept(settings, acceptances, if_new=True)
+            lost_at = self._lost_at(settings)
+        except RegistryError as error:
+            if write:
+                raise
+            logger.warning("What was seen for the first time cannot be remembered: %s", error)
+            accepted = self._accepted_of(settings, with_accepted(base, acceptances).accepted)
+            return replace(trust, decisions=replace(base, accepted=accepted))
+        # These are read again. What was decided about other servers is for `apply_decisions`, which
+        # has it take effect.
+        changed = {acceptance.server for acceptance in acceptances}
+        accepted, number = self._read_again(settings, base, changed), base.number + count
+        decisions = replace(base, accepted=accepted, lost_at=lost_at, number=number)
+        return replace(trust, decisions=decisions)
+
+    def _lost_at(self, settings: Settings) -> float | None:
+        losses = map(self._store.lost_at, _scopes(settings))
+        return next((at for at in losses if at is not None), None)
+
+    def _retried(self, settings: Settings) -> Trust:
+        """The trust, with what could not be read to be read again."""
+        decisions = self.trust.decisions
+        if not isinstance(decisions.accepted, AcceptedByServer) or decisions.accepted.is_readable:
+            return self.trust
+        accepted = self._read_again(settings, decisions, decisions.accepted.unreadable())
+        return replace(self.trust, decisions=replace(decisions, accepted=accepted))
+
+    def _read_again(
+        self, settings: Settings, known: Decisions, servers: Collection[str]
+    ) -> AcceptedByServer:
+        """Return what was accepted; for these servers it is read again when it is needed."""
+        accepted = known.accepted
+        same = accepted.without(servers) if isinstance(accepted, AcceptedByServer) else {}
+        return self._accepted_of(settings, same)
+
+    def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
+        """The gate of everything that is started or reached; it may read the project's files.
+
+        Raises:
+            UntrustedServerError: If this must not be.
+        """
+        identify = partial(identity_of, server, transport, self._secrets, self._environ)
+        trust = self.trust
+        admit(server, identify, trust.decisions, path=trust.path, lock=trust.lock)
+
+    def approve(self, settings: Settings, approvals: Iterable[Approval]) -> None:
+        """Remember the owner's word.
+
+        Raises:
+            RegistryError: If it cannot be.
+        """
+        self._store.approve(_scopes(settings)[0], approvals, at=self._clock())
+
+    def revoke(self, settings: Settings, servers: Iterable[str]) -> int:
+        """Take the owner's word back; returns how many approvals there were."""
+        named = tuple(servers)
+        return sum(self._store.revoke(scope, named) for scope in _scopes(settings))
+
+    def accept(
+        self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
+    ) -> int:
+        """Remember that tools were accepted; returns how many.
+
+        Raises:
+            RegistryError: If it cannot be.
+        """
+        return self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
+
+    def accept_as(self, settings: Settings, before: str, after: str) -> None:
+        """Have what was accepted of a server count for another one, by their keys in decisions.
+
+        Raises:
+            RegistryError: If it cannot be remembered.
+        """
+        acceptances = self.history(settings, before) if before != after else ()
+        if acceptances:
+            self.accept(settings, [replace(acceptance, server=after) for acceptance in acceptances])
+
+    def acknowledge_loss(self, settings: Settings) -> None:
+        """Take it as the owner's word that tools may be accepted by being seen again.
+
+        Raises:
+            RegistryError: If that cannot be remembered.
+        """
+        for scope in _scopes(settings):
+            self._store.acknowledge_loss(scope, at=self._clock())
+
+    def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
+        """Return what was accepted of a server; `server` is its key in decisions."""
+        earlier_first = reversed(_scopes(settings))
+        return tuple(
+            acceptance
+            for scope in earlier_first
+            for acceptance in self._store.history(scope, server)
+        )
+
+    def _stored(self, settings: Settings) -> Decisions:
+        scopes = _scopes(settings)
+        if not scopes[1:]:
+            return self._store.decisions(scopes[0])
+        return union(map(self._store.decisions, scopes))
+
+
+def _scopes(settings: Settings) -> tuple[str, ...]:
+    return decision_scopes(settings.path, settings.name)

@@ -1,0 +1,487 @@
+"""Installs servers of the marketplace, updates them, goes back, and removes them.
+
+    plan = await engine.installer.plan_install("io.github.acme/files", values={"folder": "~/notes"})
+    print(plan.argv, plan.missing, plan.warnings)
+    await engine.installer.install(plan)
+
+`installation_work` has what makes an installation whole or none.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.errors import (
+    DiscoveryError,
+    NotFoundError,
+    NotInstalledError,
+    PackageManagerError,
+)
+from discovery_engine.events import (
+    InstallFailed,
+    InstallProgressed,
+    ServerInstalled,
+    ServerUninstalled,
+)
+from discovery_engine.marketplace.installer.bundles import unpack_bundle
+from discovery_engine.marketplace.installer.install_records import (
+    Grants,
+    InstalledServer,
+    InstalledVersion,
+    Place,
+)
+from discovery_engine.marketplace.installer.installation_work import InstallationWork, InstallerHost
+from discovery_engine.marketplace.installer.offered_inputs import GivenValues
+from discovery_engine.marketplace.installer.packages import require_same
+from discovery_engine.marketplace.installer.plan import (
+    InstalledChange,
+    PlannedServerChange,
+    UpdatePlan,
+    differences,
+    merged_entry,
+)
+from discovery_engine.marketplace.installer.planner import (
+    Choices,
+    Planner,
+    default_name,
+    same_offer,
+)
+from discovery_engine.tools.model import ServerName
+
+if TYPE_CHECKING:
+    from discovery_engine.marketplace.entry import MarketplaceEntry
+    from discovery_engine.marketplace.entry_details import EntryDetails
+    from discovery_engine.marketplace.installer.offered_inputs import AskedInput
+    from discovery_engine.marketplace.installer.plan import InstallPlan
+    from discovery_engine.marketplace.package_managers.manager_command import Environ
+    from discovery_engine.store.server_records import PackagePin
+
+
+OnProgress: TypeAlias = Callable[[str], None]
+"""Is called with what is being done, in a few words."""
+
+
+def _silent(_: str) -> None:
+    """Progress that is not shown."""
+
+
+class Installer:
+    """Made by the engine; `clock` returns Unix time in seconds."""
+
+    def __init__(
+        self,
+        host: InstallerHost,
+        find: Callable[[str, str], Awaitable[EntryDetails]],
+        *,
+        environ: Environ,
+        data: Path,
+        clock: Callable[[], float],
+        publish: Publish = lambda _: None,
+    ) -> None:
+        """`find` returns what is known of the entry of that name, at a version of its package.
+
+        Without a version it is that of the entry.
+        """
+        self._host = host
+        self._find = find
+        self._planner = Planner(environ, data)
+        self._work = InstallationWork(host, data)
+        self._clock = clock
+        self._reports = InstallReports(publish)
+
+    async def plan_install(
+        self,
+        name: str,
+        *,
+        server: str = "",
+        offer: str = "",
+        version: str = "",
+        values: GivenValues | None = None,
+        secrets: GivenValues | None = None,
+        grants: Grants | None = None,
+        to: Place | None = None,
+    ) -> InstallPlan:
+        """Plan what installing an entry of the marketplace would run and write; do none of it.
+
+        Args:
+            name: Of the entry.
+            server: What the server is to be called; else a short form of the entry's name.
+            offer: The type of the package (`npm`), `remote`, or an identifier; else the first that
+                runs here.
+            version: Of the package; else that of the entry.
+            values: What the server asks for, by its keys. A secret is stored when the server is
+                installed; a value may be a `${reference}`.
+            secrets: Further values, which are stored, also where their publisher does not say that
+                they are secret.
+            grants: What its sandbox lets it use.
+            to: Where the server is entered; the file, if one is in use, with None.
+
+        Raises:
+            NotFoundError: If there is no such entry, package or version.
+            ConfigurationError: If there is a server of that name already.
+            InstallRefusedError: If what the entry asks for is unsafe, or cannot be run here.
+            InvalidInputError: If a value does not fit.
+            PackageManagerError: If a package manager is missing or fails.
+            PackageChangedError: If the package is not what the entry says.
+        """
+        details = await self._find(name, version)
+        choices = Choices(
+            server,
+            offer,
+            version,
+            values=values or {},
+            secrets=secrets or {},
+            grants=grants or Grants(),
+        )
+        where = await self._require_free(details.entry, server, to)
+        plan = await self._planner.plan(details.entry, choices)
+        return plan.warned(details.warnings, where)
+
+    async def preview(self, entry: MarketplaceEntry) -> InstallPlan | None:
+        """Plan what installing an entry would run as it stands, without any value.
+
+        None for bundles: what they run is defined in them, and they would be downloaded for it.
+
+        Raises:
+            NotFoundError, InstallRefusedError, PackageManagerError, PackageChangedError: As
+                `plan_install`.
+        """
+        if any(offer.registry_type == "mcpb" for offer in entry.packages):
+            return None
+        return await self._planner.plan(entry, Choices())
+
+    async def asked(
+        self, name: str, *, server: str = "", offer: str = "", to: Place | None = None
+    ) -> tuple[AskedInput, ...]:
+        """Return the inputs that an entry asks for; arguments and errors are as in `plan_install`.
+
+        No package manager is asked.
+        """
+        details = await self._find(name, "")
+        await self._require_free(details.entry, server, to)
+        return await self._planner.asked(details.entry, Choices(server, offer))
+
+    async def install(
+        self, plan: InstallPlan, *, on_progress: OnProgress = _silent
+    ) -> InstalledChange:
+        """Store the secrets of a plan, enter its server, which is approved, and list its tools.
+
+        Args:
+            plan: As it was shown.
+            on_progress: Is called with what is being done.
+
+        Raises:
+            MissingInputsError: If a required value is missing.
+            ConfigurationError: If the name is taken, or the file cannot be edited.
+            InstallFailedError: If an image or a bundle cannot be fetched.
+            PackageChangedError: If the package is not what was pinned.
+            PackageManagerError: If a program is missing.
+            RegistryError, SecretStoreError: If something cannot be kept; nothing is installed.
+        """
+        plan.require_ready()
+        add = partial(
+            self._host.servers.plan_add,
+            plan.name,
+            plan.server_entry,
+            to=plan.where,
+            source="marketplace",
+            package=plan.pin,
+            marketplace_id=plan.entry.id,
+        )
+        where = (await add()).where  # refuses a name that is taken before anything is fetched
+        record = self._record(plan, where)
+        with self._reports.of(plan.name, on_progress) as report:
+            async with self._work.under_way(where, plan.name, tuple(plan.secrets), record.folders):
+                await add()  # another installation may have been under way
+                await self._prepare(plan, report)
+                change = await add()  # the configuration may have changed meanwhile
+                await self._work.enter(change, record, plan.secrets)
+            self._reports.installed(change, plan.pin)
+            return await self._started(change, plan.pin, report)
+
+    async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
+        """Plan the updates of servers; without names, of all that were installed.
+
+        A server about which nothing can be found out has the reason in its plan.
+
+        Raises:
+            ServerNotFoundError: If a named server is not configured.
+            NotInstalledError: If a named server was not installed from the marketplace.
+        """
+        if names:
+            records = [await self._work.record(name) for name in names]
+        else:
+            records = list(await self._work.all_records())
+        return tuple([await self._plan_update(record) for record in records])
+
+    async def plan_update(
+        self,
+        name: str,
+        *,
+        values: GivenValues | None = None,
+        secrets: GivenValues | None = None,
+    ) -> UpdatePlan:
+        """Plan the update of one server, with values for the inputs that it asks for now.
+
+        What was given before stays, unless another value is given. `values`, `secrets` and the
+        errors are those of `plan_install` and `plan_updates`.
+        """
+        record = await self._work.record(name)
+        return await self._plan_update(record, values=values or {}, secrets=secrets or {})
+
+    async def update(
+        self, plan: UpdatePlan, *, on_progress: OnProgress = _silent
+    ) -> InstalledChange:
+        """Change a server to the version that was planned; the present one is kept to go back.
+
+        Raises:
+            DiscoveryError: As `install`; or the problem of the plan.
+        """
+        install = plan.require_ready()
+        new = self._record(install, plan.record.where)
+        new = replace(new, previous=plan.record.current)
+        return await self._replace(plan.record, new, install, on_progress)
+
+    async def rollback(self, name: str) -> InstalledChange:
+        """Go back to the version before the last update; once more, and the update is back.
+
+        Raises:
+            NotInstalledError: If it was not installed from the marketplace, or never updated.
+            PackageChangedError: If the registry gives other content for the earlier version now.
+            DiscoveryError: As `install`.
+        """
+        record = await self._work.record(name)
+        if (earlier := record.previous) is None:
+            raise NotInstalledError(
+                f"server {name!r} was never updated: there is no version to go back to",
+                (),
+                hint=f"`discovery marketplace show {shlex.quote(record.entry_name)}` has its"
+                " versions; `discovery marketplace install --version V --as NAME` installs one"
+                " beside it",
+            )
+        await anyio.to_thread.run_sync(earlier.require_folders)
+        with suppress(PackageManagerError, NotFoundError):  # it may be in a cache, or a copy of 0.1
+            await self._planner.packages.require_unchanged(earlier.pin)
+        back = replace(record, current=earlier, previous=record.current, installed_at=self._clock())
+        return await self._replace(record, back, None, _silent)
+
+    async def uninstall(self, name: str, *, delete_secrets: bool) -> PlannedServerChange:
+        """Remove a server, with what belongs to it alone.
+
+        Args:
+            name: Of the server.
+            delete_secrets: Also the secrets that are stored for it.
+
+        Raises:
+            ServerNotFoundError: If there is no such server.
+            NotInstalledError: If it was not installed from the marketplace.
+            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
+        """
+        record = await self._work.record(name)
+        change = await self._host.servers.plan_remove(name)
+        secrets = await self.secrets_of(record.name) if delete_secrets else ()
+        await self._remove(record, change, secrets)
+        return change
+
+    async def remove(self, change: PlannedServerChange, secrets: Sequence[str] = ()) -> None:
+        """Make a planned removal; what belongs to an installed server goes with it.
+
+        Args:
+            change: The plan of `servers.plan_remove`.
+            secrets: Stored secrets of the server that are deleted, too.
+
+        Raises:
+            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
+        """
+        if record := await self._work.find(change.name):
+            await self._remove(record, change, secrets)
+            return
+        await self._host.servers.apply(change)
+        for name in secrets:
+            await anyio.to_thread.run_sync(self._host.secrets.delete, name)
+
+    async def _remove(
+        self, record: InstalledServer, change: PlannedServerChange, secrets: Sequence[str]
+    ) -> None:
+        folders = (*record.folders, self._work.private_folder(record))
+        async with self._work.under_way(record.where, record.name, secrets, folders):
+            await self._host.servers.apply(change)
+        self._reports.uninstalled(change, record.current.pin)
+
+    async def secrets_of(self, server: str) -> tuple[str, ...]:
+        """The names of the secrets that are stored for a server alone."""
+        names = await anyio.to_thread.run_sync(self._host.secrets.names)
+        return tuple(name for name in names if name.rpartition("/")[0] == server)
+
+    async def installed(self, name: str) -> InstalledServer:
+        """Return the record of an installed server.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+            NotInstalledError: If it was not installed from the marketplace.
+        """
+        return await self._work.record(name)
+
+    async def find(self, name: str) -> InstalledServer | None:
+        """Return the record of an installed server; None if there is none of that name."""
+        return await self._work.find(name)
+
+    async def _require_free(self, entry: MarketplaceEntry, server: str, to: Place | None) -> Place:
+        """Check that a server can be entered under its name; returns where it would be entered.
+
+        Raises:
+            ConfigurationError: If there is one of that name already.
+        """
+        name = server or default_name(entry)
+        return await self._host.servers.require_free(
+            name,
+            to=to,
+            hint="`discovery marketplace update` updates one that was installed;"
+            " `--as NAME` gives this one another name",
+        )
+
+    async def _plan_update(
+        self,
+        record: InstalledServer,
+        *,
+        values: GivenValues = MappingProxyType({}),
+        secrets: GivenValues = MappingProxyType({}),
+    ) -> UpdatePlan:
+        current = record.current
+        try:
+            details = await self._find(record.entry_name, "")
+            choices = Choices(
+                record.name,
+                same_offer(details.entry, record.offer, current.pin.registry_type),
+                values=values,
+                secrets=secrets,
+                earlier=current.values,
+                grants=current.grants,
+            )
+            stored = frozenset(await self.secrets_of(record.name))
+            plan = await self._planner.plan(details.entry, choices, stored=stored)
+            plan = plan.warned(details.warnings, record.where)
+            if plan.pin.version == current.pin.version:
+                require_same(str(plan.pin), current.pin.integrity, plan.pin.integrity)
+        except DiscoveryError as error:
+            return UpdatePlan(record, problem=error)
+        part = self._host.view.catalog.part(self._work.address(record))
+        tools = {entry.tool.name for entry in part.entries}
+        return UpdatePlan(record, plan, differences(record, plan, tools))
+
+    async def _replace(
+        self,
+        before: InstalledServer,
+        after: InstalledServer,
+        plan: InstallPlan | None,
+        on_progress: OnProgress,
+    ) -> InstalledChange:
+        """Another version of a server in place of the present one."""
+        await self._host.complete_settings()
+        address = self._work.address(before)
+        server = self._host.view.server_settings(address)
+        entry = merged_entry(
+            before.current.server_entry, serialize_server(server), after.current.server_entry
+        )
+        secrets = plan.secrets if plan else {}
+        pin = after.current.pin
+        folders = (*after.folders, *before.folders)
+        with self._reports.of(address, on_progress) as report:
+            async with self._work.under_way(before.where, before.name, tuple(secrets), folders):
+                if plan:
+                    await self._prepare(plan, report)
+                change = await self._host.servers.plan_update(
+                    address, entry, package=pin, source="marketplace"
+                )
+                await self._work.enter(change, after, secrets)
+            return await self._started(change, pin, report)
+
+    async def _prepare(self, plan: InstallPlan, report: OnProgress) -> None:
+        """Compare the package with its pin once more; fetch an image, and unpack a bundle."""
+        if plan.pin.registry_type == "oci":
+            report(f"pulling {plan.pin.identifier}@{plan.pin.integrity}")
+            await self._planner.packages.pull(plan.pin)
+        elif plan.archive:
+            report(f"unpacking {plan.pin}")
+            await anyio.to_thread.run_sync(
+                unpack_bundle, plan.archive, Path(*map(str, plan.folders)), plan.pin
+            )
+        else:
+            await self._planner.packages.require_unchanged(plan.pin)
+
+    async def _started(
+        self, change: PlannedServerChange, pin: PackagePin, report: OnProgress
+    ) -> InstalledChange:
+        """Start a server for the first time, which fetches its package, and list its tools."""
+        report(f"starting {change.name}, and listing its tools")
+        problem = ""
+        try:
+            refreshed = await self._host.refresh([change.name])
+            problem = "; ".join(failure.message for _, failure in refreshed.servers if failure)
+        except DiscoveryError as error:
+            problem = error.message
+        return InstalledChange(change.name, change.where, change.diff, pin, problem)
+
+    def _record(self, plan: InstallPlan, where: Place) -> InstalledServer:
+        return InstalledServer(
+            name=plan.name,
+            where=where,
+            entry_name=plan.entry.name,
+            marketplace_id=plan.entry.id,
+            offer=plan.pin.identifier,
+            current=InstalledVersion(
+                plan.pin,
+                plan.server_entry,
+                plan.values,
+                plan.grants,
+                tuple(map(str, plan.folders)),
+            ),
+            installed_at=self._clock(),
+        )
+
+
+# What an installation or an update reports while it goes on: to its caller, and as events.
+
+InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
+Publish: TypeAlias = Callable[[InstallEvent], object]
+
+
+class InstallReports:
+    """Reports of one installer."""
+
+    def __init__(self, publish: Publish) -> None:
+        self._publish = publish
+
+    @contextmanager
+    def of(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:
+        """A block of work on a server: yields what reports a step; a failure is published."""
+
+        def report(step: str) -> None:
+            self._publish(InstallProgressed(server, step))
+            on_progress(step)
+
+        try:
+            yield report
+        except DiscoveryError as error:
+            self._publish(InstallFailed(server, error.code))
+            raise
+
+    def installed(self, change: PlannedServerChange, pin: PackagePin) -> None:
+        """A server was entered; the registry publishes that itself, the file knows no package."""
+        if change.where == "file":
+            self._publish(ServerInstalled(ServerName(change.name), str(pin)))
+
+    def uninstalled(self, change: PlannedServerChange, pin: PackagePin) -> None:
+        if change.where == "file":
+            self._publish(ServerUninstalled(ServerName(change.name), str(pin)))

@@ -1,0 +1,377 @@
+"""The plan of an installation or an update: all that it would do, before any of it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from discovery_engine.errors import InstallFailedError, MissingInputsError
+from discovery_engine.marketplace.entry import RemoteOffer
+from discovery_engine.marketplace.installer.install_records import Grants, Place
+from discovery_engine.marketplace.installer.offered_inputs import is_secret_input
+from discovery_engine.secrets.masking import without_credentials
+from discovery_engine.secrets.secret_names import NameKind
+from discovery_engine.upstream.shown_values import shown_value
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject, JSONValue
+    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import DiscoveryError
+    from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer
+    from discovery_engine.marketplace.installer.install_records import InstalledServer
+    from discovery_engine.marketplace.installer.offered_inputs import AskedInput
+    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+    from discovery_engine.store.server_records import PackagePin
+    from discovery_engine.upstream.stdio.sandbox.choice import Choice
+
+    _Shown = Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+class SecretValues(Mapping[str, str]):
+    """Secrets that are to be stored, by name; no form of it shows a value."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"SecretValues({sorted(self._values)})"
+
+
+class InstallPlan(Struct, frozen=True):
+    """A planned installation: what it would run and write, and what is missing for it."""
+
+    entry: MarketplaceEntry
+    offer: PackageOffer | RemoteOffer
+    name: str
+    """The name that the server will have."""
+    pin: PackagePin
+    server_entry: JSONObject
+    """The entry as it will stand in `servers:`, with references and no secret."""
+    asked: tuple[AskedInput, ...] = ()
+    secrets: SecretValues = SecretValues({})
+    prerequisites: tuple[Prerequisite, ...] = ()
+    warnings: tuple[str, ...] = ()
+    archive: Path | None = None
+    """A downloaded bundle, not unpacked yet."""
+    folders: tuple[Path, ...] = ()
+    """The folders that will be the server's own, and are removed with it."""
+    confinement: Choice | None = None
+    """The sandbox that it gets on this system; None for a remote server."""
+    where: Place | None = None
+    """Where it would be entered; None if that was not asked."""
+    grants: Grants = Grants()
+    values: Mapping[str, tuple[str, ...]] = {}
+    """The owner's values that are not secret, to plan an update with."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command that would be started; empty for a remote server."""
+        command = self.server_entry.get("command")
+        return (str(command), *map(str, self.server_entry.get("args", ()))) if command else ()
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that the server gets, as they stand in its entry."""
+        variables: Mapping[str, str] = self.server_entry.get("env", {})
+        return variables
+
+    @property
+    def url(self) -> str:
+        """The address that would be reached; empty for a local server."""
+        return str(self.server_entry.get("url", ""))
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        headers: Mapping[str, str] = self.server_entry.get("headers", {})
+        return headers
+
+    def shown(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Variables or headers, also of another version: of secret ones only references."""
+        secrets = self._secret_names
+        return {
+            name: shown_value(
+                name, text, is_secret=name in secrets or NameKind.of(name) is NameKind.SECRET
+            )
+            for name, text in values.items()
+        }
+
+    @property
+    def _secret_names(self) -> frozenset[str]:
+        """The variables and headers that are secret, or hold something that is."""
+        offer = self.offer
+        inputs = offer.headers if isinstance(offer, RemoteOffer) else offer.environment
+        secret = (
+            offered_input.name
+            for offered_input in inputs
+            if any(map(is_secret_input, (offered_input, *offered_input.variables)))
+        )
+        asked_keys = (asked_input.key for asked_input in self.asked if asked_input.is_secret)
+        return frozenset((*secret, *asked_keys))
+
+    @property
+    def missing(self) -> tuple[AskedInput, ...]:
+        """The required inputs that have no value yet."""
+        return tuple(asked_input for asked_input in self.asked if asked_input.is_missing)
+
+    def warned(self, warnings: Sequence[Diagnostic], where: Place) -> InstallPlan:
+        """The plan with what the marketplace warns of, the gravest first, and its place."""
+        messages = (*(warning.message for warning in warnings), *self.warnings)
+        return replace(self, warnings=tuple(dict.fromkeys(messages)), where=where)
+
+    def require_ready(self, *, hint: str = "") -> None:
+        """Check that nothing is missing; `hint` is the next step if a value is.
+
+        Raises:
+            MissingInputsError: If a required value is.
+            InstallFailedError: If a program cannot be used.
+        """
+        if missing := self.missing:
+            secrets = [asked_input.key for asked_input in missing if asked_input.is_secret]
+            raise MissingInputsError(
+                self.name, [asked_input.key for asked_input in missing], secrets, hint=hint
+            )
+        for prerequisite in self.prerequisites:
+            if not prerequisite.is_usable:
+                raise InstallFailedError(
+                    f"{prerequisite.program} is needed: {prerequisite.problem}",
+                    hint=prerequisite.hint,
+                )
+
+    def to_json(self) -> JSONObject:
+        """For programs and people: of secret variables and headers only references."""
+        form: dict[str, Any] = {
+            "name": self.name,
+            "entry": self.entry.name,
+            "origins": [origin.source for origin in self.entry.origins],
+            "trust": self.entry.trust,
+            "package": {
+                "type": self.pin.registry_type,
+                "identifier": self.pin.identifier,
+                "version": self.pin.version,
+                "integrity": self.pin.integrity,
+                "runtime": self.pin.runtime,
+            },
+            "warnings": list(self.warnings),
+            "inputs": [_input_form(asked_input) for asked_input in self.asked],
+            "missing": [asked_input.key for asked_input in self.missing],
+            "stores": sorted(self.secrets),
+            "where": self.where,
+            "prerequisites": [
+                {"program": p.program, "version": p.version, "problem": p.problem, "hint": p.hint}
+                for p in self.prerequisites
+            ],
+        }
+        if self.url:
+            form["url"] = without_credentials(self.url)
+            form["headers"] = self.shown(self.headers)
+        else:
+            form["command"] = list(self.argv)
+            form["env"] = self.shown(self.environment)
+            form["sandbox"] = self.server_entry.get("sandbox")
+            form["confinement"] = self.confinement and to_builtins(self.confinement)
+            form["cwd"] = self.server_entry.get("cwd")
+        return form
+
+
+def _input_form(one: AskedInput) -> JSONObject:
+    return {
+        "name": one.key,
+        "description": one.input.description,
+        "required": one.input.is_required,
+        "secret": one.is_secret,
+        "given": one.is_given,
+        "stored_as": one.stored_as or None,
+        "default": "" if one.is_secret else one.input.default,
+        "choices": list(one.input.choices),
+        "format": one.input.format,
+    }
+
+
+# Updates: what one would change, and what was changed.
+
+
+class PlannedServerChange(Protocol):
+    """A planned change; `engine.servers` makes and applies it."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the server is addressed."""
+
+    @property
+    def where(self) -> Place: ...
+    @property
+    def diff(self) -> str: ...
+
+
+class InstalledChange(Struct, frozen=True):
+    """A server that was installed, updated or set back."""
+
+    name: str
+    """The name by which it is addressed."""
+    where: Place
+    diff: str
+    pin: PackagePin
+    problem: str = ""
+    """Why its first start failed; it is entered all the same."""
+
+
+class Difference(Struct, frozen=True):
+    """One thing that is different afterwards; an empty text is nothing."""
+
+    what: str
+    """In one word, such as `version`, `argument`, `environment`, `sandbox` or `tool`."""
+    before: str
+    after: str
+
+
+class UpdatePlan(Struct, frozen=True):
+    """An update of one server; nothing of it is done."""
+
+    record: InstalledServer
+    install: InstallPlan | None = None
+    """The version that it would have; None if that cannot be found out."""
+    differences: tuple[Difference, ...] = ()
+    problem: DiscoveryError | None = None
+    """Why it cannot be updated."""
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the server is as the marketplace has it, and has all values that it needs."""
+        return not (self.differences or self.missing or self.problem)
+
+    @property
+    def asked(self) -> tuple[AskedInput, ...]:
+        """The inputs that its owner may give values for."""
+        return self.install.asked if self.install else ()
+
+    @property
+    def missing(self) -> tuple[AskedInput, ...]:
+        """The inputs that it would require and that have no value yet."""
+        return self.install.missing if self.install else ()
+
+    def require_ready(self) -> InstallPlan:
+        """The version that it would have, for which nothing is missing.
+
+        Raises:
+            DiscoveryError: The problem of the plan, or as `InstallPlan.require_ready`.
+        """
+        if self.problem is not None or self.install is None:
+            raise self.problem or InstallFailedError(f"{self.name} cannot be updated")
+        self.install.require_ready(hint=self._way_to_values())
+        return self.install
+
+    def _way_to_values(self) -> str:
+        """The commands that give what is missing."""
+        secrets = [
+            f"`discovery secrets set {asked_input.stored_as}`"
+            for asked_input in self.missing
+            if asked_input.is_secret
+        ]
+        words = ["discovery", "marketplace", "update", self.name]
+        for asked_input in self.missing:
+            words += [] if asked_input.is_secret else ["--with", f"{asked_input.key}=…"]
+        return ", then ".join((*secrets, f"`{' '.join(words)}`"))
+
+
+def differences(
+    record: InstalledServer, plan: InstallPlan, known_tools: Collection[str]
+) -> tuple[Difference, ...]:
+    """Return the differences, the most telling first.
+
+    Args:
+        record: The server as it is.
+        plan: As it would be.
+        known_tools: The names of its tools as they were listed; empty if they never were.
+    """
+    before, after = record.current, plan
+    candidates = [
+        Difference("version", before.pin.version, after.pin.version),
+        Difference("integrity", before.pin.integrity, after.pin.integrity),
+        Difference("package", before.pin.identifier, after.pin.identifier),
+        Difference("runtime", before.pin.runtime, after.pin.runtime),
+        *_entry_differences(before.server_entry, after.server_entry, plan.shown),
+    ]
+    if plan.entry.tools is not None and known_tools:
+        offered = {tool.name for tool in plan.entry.tools}
+        candidates += (Difference("tool", name, "") for name in sorted(set(known_tools) - offered))
+        candidates += (Difference("tool", "", name) for name in sorted(offered - set(known_tools)))
+    return tuple(difference for difference in candidates if difference.before != difference.after)
+
+
+def merged_entry(written: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
+    """The entry after an update: what its owner changed by hand stays, if the update leaves it.
+
+    Args:
+        written: As the installation wrote it.
+        current: As it stands now.
+        new: As it would be written now.
+    """
+    merged = dict(current)
+    for key in {**written, **new}:
+        if written.get(key) == new.get(key):
+            continue
+        if key in new:
+            merged[key] = new[key]
+        else:
+            merged.pop(key, None)
+    return merged
+
+
+def _entry_differences(
+    before: JSONObject, after: JSONObject, shown: _Shown
+) -> Iterator[Difference]:
+    yield Difference("program", _text(before.get("command")), _text(after.get("command")))
+    yield from _words(before.get("args", ()), after.get("args", ()))
+    yield from _values("environment", shown(before.get("env", {})), shown(after.get("env", {})))
+    yield Difference("address", _text(before.get("url")), _text(after.get("url")))
+    yield from _values("header", shown(before.get("headers", {})), shown(after.get("headers", {})))
+    yield Difference("sandbox", _text(before.get("sandbox")), _text(after.get("sandbox")))
+    yield Difference(
+        "description", _text(before.get("description")), _text(after.get("description"))
+    )
+
+
+def _words(before: Collection[str], after: Collection[str]) -> Iterator[Difference]:
+    """Arguments that are gone or new; those that only moved are shown as both lists."""
+    gone = [word for word in before if word not in after]
+    new = [word for word in after if word not in before]
+    for number in range(max(len(gone), len(new))):
+        yield Difference(
+            "argument", "".join(gone[number : number + 1]), "".join(new[number : number + 1])
+        )
+    if not gone and not new:
+        yield Difference("argument", " ".join(before), " ".join(after))
+
+
+def _values(what: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Difference]:
+    for name in sorted({*before, *after}):
+        yield Difference(what, _pair(name, before), _pair(name, after))
+
+
+def _pair(name: str, values: Mapping[str, str]) -> str:
+    return f"{name}={values[name]}" if name in values else ""
+
+
+def _text(value: JSONValue) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_text(member)}" for key, member in value.items())
+    if isinstance(value, list):
+        return " ".join(map(_text, value))
+    return "" if value is None else str(value)

@@ -1,1 +1,0 @@
-"""Known secrets removed from text: log lines, events and the output of servers."""

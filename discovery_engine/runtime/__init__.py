@@ -1,1 +1,0 @@
-"""The parts that keep an engine running: listing, calls, state, maintenance, restored catalogs."""

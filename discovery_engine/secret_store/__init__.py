@@ -1,1 +1,0 @@
-"""Secrets that this program obtained itself, encrypted on disk."""

@@ -1,0 +1,255 @@
+"""The call log of an engine: `engine.call_log`. What happens is recorded, and can be read.
+
+Recording costs a bounded copy of the arguments and the result, and never waits. Everything else
+happens in a thread, a few times a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from discovery_engine.store.call_log.log_entry import EVERYTHING, PAGE, LogEntry, LogFilter
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONValue
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.store.call_log.log_database import LogDatabase, Retention
+    from discovery_engine.store.call_log.log_entry import ExportForm
+    from discovery_engine.store.call_log.log_reader import LogReader
+    from discovery_engine.store.call_log.log_writer import LogWriter
+    from discovery_engine.store.call_log.tally import ServerMetrics, Tally
+    from discovery_engine.store.call_log.timeline import Timeline
+
+_LAST_WAIT = 2.0  # seconds for the last entries when the engine closes
+_FLUSH_WAIT = 5.0  # seconds
+_POLL_INTERVAL = 0.25  # seconds between two looks for new entries
+
+
+class CallLog:
+    """Made by the engine.
+
+    Args:
+        folder: The data folder.
+        scope: Names the configuration that the entries belong to.
+        settings: Those that are in force now.
+        clock: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scope: str,
+        settings: Callable[[], Settings],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._place = folder, scope
+
+    # What writes and reads takes 10 ms to load, and an engine is often opened without a call.
+
+    @cached_property
+    def reader(self) -> LogReader:
+        """The same entries without an event loop."""
+        from discovery_engine.store.call_log.log_reader import LogReader  # noqa: PLC0415
+
+        return LogReader(*self._place)
+
+    def _database(self) -> LogDatabase:
+        from discovery_engine.store.call_log.log_database import LogDatabase  # noqa: PLC0415
+
+        return LogDatabase(*self._place)
+
+    @cached_property
+    def _writer(self) -> LogWriter:
+        from discovery_engine.store.call_log.log_writer import LogWriter  # noqa: PLC0415
+
+        return LogWriter(self._database(), self._retention, clock=self._clock)
+
+    def record(
+        self,
+        entry: LogEntry,
+        arguments: JSONValue = None,
+        result: JSONValue = None,
+        *,
+        is_known: bool = True,
+    ) -> None:
+        """Have an entry written soon; it is dropped if too many wait.
+
+        Args:
+            entry: Without arguments and result, and without their sizes.
+            arguments: As they were sent; the entry gets what the settings allow of them.
+            result: The same.
+            is_known: Whether the server and the tool exist.
+        """
+        self._writer.record(entry, arguments, result, mode=self._mode, is_known=is_known)
+
+    @property
+    def is_kept(self) -> bool:
+        """True if entries are written; otherwise calls are only counted."""
+        return self._mode != "off"
+
+    @property
+    def _mode(self) -> str:
+        settings = self._settings()
+        return settings.log.calls if settings.cache.enabled else "off"
+
+    def now(self) -> float:
+        """Unix time in seconds."""
+        return self._clock()
+
+    async def entries(
+        self, chosen: LogFilter = EVERYTHING, *, limit: int = PAGE, before: int | None = None
+    ) -> tuple[LogEntry, ...]:
+        """The newest entries, in the order in which they were written.
+
+        Args:
+            chosen: Which.
+            limit: The most.
+            before: Only those written before the entry with this id, for the page before.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        await self.flush()
+        read = partial(self.reader.entries, chosen, limit=limit, before=before)
+        return await anyio.to_thread.run_sync(read)
+
+    async def count(self, chosen: LogFilter = EVERYTHING) -> int:
+        """How many entries there are, on all pages.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        await self.flush()
+        return await anyio.to_thread.run_sync(self.reader.count, chosen)
+
+    async def follow(
+        self, chosen: LogFilter = EVERYTHING, *, after: int | None = None
+    ) -> AsyncIterator[LogEntry]:
+        """Entries of all processes as they are written, without an end.
+
+        Args:
+            chosen: Which.
+            after: The id of the last one that is known; only new ones if None.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        last = await anyio.to_thread.run_sync(self.reader.last_id) if after is None else after
+        while True:
+            page = await anyio.to_thread.run_sync(self.reader.after, last, chosen)
+            for entry in page:
+                last = entry.id
+                yield entry
+            if not page:
+                await anyio.sleep(_POLL_INTERVAL)
+
+    async def export(self, chosen: LogFilter = EVERYTHING, *, form: ExportForm) -> str:
+        """All entries as one text: lines of JSON, or a table of comma-separated values.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        # Only programs and `discovery logs --export` need it.
+        from discovery_engine.store.call_log.export import exported  # noqa: PLC0415
+
+        await self.flush()
+        return await anyio.to_thread.run_sync(
+            lambda: "".join(exported(self.reader.all(chosen), form))
+        )
+
+    async def clear(self) -> int:
+        """Delete all entries of this configuration; returns how many there were.
+
+        Raises:
+            CallLogError: If they cannot be deleted.
+        """
+        await self.flush()
+        return await anyio.to_thread.run_sync(self._database().clear)
+
+    async def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
+        """The calls of each server, or of one, in all processes.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        await self.flush()
+        return await anyio.to_thread.run_sync(self.reader.metrics, server)
+
+    async def timeline(
+        self, *, since: float, until: float, step: float = 60.0, server: str | None = None
+    ) -> Timeline:
+        """The calls of the last days in all processes, by spans of time.
+
+        Calls are counted by the minute for eight days, unless `log.calls` is `off`; a minute
+        belongs to the span in which it begins.
+
+        Args:
+            since: Unix time in seconds.
+            until: The same.
+            step: Seconds of a span.
+            server: Only the calls of this one.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+            ValueError: If there would be no span, or more than 1,440.
+        """
+        await self.flush()
+        read = partial(self.reader.timeline, since, until, step, server)
+        return await anyio.to_thread.run_sync(read)
+
+    async def recent_timeline(
+        self, seconds: float = 3600.0, *, step: float = 60.0, server: str | None = None
+    ) -> Timeline:
+        """Return `timeline` for the last `seconds`, in spans that begin at multiples of `step`.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+            ValueError: If `step` is not positive, or there would be no span, or more than 1,440.
+        """
+        await self.flush()
+        read = partial(self.reader.recent_timeline, self.now(), seconds, step, server)
+        return await anyio.to_thread.run_sync(read)
+
+    async def reset_errors(self, server: str | None = None) -> None:
+        """Count the errors of a server, of all with None, from zero.
+
+        Raises:
+            CallLogError: If the log cannot be written.
+        """
+        await self.flush()
+        reset = partial(self._database().reset_errors, server, now=self._clock())
+        await anyio.to_thread.run_sync(reset)
+
+    async def flush(self) -> None:
+        """Wait until what was recorded in this process is written, at most some seconds."""
+        await anyio.to_thread.run_sync(self._writer.flush, _FLUSH_WAIT)
+
+    def close(self) -> None:
+        """Write what waits; blocks for at most two seconds."""
+        if "_writer" in vars(self):
+            self._writer.close(_LAST_WAIT)
+
+    @property
+    def dropped(self) -> int:
+        """The entries of this process that were not written."""
+        return self._writer.dropped
+
+    def tallies(self) -> dict[tuple[str, str], Tally]:
+        """Return the counts of this process, by server and tool; ("", "") for unknown ones."""
+        return self._writer.tallies()
+
+    def _retention(self) -> Retention:
+        from discovery_engine.store.call_log.log_database import Retention  # noqa: PLC0415 - as above
+
+        settings = self._settings().log
+        return Retention(settings.keep_days, settings.max_mib)

@@ -1,0 +1,316 @@
+"""Writes entries from a thread, a few times a second; a caller that adds one never waits.
+
+The queue is bounded. What comes while it is full is dropped and counted, and the count is written
+when there is room. The thread starts with the first entry.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONValue
+from discovery_engine.store.call_log.contents import GUESSING, KNOWN_ONLY, Contents
+from discovery_engine.store.call_log.excerpt import Excerpt, size_of
+from discovery_engine.store.call_log.log_database import LogDatabase, Retention
+from discovery_engine.store.call_log.log_entry import CALL_KINDS, LogEntry
+from discovery_engine.store.call_log.log_tables import CallLogError, Loss, Row
+from discovery_engine.store.call_log.tally import Tally
+
+logger = logging.getLogger(__name__)
+
+_LIMITS: Mapping[str, int] = {"redacted": 2048, "full": 64 * 1024}
+"""Characters of the arguments, and of the result, that are kept; none in the other modes."""
+_INTERVAL = 0.5  # seconds that entries wait for others, to be written together
+_MAX_WAITING_ENTRIES = 10_000  # entries that wait
+_MOST_CHARACTERS = 32 * 1024 * 1024  # of arguments and answers that wait
+# Entries after which the thread lets others run: a millisecond of work.
+_ENTRIES_PER_GIL_RELEASE = 64
+_GIL_RELEASE_TIME = 0.0003  # seconds
+_PRUNING = 60.0  # seconds between two looks for entries that are too old
+_STEP = 500  # entries that are deleted at once: about 5 ms
+_STEP_PAUSE = 0.02  # seconds between two steps of pruning, in which other processes may write
+_RETRY = 5.0  # seconds after a failure in which nothing is tried
+_NAME = 200  # characters of a name that a caller gave
+_WARNING_SPAN = 600.0  # seconds in which a failure is logged once
+_UNKNOWN = ("", "")
+_MOST_TOOLS = 2_000  # that are counted apart; the calls of further ones count together
+_FURTHER = ("", "(other)")
+
+
+class PendingEntry(Struct):
+    """An entry that waits to be redacted and written."""
+
+    entry: LogEntry
+    contents: Contents = GUESSING
+    """Redacts it."""
+    arguments: JSONValue = None
+    """An excerpt, as is the result."""
+    result: JSONValue = None
+    argument_size: int = 0
+    result_size: int = 0
+    texts: list[str] = []
+    """All texts in both."""
+    is_known: bool = True
+    """True if its server and tool exist; others are counted together."""
+    is_stored: bool = True
+    """Otherwise it is counted by this process only."""
+    weight: int = 0
+    """The characters that it holds."""
+
+
+class LogWriter:
+    """`add` may be called from any thread; everything else happens in the writer's own.
+
+    Args:
+        database: What is written to.
+        retention: Looked up before entries are deleted.
+        clock: Unix time in seconds.
+        interval: Seconds that entries wait for others.
+        retry: Seconds after a failure in which entries are dropped and nothing is tried.
+    """
+
+    def __init__(
+        self,
+        database: LogDatabase,
+        retention: Callable[[], Retention],
+        *,
+        clock: Callable[[], float] = time.time,
+        interval: float = _INTERVAL,
+        retry: float = _RETRY,
+    ) -> None:
+        self._database = database
+        self._retention = retention
+        self._clock = clock
+        self._interval = interval
+        self._retry = retry
+        self._queue: deque[PendingEntry | threading.Event] = deque()
+        # Each is changed by one thread only.
+        self._added = 0  # characters
+        self._taken = 0  # characters
+        self.dropped = 0
+        """Entries that were not written, since this process began."""
+        self._reported = 0
+        self._tallies: dict[tuple[str, str], Tally] = {}
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        self._awake = threading.Event()
+        self._hurry = threading.Event()
+        self._is_closing = False
+        self._failed_at: float | None = None
+        self._warned_at: float | None = None
+        self._reason = ""
+        self._pruned_at: float | None = None
+        self._unpruned = 0  # entries written since
+
+    def record(
+        self,
+        entry: LogEntry,
+        arguments: JSONValue,
+        result: JSONValue,
+        *,
+        mode: str,
+        is_known: bool,
+    ) -> None:
+        """Record an entry as `CallLog.record` does; `mode` as in `log.calls`."""
+        pending = PendingEntry(entry, is_known=is_known, is_stored=mode != "off")
+        if limit := _LIMITS.get(mode):
+            pending.contents = GUESSING if mode == "redacted" else KNOWN_ONLY
+            excerpt = Excerpt(limit, masks=mode == "redacted")
+            if arguments is not None:
+                pending.arguments, pending.argument_size = excerpt.copy(arguments)
+            if result is not None:
+                pending.result, pending.result_size = excerpt.copy(result)
+            pending.texts, pending.weight = excerpt.texts, excerpt.weight
+        elif pending.is_stored:
+            pending.argument_size = 0 if arguments is None else size_of(arguments)
+            pending.result_size = 0 if result is None else size_of(result)
+        self.add(pending)
+
+    def add(self, one: PendingEntry) -> None:
+        """Queue an entry, or drop it if too much waits already."""
+        if len(self._queue) >= _MAX_WAITING_ENTRIES or self._added - self._taken > _MOST_CHARACTERS:
+            self.dropped += 1
+            return
+        self._added += one.weight
+        self._queue.append(one)
+        if self._thread is None:
+            self._start()
+        if not self._awake.is_set():
+            self._awake.set()
+
+    def tallies(self) -> dict[tuple[str, str], Tally]:
+        """Return the counts of this process, by server and tool."""
+        return dict(self._tallies)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything added so far is written, or dropped; returns whether it is."""
+        if self._thread is None:
+            return True
+        done = threading.Event()
+        self._queue.append(done)
+        self._hurry.set()
+        self._awake.set()
+        return done.wait(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Write what waits, for at most so many seconds, and end the thread."""
+        self._is_closing = True
+        self._hurry.set()
+        self._awake.set()
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                # A disk that hangs must not keep the process from exiting.
+                self._thread = threading.Thread(target=self._run, name="call log", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._is_closing or self._queue:
+            self._awake.wait()
+            self._hurry.wait(self._interval)
+            self._awake.clear()
+            self._hurry.clear()
+            try:
+                while self._queue:
+                    self._write_batch()
+                if not self._is_closing:
+                    self._prune()
+            except Exception:  # a defect of ours must cost the log only
+                logger.exception("The call log was not written")
+        self._database.close()
+
+    def _write_batch(self) -> None:
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        pending = [item for item in batch if isinstance(item, PendingEntry)]
+        try:
+            self._write([entry for entry in pending if entry.is_stored], is_stored=True)
+            self._write([entry for entry in pending if not entry.is_stored], is_stored=False)
+        finally:
+            self._taken += sum(entry.weight for entry in pending)
+            for item in batch:
+                if isinstance(item, threading.Event):
+                    item.set()
+
+    def _write(self, pending: list[PendingEntry], *, is_stored: bool) -> None:
+        counted: dict[tuple[str, str], Tally] = {}
+        rows: list[Row] = []
+        for number, entry in enumerate(pending, 1):
+            try:
+                self._count(entry, counted)
+                if is_stored:
+                    rows.append(_row(entry))
+            except Exception:  # a defect of ours, which must cost no other entry
+                self.dropped += 1
+                logger.exception("An entry of the call log was not written")
+            if number % _ENTRIES_PER_GIL_RELEASE == 0:
+                time.sleep(_GIL_RELEASE_TIME)
+        self._add(counted)
+        if rows:
+            self._store(rows, counted)
+
+    def _count(self, one: PendingEntry, counted: dict[tuple[str, str], Tally]) -> None:
+        entry = one.entry
+        if entry.kind not in CALL_KINDS or entry.outcome == "task":  # its end is another entry
+            return
+        key = _UNKNOWN
+        if one.is_known:
+            key = _storable(entry.server), _storable(entry.tool)
+        if key not in self._tallies and len(self._tallies) >= _MOST_TOOLS:
+            key = _FURTHER
+        if (tally := counted.get(key)) is None:
+            tally = counted[key] = Tally()
+        tally.count(entry.outcome, entry.seconds, entry.queue_seconds, entry.at)
+
+    def _add(self, counted: Mapping[tuple[str, str], Tally]) -> None:
+        for key, tally in counted.items():
+            if (total := self._tallies.get(key)) is None:
+                total = self._tallies[key] = Tally()
+            total.add(tally)
+
+    def _store(self, rows: list[Row], counted: Mapping[tuple[str, str], Tally]) -> None:
+        database, now = self._database, time.monotonic()
+        if self._failed_at is not None and now - self._failed_at < self._retry:
+            self.dropped += len(rows)
+            return
+        lost = self.dropped
+        try:
+            database.write(rows, counted, self._losses(lost), now=self._clock())
+        except CallLogError as error:
+            self.dropped += len(rows)
+            self._fail(error, now)
+            return
+        self._reported, self._failed_at, self._reason = lost, None, ""
+        self._unpruned += len(rows)
+        if database.file.was_damaged:
+            database.file.was_damaged = False
+            logger.warning("The call log was damaged; it was set aside, and a new one begun")
+
+    def _losses(self, dropped: int) -> list[Loss]:
+        lost = dropped - self._reported
+        reason = self._reason or "more was called than could be written"
+        return [Loss(self._clock(), lost, reason)] if lost else []
+
+    def _fail(self, error: CallLogError, now: float) -> None:
+        if self._warned_at is None or now - self._warned_at >= _WARNING_SPAN:
+            self._warned_at = now
+            logger.warning("%s", error.message)
+        self._failed_at, self._reason = now, error.message
+
+    def _prune(self) -> None:
+        """Delete what is too old or too much, in steps, as long as nothing else is to be done."""
+        database, now = self._database, time.monotonic()
+        if self._failed_at is not None or not self._unpruned:
+            return
+        is_due = self._pruned_at is None or now - self._pruned_at >= _PRUNING
+        if not is_due and self._unpruned < _STEP:
+            return
+        step = max(_STEP, 2 * self._unpruned)  # more than is added meanwhile
+        try:
+            if self._pruned_at is None:
+                database.forget_tools(now=self._clock())
+            while database.prune(self._retention(), at_most=step, now=self._clock()):
+                if self._hurry.wait(_STEP_PAUSE) or self._queue:
+                    return  # it goes on after the next entries
+            while database.shrink() and not self._hurry.wait(_STEP_PAUSE):
+                pass
+        except CallLogError as error:
+            self._fail(error, now)
+        self._pruned_at, self._unpruned = now, 0
+
+
+def _row(one: PendingEntry) -> Row:
+    entry, contents = one.entry, one.contents
+    server, tool = entry.server, entry.tool
+    is_sized = entry.kind in CALL_KINDS
+    if not one.is_known:  # they are what the caller wrote
+        server, tool = contents.redact(server[:_NAME]), contents.redact(tool[:_NAME])
+    return (
+        entry.at,
+        entry.kind,
+        _storable(server),
+        _storable(tool),
+        entry.outcome,
+        entry.seconds,
+        entry.queue_seconds,
+        one.argument_size if is_sized else 0,
+        one.result_size if is_sized else 0,
+        _storable(entry.client),
+        _storable(entry.view),
+        entry.by,
+        entry.trace_id,
+        *contents.encoded((one.arguments, one.result), one.texts),
+    )
+
+
+def _storable(name: str) -> str:
+    """A name as SQLite takes it: without half a surrogate pair."""
+    return name if name.isascii() else name.encode("utf-8", "replace").decode()

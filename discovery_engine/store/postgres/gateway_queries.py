@@ -1,0 +1,68 @@
+"""Queries for what gateways share in PostgreSQL; see `postgres_gateways`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from discovery_engine.store.stored_text import from_column, key_of, to_column
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from psycopg import Connection
+
+_NOW = "extract(epoch FROM clock_timestamp())::float8"
+
+
+def salt(connection: Connection) -> bytes:
+    row = connection.execute("SELECT salt FROM discovery.sealing_salt").fetchone()
+    return bytes(row[0]) if row else b""
+
+
+def tokens(connection: Connection, scope: str) -> tuple[str, ...]:
+    query = "SELECT token FROM discovery.access_tokens WHERE scope_key = %s ORDER BY id"
+    return tuple(token for (token,) in connection.execute(query, (key_of(scope),)))
+
+
+def token_scopes(connection: Connection) -> frozenset[str]:
+    """The configurations that have tokens."""
+    rows = connection.execute("SELECT DISTINCT scope FROM discovery.access_tokens")
+    return frozenset(from_column(scope) for (scope,) in rows)
+
+
+def tokens_mark(connection: Connection) -> object:
+    """Another one after each change: a token is never changed, and a newer one has a higher id."""
+    return connection.execute("SELECT count(*), max(id) FROM discovery.access_tokens").fetchone()
+
+
+def lock_tokens(connection: Connection) -> None:
+    """Let nobody else write any until the end of the transaction; they can be read."""
+    connection.execute("LOCK TABLE discovery.access_tokens IN SHARE ROW EXCLUSIVE MODE")
+
+
+def delete_tokens(connection: Connection, scope: str, gone: Collection[str]) -> None:
+    query = "DELETE FROM discovery.access_tokens WHERE scope_key = %s AND token = ANY(%s)"
+    connection.execute(query, (key_of(scope), list(gone)))
+
+
+def add_tokens(connection: Connection, scope: str, new: Collection[str]) -> None:
+    query = "INSERT INTO discovery.access_tokens (scope_key, scope, token) VALUES (%s, %s, %s)"
+    for token in new:
+        connection.execute(query, (key_of(scope), to_column(scope), token))
+
+
+def result(connection: Connection, key: bytes) -> bytes | None:
+    query = f"SELECT result FROM discovery.kept_results WHERE key = %s AND kept_until > {_NOW}"  # noqa: S608 - a constant
+    row = connection.execute(query, (key,)).fetchone()
+    return bytes(row[0]) if row else None
+
+
+def add_result(connection: Connection, key: bytes, content: bytes, lifetime: float) -> None:
+    query = f"INSERT INTO discovery.kept_results VALUES (%s, {_NOW} + %s, %s)"  # noqa: S608 - as above
+    connection.execute(query, (key, lifetime, content))
+
+
+def delete_results(connection: Connection, keys: Collection[bytes]) -> None:
+    """These, and all whose time is over."""
+    query = f"DELETE FROM discovery.kept_results WHERE key = ANY(%s) OR kept_until <= {_NOW}"  # noqa: S608 - as above
+    connection.execute(query, (list(keys),))

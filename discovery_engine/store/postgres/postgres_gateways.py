@@ -1,0 +1,142 @@
+"""The state that gateways share in PostgreSQL; see `store.gateway_store`."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import anyio
+
+from discovery_engine.store.postgres import gateway_queries, relay_queries
+from discovery_engine.store.postgres.database_feed import notify, notify_relayed
+from discovery_engine.store.relay_records import RelayNews
+
+if TYPE_CHECKING:
+    from discovery_engine.store.gateway_store import TokenDocuments
+    from discovery_engine.store.postgres.timed_connection import TimedConnection
+    from discovery_engine.store.relay_records import RelayTurn
+    from discovery_engine.store.search_database import SearchDatabase
+
+# 32 MiB and 80 ms for each guess of a password, by who has both a sealed state and the salt.
+_COST, _BLOCK_SIZE, _MEMORY = 2**15, 8, 1 << 26
+_KEY_SIZE = 32  # bytes
+_INSTANCE = 8  # random bytes
+
+
+class PostgresGateways:
+    """Calls block; all raise `RegistryError` if the database does not answer or refuses.
+
+    Args:
+        database: Where it is kept.
+        name: Of the database, without any secret.
+    """
+
+    def __init__(self, database: SearchDatabase, name: str) -> None:
+        self._database = database
+        self.name = name
+        self.instance = secrets.token_hex(_INSTANCE)
+        """This process among those of the database: a random name that no other one ever has."""
+        self.changed = anyio.Event()
+        """Set soon after the next change, while `Registry.changes` is followed."""
+        self.relayed = anyio.Event()
+        """Set soon after the next relayed request, or answer, for `instance`; as `changed`."""
+
+    def note_change(self) -> None:
+        """Wake those who wait for `changed`."""
+        changed, self.changed = self.changed, anyio.Event()
+        changed.set()
+
+    def note_relayed(self, instance: str) -> None:
+        """Wake those who wait for `relayed`, if that is this process."""
+        if instance == self.instance:
+            relayed, self.relayed = self.relayed, anyio.Event()
+            relayed.set()
+
+    def sealing_key(self, secret: str = "") -> bytes | None:
+        """A key of 32 bytes, the same for all gateways with the same secret; None without one.
+
+        Args:
+            secret: What all gateways have, and no client; by default the password with which the
+                database is used.
+        """
+
+        def read(db: TimedConnection) -> tuple[bytes, bytes]:
+            return secret.encode() or db.pgconn.password, gateway_queries.salt(db)
+
+        shared, salt = self._database.read(read)
+        if not shared:
+            return None
+        return hashlib.scrypt(
+            shared, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, maxmem=_MEMORY, dklen=_KEY_SIZE
+        )
+
+    def access_tokens(self, scope: str) -> TokenDocuments:
+        """Return the access tokens of a configuration."""
+        return self._database.read(lambda db: gateway_queries.tokens(db, scope))
+
+    def token_scopes(self) -> frozenset[str]:
+        """The configurations that have access tokens."""
+        return self._database.read(gateway_queries.token_scopes)
+
+    def change_access_tokens(
+        self, scope: str, change: Callable[[TokenDocuments], TokenDocuments]
+    ) -> None:
+        """Keep what `change` makes of them, or nothing if it raises; no other process writes then.
+
+        What it adds comes last.
+        """
+
+        def write(db: TimedConnection) -> None:
+            gateway_queries.lock_tokens(db)
+            tokens = gateway_queries.tokens(db, scope)
+            new_tokens = change(tokens)
+            gateway_queries.delete_tokens(db, scope, set(tokens).difference(new_tokens))
+            gateway_queries.add_tokens(
+                db, scope, [token for token in new_tokens if token not in tokens]
+            )
+            notify(db)
+
+        self._database.write(write)
+
+    def result(self, key: bytes) -> bytes | None:
+        """Return the result kept under a key; None if there is none, or not any more."""
+        return self._database.read(lambda db: gateway_queries.result(db, key))
+
+    def keep_result(
+        self, key: bytes, result: bytes, *, lifetime: float, instead_of: Collection[bytes] = ()
+    ) -> None:
+        """Keep it for so many seconds of the database's clock; others, by their keys, no longer."""
+
+        def write(db: TimedConnection) -> None:
+            gateway_queries.delete_results(db, instead_of)
+            gateway_queries.add_result(db, key, result, lifetime)
+
+        self._database.write(write)
+
+    def take_turn(self, turn: RelayTurn) -> RelayNews:
+        """Write the turn of `instance`, then return the news for it."""
+
+        def write(db: TimedConnection) -> RelayNews:
+            request_ids = {*turn.waiting, *turn.over, *turn.serving, *turn.answers}
+            there = relay_queries.lock(db, self.instance, request_ids)
+            concerned = relay_queries.add(db, turn.asked)
+            concerned |= relay_queries.delete(db, turn.over)
+            concerned |= relay_queries.answer(db, turn.answers)
+            relay_queries.renew(db, turn.waiting, turn.serving)
+            relay_queries.delete_leftovers(db)
+            taken = relay_queries.take(db, self.instance, turn.room, there - request_ids)
+            untaken, lost = relay_queries.untaken_and_lost(db, turn.waiting)
+            relay_queries.delete(db, untaken)  # never taken, should the clock be set back
+            for instance in concerned:
+                notify_relayed(db, instance)
+            return RelayNews(
+                taken,
+                withdrawn=frozenset(turn.serving) - there,
+                answers=relay_queries.answers(db, turn.waiting),
+                untaken=untaken,
+                lost=lost,
+            )
+
+        return self._database.write(write)

@@ -1,0 +1,145 @@
+"""The registry in a PostgreSQL database; `store.protocols` has its contract.
+
+What it has beside the registry in a file: decisions of which the database itself knows whether they
+are whole, a feed of changes, and what gateways share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
+
+from discovery_engine._util.batches import batches
+from discovery_engine.store.postgres.database_feed import (
+    database_changes,
+    newest_change,
+    notify,
+)
+from discovery_engine.store.postgres.database_state import DatabaseState, state_of
+from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+from discovery_engine.store.records import (
+    EVERY_SCOPE,
+    AcceptanceRecord,
+    ApprovalRecord,
+    LossRecord,
+    Record,
+)
+from discovery_engine.store.stored_catalog import StoredCatalog
+from discovery_engine.store.stored_decisions import StoredDecisions
+from discovery_engine.store.tables import decision_table
+
+if TYPE_CHECKING:
+    from discovery_engine.store.postgres.postgres_database import PostgresDatabase
+    from discovery_engine.store.postgres.timed_connection import TimedConnection
+    from discovery_engine.store.records import DecisionExport
+    from discovery_engine.store.search_database import SearchDatabase
+    from discovery_engine.store.statements import Connection
+    from discovery_engine.store.tables.decision_table import DecisionTable
+
+T = TypeVar("T")
+
+_PING_TIMEOUT = 2.0  # seconds
+# Bytes that are imported in one transaction: 0.2 s of the 5 that it has.
+_IMPORT_BATCH_BYTES = 1_000_000
+_ROW = 1_000  # bytes that a row costs, beside the definition of a tool
+
+
+class PostgresRegistry(StoredCatalog, StoredDecisions):
+    """Opens the database with the first call; `close` it."""
+
+    most_scopes = 1000
+    _are_verdicts_news = True
+    indexes = None
+    """An index is read with `marshal`: see `protocols.IndexStore`."""
+    health = None
+    """Each call raises if the database does not answer; nothing waits."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        super().__init__()
+        self.database = database
+        self.search = database
+        self.ask_through(database)
+
+    def ask_through(self, database: SearchDatabase) -> None:
+        """Have what gateways share read and written through what watches the database."""
+        self.gateways = PostgresGateways(database, self.database.address.name)
+
+    def state(self, *, has_secret: bool = False) -> DatabaseState:
+        """Return the state of the database; see `state_of`."""
+        return state_of(self.database, has_secret=has_secret)
+
+    def ping(self) -> None:
+        """Read the number of the newest decision, and wait for it only briefly.
+
+        Raises:
+            RegistryError: If it cannot be read.
+        """
+        self.database.read(decision_table.newest, timeout=_PING_TIMEOUT)
+
+    async def changes(self) -> AsyncGenerator[None]:
+        relayed = self.gateways.note_relayed
+        changes = database_changes(self.database, newest_change, on_relayed=relayed)
+        async with aclosing(changes):
+            async for _ in changes:
+                self.gateways.note_change()
+                yield
+
+    def import_decisions(self, decisions: DecisionExport) -> bool:
+        """Hold these decisions, and no others; a loss that is there counts until they are."""
+        kept = decision_table.APPROVALS, decision_table.ACCEPTANCES
+        trust, rest = list[Record](), list[Record]()
+        for record in decisions.records:
+            is_trust = isinstance(record, (ApprovalRecord, AcceptanceRecord))
+            (trust if is_trust else rest).append(record)
+        self.write(partial(decision_table.empty, tables=kept))
+        for some in batches(trust, _size_of, most=_IMPORT_BATCH_BYTES):
+            self.write(partial(decision_table.save, records=some))
+        others = replace(decisions, records=tuple(rest))
+        self._write_announced(partial(decision_table.replace, decisions=others, kept=kept))
+        return True
+
+    def report_loss(self, *, at: float) -> None:
+        """Withhold, in every scope, what is not known to be accepted, until its owner agrees."""
+
+        def report(db: Connection, newest: int) -> int:
+            return decision_table.save_loss(db, LossRecord(EVERY_SCOPE, at, number=newest + 1))
+
+        self._decide(EVERY_SCOPE, report)
+
+    def read(self, work: Callable[[TimedConnection], T]) -> T:
+        return self.database.read(work)
+
+    def write(self, work: Callable[[TimedConnection], T]) -> T:
+        return self.database.write(work)
+
+    def _read_decisions(self, work: Callable[[TimedConnection], T]) -> T:
+        return self.database.read(work)
+
+    def _read_rows(
+        self,
+        work: Callable[[TimedConnection], T],
+        table: DecisionTable,  # noqa: ARG002 - the database verifies its own
+        names: Collection[str],  # noqa: ARG002
+    ) -> T:
+        return self.database.read(work)
+
+    def _write_decisions(
+        self,
+        work: Callable[[TimedConnection], tuple[T, int | None]],
+        scopes: Iterable[str],  # noqa: ARG002 - there is no mark beside a database
+    ) -> T:
+        return self.database.write(work)[0]
+
+    def _announce(self, connection: Connection) -> None:
+        notify(connection)
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def _size_of(record: Record) -> int:
+    return _ROW + len(record.definition) if isinstance(record, AcceptanceRecord) else _ROW

@@ -1,0 +1,395 @@
+"""The owner's decisions: approvals, acceptances, losses, registered servers and switches.
+
+Whoever decides locks the number of the newest decision first, so decisions have one order. A row
+has a checksum, which is verified in a file: a database has checksums, a log and backups of its own.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from discovery_engine._util.digests import blake2b
+from discovery_engine.store.records import (
+    EVERY_SCOPE,
+    AcceptanceRecord,
+    ApprovalRecord,
+    DecisionExport,
+    LossRecord,
+    Record,
+    RegistrationRecord,
+    SwitchRecord,
+)
+from discovery_engine.store.stored_text import from_column, key_of, to_column
+from discovery_engine.trust.decisions import Acceptance, AcceptedTools, Approval, Decisions
+
+if TYPE_CHECKING:
+    from discovery_engine.store.server_records import RegisteredServer, ServerSwitch
+    from discovery_engine.store.statements import Connection
+
+_ROWS_AT_ONCE = 5_000  # acceptances, of which there is one for each tool: a few MB
+
+
+class DecisionTable(Struct, frozen=True):
+    """A table, whose rows are found by the digest of the first of their columns."""
+
+    name: str
+    identity: int
+    """So many columns."""
+    digests: int
+    """Of the first one, `scope_key`, and of the first two, `server_key`: so many are stored."""
+    replaced: tuple[str, ...]
+    """The columns of a row that a newer one of the same identity replaces; none keeps the old."""
+    record: Any
+    """The struct of its rows."""
+
+    @property
+    def columns(self) -> str:
+        """All columns: the number, what the checksum covers, and the checksum."""
+        fields = self.record.__struct_fields__[:-1]
+        digests = ("scope_key", "server_key")[: self.digests]
+        return ", ".join(("number", "key", *digests, *fields, "checksum"))
+
+    def row(self, record: Record) -> tuple[object, ...]:
+        *fields, number = astuple(record)
+        names = fields[: self.identity]
+        digests = [_cached_key(*names[: size + 1]) for size in range(self.digests)]
+        stored = [to_column(field) if isinstance(field, str) else field for field in fields]
+        covered = key_of(*names), *digests, *stored
+        return number, *covered, checksum_of(covered)
+
+    def record_of(self, row: Sequence[Any]) -> Any:
+        """Convert a row of `columns` back."""
+        stored = row[2 + self.digests : -1]
+        fields = [from_column(field) if isinstance(field, str) else field for field in stored]
+        if self is SWITCHES:
+            fields[2] = bool(fields[2])  # SQLite has none
+        return self.record(*fields, row[0])
+
+
+APPROVALS = DecisionTable("approvals", 3, 2, (), ApprovalRecord)
+ACCEPTANCES = DecisionTable(
+    "acceptances", 4, 2, ("number", "fingerprint", "definition", "at"), AcceptanceRecord
+)
+LOSSES = DecisionTable("losses", 1, 0, ("number", "at", "acknowledged"), LossRecord)
+SERVERS = DecisionTable("registered_servers", 2, 1, ("content",), RegistrationRecord)
+SWITCHES = DecisionTable("switches", 2, 1, ("number", "is_wanted", "at"), SwitchRecord)
+TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES
+
+
+_cached_key = lru_cache(100)(key_of)  # the same for all tools of a server
+
+
+def checksum_of(columns: Iterable[object]) -> str:
+    # A number is what SQLite gives back for a boolean.
+    covered = [int(column) if isinstance(column, bool) else column for column in columns]
+    return blake2b(repr(tuple(covered)).encode(), digest_size=8).hexdigest()
+
+
+# The number of the newest decision
+
+
+def newest(connection: Connection) -> int:
+    """0 if there is none, or that is damaged."""
+    return _number(connection, "")
+
+
+def locked_newest(connection: Connection) -> int:
+    """The number of the newest decision, locked until the end of the transaction."""
+    return _number(connection, connection.for_update)
+
+
+def set_newest(connection: Connection, number: int) -> None:
+    connection.execute(
+        """
+        INSERT INTO decision_log (id, number) VALUES (1, ?)
+        ON CONFLICT (id) DO UPDATE SET number = excluded.number
+        """,
+        (number,),
+    )
+
+
+def _number(connection: Connection, lock: str) -> int:
+    row = connection.execute(f"SELECT number FROM decision_log{lock}").fetchone()  # noqa: S608 - a constant
+    return row[0] if row and isinstance(row[0], int) else 0
+
+
+# Approvals, acceptances and losses
+
+
+def decisions(connection: Connection, scope: str) -> Decisions:
+    accepted: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    statement = "SELECT server, tool, meaning, fingerprint FROM acceptances WHERE scope_key = ?"
+    rows = connection.rows(statement, (key_of(scope),), at_once=_ROWS_AT_ONCE)
+    for server, tool, *digests in rows:
+        accepted[from_column(server)][from_column(tool)].update(map(from_column, digests))
+    return Decisions(
+        approvals(connection, scope),
+        {
+            server: {tool: frozenset(digests) for tool, digests in tools.items()}
+            for server, tools in accepted.items()
+        },
+        lost_at(connection, scope),
+    )
+
+
+def approvals(connection: Connection, scope: str) -> dict[str, frozenset[str]]:
+    by_server: defaultdict[str, set[str]] = defaultdict(set)
+    statement = "SELECT server, identity FROM approvals WHERE scope_key = ?"
+    for server, identity in connection.execute(statement, (key_of(scope),)):
+        by_server[from_column(server)].add(from_column(identity))
+    return {server: frozenset(identities) for server, identities in by_server.items()}
+
+
+def accepted(connection: Connection, scope: str, server: str) -> AcceptedTools:
+    by_tool: defaultdict[str, set[str]] = defaultdict(set)
+    statement = "SELECT tool, meaning, fingerprint FROM acceptances WHERE server_key = ?"
+    for tool, *digests in connection.execute(statement, (key_of(scope, server),)):
+        by_tool[from_column(tool)].update(map(from_column, digests))
+    return {tool: frozenset(digests) for tool, digests in by_tool.items()}
+
+
+def history(connection: Connection, scope: str, server: str) -> tuple[Acceptance, ...]:
+    statement = """
+        SELECT tool, meaning, fingerprint, definition FROM acceptances
+        WHERE server_key = ? ORDER BY number
+        """
+    rows = connection.execute(statement, (key_of(scope, server),))
+    return tuple(Acceptance(server, *map(from_column, row)) for row in rows)
+
+
+def approve(
+    connection: Connection, newest: int, scope: str, new: Iterable[Approval], at: float
+) -> int:
+    """Keep approvals; returns how many were not kept already."""
+    records = [
+        ApprovalRecord(scope, approval.server, approval.identity, float(at), number)
+        for number, approval in enumerate(dict.fromkeys(new), newest + 1)
+    ]
+    rows = map(APPROVALS.row, records)
+    return sum(connection.execute(_insert(APPROVALS), row).rowcount for row in rows)
+
+
+def revoke(connection: Connection, scope: str, servers: Iterable[str]) -> int:
+    """Returns how many approvals there were."""
+    statement = "DELETE FROM approvals WHERE server_key = ?"
+    keys = [key_of(scope, server) for server in dict.fromkeys(servers)]
+    return sum(connection.execute(statement, (key,)).rowcount for key in keys)
+
+
+def accept(
+    connection: Connection, newest: int, scope: str, found: Iterable[Acceptance], at: float
+) -> int:
+    """Keep acceptances, with the numbers that follow the newest one; returns how many."""
+    return save(
+        connection,
+        [
+            AcceptanceRecord(
+                scope, tool.server, tool.tool, tool.meaning, tool.fingerprint, tool.definition,
+                float(at), number,
+            )
+            for number, tool in enumerate(found, newest + 1)
+        ],
+    )  # fmt: skip
+
+
+def accept_new(
+    connection: Connection, newest: int, scope: str, found: Sequence[Acceptance], at: float
+) -> int:
+    """Keep acceptances of tools of which none is kept; returns how many.
+
+    None after a loss that the owner has not acknowledged: what was not seen before cannot be told
+    from what was lost.
+    """
+    if lost_at(connection, scope) is not None:
+        return 0
+    statement = "SELECT DISTINCT tool FROM acceptances WHERE server_key = ?"
+    tools = {
+        (server, from_column(tool))
+        for server in {acceptance.server for acceptance in found}
+        for (tool,) in connection.execute(statement, (key_of(scope, server),))
+    }
+    new = [acceptance for acceptance in found if (acceptance.server, acceptance.tool) not in tools]
+    return accept(connection, newest, scope, new, at)
+
+
+def lost_at(connection: Connection, scope: str) -> float | None:
+    statement = "SELECT key, at, acknowledged FROM losses WHERE key IN (?, ?)"
+    keys = key_of(scope), key_of(EVERY_SCOPE)
+    losses = {bytes(key): rest for key, *rest in connection.execute(statement, keys)}
+    at, acknowledged = losses.get(keys[0]) or losses.get(keys[1]) or (None, None)
+    return at if acknowledged is None else None
+
+
+def save_loss(connection: Connection, loss: LossRecord) -> int:
+    if loss.scope == EVERY_SCOPE and loss.acknowledged is None:
+        # It makes those before it void, also what their owners have acknowledged.
+        connection.execute("DELETE FROM losses")
+    return save(connection, [loss])
+
+
+# Registered servers and switches; most registries have none, so what they are is imported late
+
+
+def servers(connection: Connection, scope: str) -> tuple[RegisteredServer, ...]:
+    """In the order in which they were registered."""
+    from discovery_engine.store.server_records import RegisteredServer  # noqa: PLC0415
+
+    statement = "SELECT content FROM registered_servers WHERE scope_key = ? ORDER BY number"
+    rows = connection.execute(statement, (key_of(scope),))
+    return tuple(RegisteredServer.from_text(from_column(content)) for (content,) in rows)
+
+
+def save_servers(
+    connection: Connection, newest: int, scope: str, servers: Iterable[RegisteredServer]
+) -> int:
+    """Add servers, or put them in the place of those of their names; returns how many."""
+    records = [
+        RegistrationRecord(scope, server.name, server.to_text(), number)
+        for number, server in enumerate(servers, newest + 1)
+    ]
+    _set_mark(connection, scope, is_changed=bool(records))
+    return save(connection, records)
+
+
+def delete_servers(connection: Connection, scope: str, names: Iterable[str]) -> int:
+    keys = [key_of(scope, name) for name in dict.fromkeys(names)]
+    statement = "DELETE FROM registered_servers WHERE key = ?"
+    count = sum(connection.execute(statement, (key,)).rowcount for key in keys)
+    _set_mark(connection, scope, is_changed=count > 0)
+    return count
+
+
+def switches(connection: Connection, scope: str) -> dict[str, ServerSwitch]:
+    from discovery_engine.store.server_records import ServerSwitch  # noqa: PLC0415
+
+    statement = "SELECT server, is_wanted, at FROM switches WHERE scope_key = ?"
+    return {
+        from_column(server): ServerSwitch(bool(is_wanted), at)
+        for server, is_wanted, at in connection.execute(statement, (key_of(scope),))
+    }
+
+
+def set_switches(
+    connection: Connection, newest: int, scope: str, wanted: Mapping[str, bool | None], at: float
+) -> int:
+    """Set switches, or drop them with None; returns how many were changed."""
+    old = {server: switch.is_wanted for server, switch in switches(connection, scope).items()}
+    changed = {
+        server: is_wanted
+        for server, is_wanted in wanted.items()
+        if is_wanted is not old.get(server)
+    }
+    records = []
+    for number, (server, is_wanted) in enumerate(changed.items(), newest + 1):
+        if is_wanted is None:
+            connection.execute("DELETE FROM switches WHERE key = ?", (key_of(scope, server),))
+        else:
+            records.append(SwitchRecord(scope, server, is_wanted, float(at), number))
+    save(connection, records)
+    _set_mark(connection, scope, is_changed=bool(changed))
+    return len(changed)
+
+
+def mark(connection: Connection, scope: str) -> str:
+    """Another text after every change of the servers or switches of a scope."""
+    statement = "SELECT mark FROM server_marks WHERE key = ?"
+    row = connection.execute(statement, (key_of(scope),)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def marks(connection: Connection) -> dict[str, str]:
+    """Return the marks of all scopes, by scope."""
+    rows = connection.execute("SELECT scope, mark FROM server_marks")
+    return {from_column(scope): mark for scope, mark in rows}
+
+
+def _set_mark(connection: Connection, scope: str, *, is_changed: bool) -> None:
+    if is_changed:
+        _save_marks(connection, {scope: secrets.token_hex(8)})
+
+
+def _save_marks(connection: Connection, marks: Mapping[str, str]) -> None:
+    connection.executemany(
+        """
+        INSERT INTO server_marks (key, scope, mark) VALUES (?, ?, ?)
+        ON CONFLICT (key) DO UPDATE SET mark = excluded.mark
+        """,
+        [(key_of(scope), to_column(scope), mark) for scope, mark in marks.items()],
+    )
+
+
+# All decisions
+
+
+def save(connection: Connection, records: Collection[Record]) -> int:
+    """Write records as they are, in place of those of the same identity; returns how many."""
+    for table in TABLES:
+        rows = [table.row(record) for record in records if isinstance(record, table.record)]
+        connection.executemany(_insert(table), rows)
+    return len(records)
+
+
+@cache
+def _insert(table: DecisionTable) -> str:
+    columns = table.columns
+    marks = ", ".join("?" * (columns.count(",") + 1))
+    changes = ", ".join(f"{name} = excluded.{name}" for name in (*table.replaced, "checksum"))
+    conflict = f"UPDATE SET {changes}" if table.replaced else "NOTHING"
+    return f"""
+        INSERT INTO {table.name} ({columns}) VALUES ({marks}) ON CONFLICT (key) DO {conflict}
+        """  # noqa: S608 - constants
+
+
+def export(connection: Connection, after: int | None = None) -> DecisionExport:
+    """All decisions that are in effect; with a number, only the acceptances that follow it."""
+    records = [
+        table.record_of(row)
+        for table in TABLES
+        for row in stored_rows(connection, table, after if table is ACCEPTANCES else None)
+    ]
+    last = None if after is None else last_accepted(connection, after)
+    return DecisionExport(newest(connection), tuple(records), marks(connection), after, last)
+
+
+def stored_rows(
+    connection: Connection, table: DecisionTable, after: int | None = None
+) -> Iterator[Any]:
+    """Yield the rows of a table, with the columns of `DecisionTable.columns`."""
+    condition = "" if after is None else "WHERE number > ?"
+    statement = f"SELECT {table.columns} FROM {table.name} {condition} ORDER BY number"  # noqa: S608 - constants
+    values = () if after is None else (after,)
+    yield from connection.rows(statement, values, at_once=_ROWS_AT_ONCE)
+
+
+def last_accepted(connection: Connection, at_most: int) -> AcceptanceRecord | None:
+    """The newest acceptance up to a number."""
+    statement = f"""
+        SELECT {ACCEPTANCES.columns} FROM acceptances WHERE number <= ?
+        ORDER BY number DESC LIMIT 1
+        """  # noqa: S608 - constants
+    row = connection.execute(statement, (at_most,)).fetchone()
+    return ACCEPTANCES.record_of(row) if row else None
+
+
+def replace(
+    connection: Connection, decisions: DecisionExport, kept: Collection[DecisionTable] = ()
+) -> None:
+    """Hold these decisions, with their number, and no others but those in the tables of `kept`."""
+    locked_newest(connection)
+    empty(connection, [table for table in TABLES if table not in kept])
+    connection.execute("DELETE FROM server_marks")
+    save(connection, decisions.records)
+    _save_marks(connection, decisions.marks)
+    set_newest(connection, decisions.number)
+
+
+def empty(connection: Connection, tables: Iterable[DecisionTable]) -> None:
+    for table in tables:
+        connection.execute(f"DELETE FROM {table.name}")  # noqa: S608 - a constant

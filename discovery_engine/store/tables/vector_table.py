@@ -1,0 +1,122 @@
+"""The vectors of texts, as bytes; `store.protocols` has their contract.
+
+An unused vector is kept for one whole period at least, for two at most. Processes note what they
+use. The first one that notes something in a new period drops what none has noted in the one before,
+and uses are noted anew. No process knows the tools of all others, as while a configuration is
+rolled out: so what is dropped is decided by what all of them noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from discovery_engine._util.batches import batches
+from discovery_engine.store.stored_text import key_of, to_column
+
+if TYPE_CHECKING:
+    from discovery_engine.store.statements import Connection
+
+_PERIOD = 30 * 86_400.0  # seconds; a process notes each day
+_LEASE = "unused vectors"
+"""Its fence is the number of the period: whoever sets it has been the first."""
+_KEY = key_of(_LEASE)
+_SETTLED = "SELECT coalesce(max(fence), 0) FROM leases WHERE key = ?"
+"""The period in which unused ones were last dropped."""
+_MOST_PARAMETERS = 900  # in one statement; builds of SQLite before 3.32 take 999
+
+
+def vectors(connection: Connection, model: str, digests: Collection[bytes]) -> dict[bytes, bytes]:
+    by_digest = dict[bytes, bytes]()
+    for some in batches(keys(model, digests), lambda _: 1, most=_MOST_PARAMETERS):
+        marks = ", ".join("?" * len(some))
+        by_digest.update(
+            connection.execute(f"SELECT digest, data FROM vectors WHERE key IN ({marks})", some)  # noqa: S608 - question marks
+        )
+    return by_digest
+
+
+def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, bytes]) -> None:
+    connection.executemany(
+        """
+        INSERT INTO vectors (key, model, digest, data) VALUES (?, ?, ?, ?)
+        ON CONFLICT (key) DO UPDATE SET data = excluded.data WHERE vectors.data <> excluded.data
+        """,
+        [(key_of(model, digest), to_column(model), digest, data) for digest, data in new.items()],
+    )
+    use(connection, scope, model, new)
+
+
+def count(connection: Connection, scope: str) -> int:
+    """How many a scope uses."""
+    statement = f"""
+        SELECT count(*) FROM vector_uses JOIN scopes ON scopes.id = scope
+        WHERE scopes.key = ? AND period >= ({_SETTLED})
+        """  # noqa: S608 - made of constants
+    return int(connection.execute(statement, (key_of(scope), _KEY)).fetchone()[0])
+
+
+def is_settled(connection: Connection) -> bool:
+    """Return whether unused vectors were dropped in this period; the first one ever has none."""
+    begin = """
+        INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, '', ?, 0)
+        ON CONFLICT (key) DO NOTHING
+        """
+    period = _period_at(connection.now())
+    connection.execute(begin, (_KEY, _LEASE, period))
+    [settled] = connection.execute("SELECT fence FROM leases WHERE key = ?", (_KEY,)).fetchone()
+    return bool(settled == period)
+
+
+def settle(connection: Connection) -> None:
+    """All that were unused are dropped in this period."""
+    statement = "UPDATE leases SET fence = ? WHERE key = ?"
+    connection.execute(statement, (_period_at(connection.now()), _KEY))
+
+
+def drop_unused(connection: Connection, after: int, most: int) -> tuple[int, int | None]:
+    """Drop those of the next few that nobody used since the period that was last settled.
+
+    Args:
+        connection: In a transaction.
+        after: The last one that was looked at.
+        most: How many are looked at.
+
+    Returns:
+        How many were dropped, and the last one that was looked at; None if there are no more.
+    """
+    statement = """
+        SELECT max(id) FROM (SELECT id FROM vectors WHERE id > ? ORDER BY id LIMIT ?) AS next
+        """
+    [last] = connection.execute(statement, (after, most)).fetchone()
+    if last is None:
+        return 0, None
+    statement = f"""
+        DELETE FROM vectors WHERE id > ? AND id <= ? AND NOT EXISTS (
+            SELECT 1 FROM vector_uses WHERE vector = vectors.id AND period >= ({_SETTLED})
+        )
+        """  # noqa: S608 - made of constants
+    return connection.execute(statement, (after, last, _KEY)).rowcount, last
+
+
+def use(connection: Connection, scope: str, model: str, digests: Collection[bytes]) -> None:
+    """Note that a scope uses these vectors, too, in this period."""
+    period = _period_at(connection.now())
+    connection.executemany(
+        """
+        INSERT INTO vector_uses (scope, vector, period)
+        SELECT scopes.id, vectors.id, ? FROM scopes, vectors
+        WHERE scopes.key = ? AND vectors.key = ?
+        ON CONFLICT (scope, vector) DO UPDATE
+        SET period = excluded.period WHERE vector_uses.period < excluded.period
+        """,
+        [(period, key_of(scope), key) for key in keys(model, digests)],
+    )
+
+
+def keys(model: str, digests: Iterable[bytes]) -> list[bytes]:
+    return [key_of(model, digest) for digest in digests]
+
+
+def _period_at(now: float) -> int:
+    return int(now // _PERIOD)

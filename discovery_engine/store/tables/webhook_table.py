@@ -1,0 +1,208 @@
+"""Webhooks and their deliveries; `store.webhook_store` has their contract."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
+
+from discovery_engine.store.stored_text import key_of, to_column
+from discovery_engine.store.webhook_rows import (
+    WebhookRow,
+    address_of,
+    definition_of,
+    is_first,
+    webhook_changes,
+)
+from discovery_engine.webhooks.delivery import Delivery, WebhookState
+from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
+
+if TYPE_CHECKING:
+    from discovery_engine.config.webhook_settings import WebhookSettings
+    from discovery_engine.store.statements import Connection
+    from discovery_engine.webhooks.event import StoredEvent
+
+
+def rows(connection: Connection, scope: str) -> list[WebhookRow]:
+    query = """
+        SELECT id, name, definition, address, left_at IS NOT NULL, disabled_at IS NOT NULL
+        FROM webhooks WHERE scope_key = ? ORDER BY id
+        """
+    return [
+        WebhookRow(key, name, definition, address, bool(has_left), bool(is_disabled))
+        for key, name, definition, address, has_left, is_disabled in connection.execute(
+            query, (key_of(scope),)
+        )
+    ]
+
+
+def replace_all(
+    connection: Connection,
+    scope: str,
+    webhooks: Iterable[WebhookSettings],
+    *,
+    keep_others: bool,
+) -> None:
+    """Have these, and no others unless they are kept; nothing is written where nothing changed."""
+    now = connection.now()
+    query = "DELETE FROM webhooks WHERE scope_key = ? AND left_at < ?"
+    connection.execute(query, (key_of(scope), now - GIVE_UP_AFTER))
+    before = rows(connection, scope)
+    changes = webhook_changes(before, webhooks, keep_others=keep_others)
+    if not changes:
+        return
+    query = "UPDATE webhooks SET left_at = ? WHERE id = ?"
+    connection.executemany(query, [(now, row.id) for row in changes.gone])
+    connection.executemany(
+        """
+        INSERT INTO webhooks (key, scope_key, scope, name, definition, address)
+        VALUES (?, ?, ?, ?, ?, ?)
+        ON CONFLICT (key) DO UPDATE SET
+            definition = excluded.definition, address = excluded.address, left_at = NULL,
+            disabled_at = CASE
+                WHEN webhooks.address = excluded.address THEN webhooks.disabled_at
+            END
+        """,
+        [
+            (*_names(scope, webhook.name), definition_of(webhook), address_of(webhook))
+            for webhook in changes.new
+        ],
+    )
+    _begin_anew(connection, scope, before)
+
+
+def add(connection: Connection, webhook: int, event: StoredEvent) -> None:
+    now = connection.now()
+    connection.execute(
+        """
+        INSERT INTO webhook_deliveries
+            (webhook, event_id, event_type, body, stored_at, tried_since, due_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?)
+        """,
+        (webhook, event.id, event.type, event.body, now, now, now),
+    )
+    query = "SELECT count(*) FROM webhook_deliveries WHERE webhook = ?"
+    [count] = connection.execute(query, (webhook,)).fetchone()
+    if (too_many := count - MOST_STORED) > 0:
+        query = """
+            DELETE FROM webhook_deliveries WHERE id IN (
+                SELECT id FROM webhook_deliveries WHERE webhook = ? ORDER BY id LIMIT ?
+            )
+            """
+        dropped = connection.execute(query, (webhook, too_many)).rowcount
+        query = "UPDATE webhooks SET dropped = dropped + ? WHERE id = ?"
+        connection.execute(query, (dropped, webhook))
+
+
+def states(connection: Connection, scope: str) -> list[WebhookState]:
+    query = """
+        SELECT name, count(due_at), count(deliveries.id) - count(due_at), delivered, dropped,
+            min(CASE WHEN due_at IS NOT NULL THEN stored_at END), delivered_at, failed_at, failure,
+            disabled_at
+        FROM webhooks
+        LEFT JOIN webhook_deliveries AS deliveries ON deliveries.webhook = webhooks.id
+        WHERE scope_key = ? AND left_at IS NULL GROUP BY webhooks.id
+        """
+    states = [WebhookState(*row) for row in connection.execute(query, (key_of(scope),))]
+    return sorted(states, key=lambda state: state.name)
+
+
+def due(connection: Connection, scope: str) -> list[str]:
+    query = """
+        SELECT name FROM webhooks WHERE scope_key = ? AND EXISTS (
+            SELECT 1 FROM webhook_deliveries WHERE webhook = webhooks.id AND due_at <= ?
+        )
+        """
+    return [name for (name,) in connection.execute(query, (key_of(scope), connection.now()))]
+
+
+def claim(
+    connection: Connection, scope: str, webhook: str, limit: int, lease: float
+) -> list[Delivery]:
+    now = connection.now()
+    query = """
+        SELECT id, event_id, event_type, body, attempts + 1, fence + 1, ? - tried_since
+        FROM webhook_deliveries
+        WHERE webhook = (SELECT id FROM webhooks WHERE key = ?) AND due_at <= ?
+        ORDER BY due_at, id LIMIT ?
+        """
+    values = now, key_of(scope, webhook), now, limit
+    claimed = connection.execute(query + connection.skip_locked, values).fetchall()
+    query = """
+        UPDATE webhook_deliveries SET attempts = attempts + 1, fence = fence + 1, due_at = ?
+        WHERE id = ?
+        """
+    connection.executemany(query, [(now + lease, key) for key, *_ in claimed])
+    return [Delivery(key, webhook, *rest) for key, *rest in claimed]
+
+
+def finish(connection: Connection, delivery: Delivery) -> bool:
+    query = "DELETE FROM webhook_deliveries WHERE id = ? AND fence = ? RETURNING webhook"
+    row = connection.execute(query, (delivery.id, delivery.fence)).fetchone()
+    if row is None:
+        return False
+    query = """
+        UPDATE webhooks SET delivered = delivered + 1, delivered_at = ?, failure = '' WHERE id = ?
+        """
+    connection.execute(query, (connection.now(), *row))
+    return True
+
+
+def fail(connection: Connection, delivery: Delivery, reason: str, retry_in: float | None) -> bool:
+    now = connection.now()
+    due_at = None if retry_in is None else now + retry_in
+    query = "UPDATE webhook_deliveries SET due_at = ? WHERE id = ? AND fence = ? RETURNING webhook"
+    row = connection.execute(query, (due_at, delivery.id, delivery.fence)).fetchone()
+    if row is None:
+        return False
+    query = "UPDATE webhooks SET failed_at = ?, failure = ? WHERE id = ?"
+    connection.execute(query, (now, to_column(reason), *row))
+    return True
+
+
+def disable(connection: Connection, scope: str, webhook: str, reason: str, address: str) -> int:
+    now = connection.now()
+    query = """
+        UPDATE webhooks SET disabled_at = ?, failed_at = ?, failure = ?
+        WHERE key = ? AND address = ? RETURNING id
+        """
+    values = now, now, to_column(reason), key_of(scope, webhook), address
+    gone = connection.execute(query, values).fetchone()
+    if gone is None:
+        return 0
+    query = """
+        UPDATE webhook_deliveries SET due_at = NULL, fence = fence + 1
+        WHERE due_at IS NOT NULL AND webhook = ?
+        """
+    return connection.execute(query, gone).rowcount
+
+
+def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) -> int:
+    now = connection.now()
+    count, before = 0, rows(connection, scope)
+    for row in before:
+        if webhooks is not None and row.name not in webhooks:
+            continue
+        connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = ?", (row.id,))
+        query = """
+            UPDATE webhook_deliveries SET due_at = ?, tried_since = ?, attempts = 0
+            WHERE webhook = ? AND due_at IS NULL
+            """
+        count += connection.execute(query, (now, now, row.id)).rowcount
+    _begin_anew(connection, scope, before)
+    return count
+
+
+def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]) -> None:
+    """Forget what was sent of each server's health, if nothing was noted until now."""
+    if is_first(before, rows(connection, scope)):
+        query = """
+            UPDATE servers SET told_failing_at = NULL, told_well_at = NULL
+            WHERE scope = (SELECT id FROM scopes WHERE key = ?)
+                AND (told_failing_at IS NOT NULL OR told_well_at IS NOT NULL)
+            """
+        connection.execute(query, (key_of(scope),))
+
+
+def _names(scope: str, webhook: str) -> tuple[bytes, bytes, str, str]:
+    """By what a webhook is found, and what it is called."""
+    return key_of(scope, webhook), key_of(scope), to_column(scope), webhook

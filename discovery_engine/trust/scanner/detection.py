@@ -1,0 +1,234 @@
+"""Runs every detector over one tool, a text, or a whole catalog.
+
+    scan(tool, Neighbours.of(tools))
+
+Findings are in the order of the definition, and deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.tools.findings import Finding, FindingKind, Severity, excerpt
+from discovery_engine.tools.model import ServerName, Tool, ToolKey
+from discovery_engine.tools.offering import Definition
+from discovery_engine.trust.scanner.disguises import (
+    command_in,
+    credential_in,
+    decoded,
+    hidden_in,
+    loose,
+    mixes_alphabets,
+    plain,
+)
+from discovery_engine.trust.scanner.evidence import (
+    Evidence,
+    Piece,
+    Place,
+    Topic,
+    evidence_in,
+    may_alarm,
+    pieces_of,
+    topic_of,
+)
+from discovery_engine.trust.scanner.neighbours import Neighbours
+
+_NO_NEIGHBOURS = Neighbours()
+_ARGUMENTS = ("inputSchema", "arguments")  # of a tool, and of a prompt
+_IDENTIFIERS = frozenset({"name", "uri", "uriTemplate"})
+
+
+def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
+    """Return the findings about a definition, at most one of each kind for each place."""
+    findings = list(_about_name(tool, neighbours))
+    passages = passages_of(tool.definition)
+    findings += _in_passages(tool, passages)
+    if neighbours.servers_of:
+        for passage in passages:
+            findings += _about_neighbours(tool, passage, neighbours)
+    return _without_doubles(findings)
+
+
+def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
+    """Yield the findings in the texts of a definition, read one by one."""
+    topic = topic_of(tool, sentences_of(passages))
+    for passage in passages:
+        yield from _in_passage(passage, topic)
+
+
+def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
+    """Return the findings in a text by itself, for instance a server's instructions."""
+    return _without_doubles(_in_passage(Passage(where, capped(text)), Topic()))
+
+
+def sentences_of(passages: Iterable[Passage]) -> Iterator[str]:
+    return (piece.text for passage in passages for piece in pieces_of(plain(passage.text)))
+
+
+def scan_catalog(
+    tools: Iterable[Tool], *, instructions: Mapping[ServerName, str] | None = None
+) -> dict[ToolKey | ServerName, tuple[Finding, ...]]:
+    """The findings of every tool, and of the servers whose instructions are given.
+
+    What has no finding is left out.
+    """
+    all_tools = list(tools)
+    neighbours = Neighbours.of(all_tools)
+    findings_by_subject: dict[ToolKey | ServerName, tuple[Finding, ...]] = {
+        server: scan_text(text, where="instructions")
+        for server, text in (instructions or {}).items()
+    }
+    findings_by_subject.update({tool.key: scan(tool, neighbours) for tool in all_tools})
+    return {subject: findings for subject, findings in findings_by_subject.items() if findings}
+
+
+def _about_name(tool: Definition, neighbours: Neighbours) -> Iterator[Finding]:
+    if imitated := neighbours.imitated(tool):
+        message = f"its name passes for {imitated}"
+    elif mixes_alphabets(tool.name):
+        message = "its name mixes letters of two alphabets"
+    else:
+        return
+    yield Finding(
+        FindingKind.LOOKALIKE, Severity.DANGER, "name", excerpt(ascii(tool.name)[1:-1]), message
+    )
+
+
+def _in_passage(passage: Passage, topic: Topic) -> Iterator[Finding]:
+    where, text = passage.where, passage.text
+    for hidden in hidden_in(text):
+        around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
+        # A name is an identifier: there, not even one has a reason to be.
+        severity = Severity.DANGER if where in _IDENTIFIERS else hidden.severity
+        yield Finding(FindingKind.HIDDEN_TEXT, severity, where, around, hidden.message)
+    if credential := credential_in(text):
+        preview = excerpt(credential[0][:8]) + "…"
+        message = "it holds a credential in plain text"
+        yield Finding(FindingKind.SECRET, Severity.WARNING, where, preview, message)
+    for layer, place in texts_of(passage, topic):
+        for reading in readings(layer):
+            for finding in _in_reading(where, reading, place):
+                yield _decoded(finding) if place.is_encoded else finding
+
+
+def texts_of(passage: Passage, topic: Topic) -> Iterator[tuple[str, Place]]:
+    """A passage, and whatever is hidden or encoded in it."""
+    place = _place_of(passage.where, topic)
+    yield passage.text, place
+    inside = Place(topic, is_argument=place.is_argument, is_encoded=True)
+    for hidden in hidden_in(passage.text):
+        if hidden.says:
+            yield hidden.says, inside
+    for inner in decoded(passage.text):
+        yield inner, inside
+
+
+def _place_of(where: str, topic: Topic) -> Place:
+    is_description = where in ("description", "title")
+    return Place(topic, is_description=is_description, is_argument=where.startswith(_ARGUMENTS))
+
+
+def _decoded(finding: Finding) -> Finding:
+    """Return a finding in encoded text as a danger: encoding is no accident."""
+    message = f"decoded, {finding.message}"
+    return replace(finding, kind=FindingKind.PAYLOAD, severity=Severity.DANGER, message=message)
+
+
+def _in_reading(where: str, reading: str, place: Place) -> Iterator[Finding]:
+    if command := command_in(reading):
+        words = excerpt(reading, command.start(), command.end())
+        message = "it holds a command that takes over a machine"
+        yield Finding(FindingKind.PAYLOAD, Severity.WARNING, where, words, message)
+    yield from _in_pieces(where, pieces_of(reading), place)
+
+
+def _in_pieces(where: str, pieces: Iterable[Piece], place: Place) -> Iterator[Finding]:
+    for piece in pieces:
+        if may_alarm(piece, place):
+            for evidence in evidence_in(piece.text, is_opening=piece.is_opening):
+                if evidence.is_alarm(place):
+                    kind, message = evidence.strongest(place)
+                    severity = _severity(evidence, place)
+                    yield Finding(kind, severity, where, excerpt(evidence.text), message)
+
+
+def readings(text: str) -> Iterable[str]:
+    """A text as it stands, and with what disguises its letters undone."""
+    return dict.fromkeys((plain(text), loose(text)))
+
+
+def _severity(evidence: Evidence, place: Place) -> Severity:
+    if evidence.is_mention and not place.is_encoded:
+        return Severity.NOTICE
+    return Severity.DANGER if evidence.is_severe(place) else Severity.WARNING
+
+
+def _about_neighbours(
+    tool: Definition, passage: Passage, neighbours: Neighbours
+) -> Iterator[Finding]:
+    for name, server, start, end in neighbours.ordered_about(tool, passage.text):
+        message = f"it gives orders about {name!r}, a tool of {server!r}"
+        words = excerpt(passage.text, start, end)
+        yield Finding(FindingKind.CROSS_SERVER, Severity.WARNING, passage.where, words, message)
+
+
+def _without_doubles(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The most severe finding of each kind and place."""
+    order = list(Severity)
+    best: dict[tuple[FindingKind, str], Finding] = {}
+    for finding in found:
+        place = (finding.kind, finding.where)
+        if place not in best or order.index(finding.severity) < order.index(best[place].severity):
+            best[place] = finding
+    return tuple(best.values())
+
+
+# Everything a definition says, wherever it says it: each string with its place.
+#
+# A definition is a stranger's: what is read of it is bounded in length, in number and in depth.
+
+PASSAGE_LENGTH = 8192  # characters read of one string: its beginning and its end
+_PASSAGES = 512
+_DEPTH = 32
+_SPEAKING = (str, dict, list)  # kinds of values that may have strings
+
+
+class Passage(Struct, frozen=True):
+    where: str
+    text: str
+
+
+def passages_of(definition: JSONObject) -> list[Passage]:
+    """The strings of a definition, the keys of its objects among them."""
+    passages: list[Passage] = []
+    _add_strings(passages, definition, "", _DEPTH)
+    return passages
+
+
+def capped(text: str) -> str:
+    """`text` without its middle if it is too long to be read whole."""
+    if len(text) <= PASSAGE_LENGTH:
+        return text
+    half = PASSAGE_LENGTH // 2
+    return f"{text[:half]}\n{text[-half:]}"
+
+
+def _add_strings(found: list[Passage], value: JSONValue, where: str, depth: int) -> None:
+    if isinstance(value, str):
+        if value and len(found) < _PASSAGES:
+            found.append(Passage(where, capped(value) if len(value) > PASSAGE_LENGTH else value))
+    elif not depth or len(found) >= _PASSAGES:
+        return
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if not (key.isascii() and key.isidentifier()):
+                _add_strings(found, key, f"{where} (a key)", depth)
+            if isinstance(item, _SPEAKING):
+                _add_strings(found, item, f"{where}.{key}" if where else key, depth - 1)
+    elif isinstance(value, list):
+        for at, item in enumerate(value):
+            _add_strings(found, item, f"{where}[{at}]", depth - 1)

@@ -1,0 +1,344 @@
+"""The evidence against a sentence: its words, its signals, and their weights where they are seen.
+
+Both weigh more in a tool that is about something else, and signals again in the text of an
+argument. The weights are those of a logistic regression (`scripts/fit_scanner.py`). No word and no
+signal lowers a score: only the place of a sentence does, its language, and how much of it is about
+what the rest of the definition is about. So the weights of all that words may be about, in whatever
+order they stand, are never less than a score: most texts are cleared by that sum alone, unread.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import lru_cache, reduce
+from operator import or_
+
+from msgspec import Struct
+
+from discovery_engine.tools.findings import FindingKind
+from discovery_engine.tools.offering import Definition
+from discovery_engine.trust.scanner.disguises import plain
+from discovery_engine.trust.scanner.sentences import (
+    HAS_ADDRESS,
+    LABEL,
+    LONGEST,
+    SENTENCE_END,
+    SIGNALS,
+    Sentence,
+    sentences,
+    signals_of,
+)
+from discovery_engine.trust.scanner.word_families import (
+    DATA,
+    FAMILIES,
+    SECRET,
+    SECRET_FILE,
+    F,
+    families_of,
+    known,
+    stems_of,
+    unspaced_families,
+)
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD = re.compile(r"[^\W\d_]+")
+_LEAST = 4  # words: of two words one is soon said twice
+_OPENING = 400  # characters
+
+
+class Topic(Struct, frozen=True):
+    """The subject of a tool."""
+
+    families: int = 0
+    """The families of its name, its title and its opening sentence."""
+    stems: frozenset[str] = frozenset()
+    """The stems of its names and of the words that are said in several of its sentences."""
+
+    def shared(self, stems: frozenset[str]) -> float:
+        """The share of a sentence's words that belong to the topic."""
+        return len(stems & self.stems) / max(_LEAST, len(stems))
+
+
+def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
+    """The topic of a tool, with all sentences of its definition."""
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        counts.update(stems_of(sentence))
+    repeated = {stem for stem, count in counts.items() if count > 1}
+    names = " ".join((tool.name, *(parameter.name for parameter in tool.parameters)))
+    named = stems_of(_CAMEL.sub(" ", names).replace("_", " ").lower())
+    return Topic(_families(tool), named.union(repeated))
+
+
+def _families(tool: Definition) -> int:
+    title = tool.definition.get("title")
+    texts = (tool.description, title if isinstance(title, str) else "")
+    openings = [SENTENCE_END.split(plain(text[:_OPENING]), maxsplit=1)[0] for text in texts]
+    name = _CAMEL.sub(" ", tool.name).replace("_", " ").lower()
+    families = 0
+    for word in _WORD.findall(" ".join((name, *openings))):
+        english, foreign = families_of(word)
+        families |= english or foreign
+    return families
+
+
+_FITTED = json.loads((DATA / "signal_weights.json").read_text("utf-8"))
+BIAS, ALARM, SEVERE = (float(_FITTED[name]) for name in ("bias", "alarm", "severe"))
+WEIGHTS: dict[str, float] = _FITTED["weights"]
+"""In log odds."""
+_MAX_LISTED_SIGNALS = 3  # signals that a message names
+_GIVEN = F.DO | F.NOT | F.DROP | F.HIDE | F.PATH
+UNWEIGHED = F.ENGLISH | F.AND
+SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED = "shared", "english", "opening", "argument", "encoded"
+
+
+class Place(Struct, frozen=True):
+    """Where a text stands."""
+
+    topic: Topic = Topic()
+    is_description: bool = False
+    is_argument: bool = False
+    is_encoded: bool = False
+
+
+class Evidence(Struct, frozen=True):
+    """A sentence that has words or signals to weigh."""
+
+    text: str
+    families: int
+    signals: tuple[int, ...]
+    is_english: bool
+    is_opening: bool
+    is_mention: bool
+    """True if the sentence talks about attacks, and gives no orders itself."""
+
+    def features(self, place: Place) -> Iterator[tuple[str, float]]:
+        """The names of the weights that count, and how much of each does."""
+        subject = place.topic.families
+        for name, family in FAMILIES.items():
+            if family & self.families & ~UNWEIGHED:
+                yield of_words(name), 1.0
+                if not family & subject:
+                    yield off_subject(of_words(name)), 1.0
+        for number in self.signals:
+            signal = SIGNALS[number]
+            yield signal.name, 1.0
+            if signal.subject and not signal.subject & subject:
+                yield off_subject(signal.name), 1.0
+                if place.is_argument:
+                    yield in_argument(signal.name), 1.0
+        yield SHARED, place.topic.shared(stems_of(self.text))
+        is_opening = self.is_opening and place.is_description and not place.is_encoded
+        yield ENGLISH, self.is_english
+        yield OPENING, is_opening
+        yield ARGUMENT, place.is_argument
+        yield ENCODED, place.is_encoded
+
+    def score(self, place: Place) -> float:
+        """The log odds that the sentence means harm."""
+        return BIAS + sum(WEIGHTS.get(name, 0.0) * much for name, much in self.features(place))
+
+    def is_alarm(self, place: Place) -> bool:
+        return self.is_unmistakable or self.score(place) >= ALARM
+
+    def is_severe(self, place: Place) -> bool:
+        return self.is_unmistakable or self.score(place) >= SEVERE
+
+    @property
+    def is_unmistakable(self) -> bool:
+        return any(SIGNALS[number].is_unmistakable for number in self.signals)
+
+    def strongest(self, place: Place) -> tuple[FindingKind, str]:
+        """The kind of the heaviest signal, and the heaviest ones in words."""
+        weights = {
+            number: float("inf") if SIGNALS[number].is_unmistakable else _weight_of(number, place)
+            for number in self.signals
+        }
+        heaviest = sorted(self.signals, key=lambda number: (-weights[number], number))[
+            :_MAX_LISTED_SIGNALS
+        ]
+        if not heaviest:
+            says = "it speaks of matters that the rest of the tool does not"
+            return FindingKind.INSTRUCTION, says
+        says = "; ".join(SIGNALS[number].says for number in heaviest)
+        return SIGNALS[heaviest[0]].kind, says
+
+
+def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
+    """The sentences of a plain reading that have anything to weigh."""
+    for sentence in sentences(text):
+        if sentence.families & ~UNWEIGHED:
+            yield Evidence(
+                text[sentence.start : sentence.end],
+                sentence.families,
+                tuple(signals_of(sentence)),
+                sentence.is_english,
+                is_opening and sentence.is_opening,
+                _is_mention(sentence),
+            )
+
+
+def weight_of_words(families: int, subject: int) -> float:
+    """Return the weight of words of these families in a tool that is about those of `subject`."""
+    return sum(
+        weight + (0.0 if family & subject else off)
+        for family, weight, off in _WORD_WEIGHTS
+        if family & families
+    )
+
+
+def _weight_of(number: int, place: Place) -> float:
+    signal = SIGNALS[number]
+    weight = WEIGHTS.get(signal.name, 0.0)
+    if signal.subject and not signal.subject & place.topic.families:
+        weight += WEIGHTS.get(off_subject(signal.name), 0.0)
+        if place.is_argument:
+            weight += WEIGHTS.get(in_argument(signal.name), 0.0)
+    return weight
+
+
+def _is_mention(sentence: Sentence) -> bool:
+    """Return whether words that announce an example come before what would be an order."""
+    for word in sentence.words:
+        if word & F.MENTION and not word & F.DO:
+            return True
+        if word & _GIVEN:
+            return False
+    return False
+
+
+def of_words(family: str) -> str:
+    return f"words: {family.lower()}"
+
+
+def off_subject(name: str) -> str:
+    return f"{name}, off the subject"
+
+
+def in_argument(name: str) -> str:
+    return f"{name}, in an argument"
+
+
+TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0dff])+)*")
+_SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
+PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
+_PAUSES = re.compile(r"[^\w\s'.-]")
+_MAX_WORDS_PER_COMMA = 3  # words that a comma counts for at most, but in Chinese
+
+
+class Piece(Struct, frozen=True):
+    """A sentence as the quick look sees it."""
+
+    text: str
+    is_opening: bool
+    families: int
+    """All that its words may be about."""
+    is_whole: bool
+    """True if it is read in one piece: what a longer one shares with a topic is not known yet."""
+    most: float
+    """The most that it may score, in a tool that is about nothing it says."""
+
+
+def pieces_of(reading: str) -> Iterator[Piece]:
+    """The sentences of a plain reading."""
+    is_opening = True
+    for text in SENTENCE_END.split(reading):
+        if text and not text.isspace():
+            yield Piece(text, is_opening, *_seen(text))
+            is_opening = False
+
+
+def may_alarm(piece: Piece, place: Place) -> bool:
+    """Return whether a piece may raise an alarm where it stands."""
+    least = ALARM - place.is_encoded * max(0.0, WEIGHTS.get(ENCODED, 0.0))
+    if piece.most < least:
+        return False
+    if piece.is_whole:
+        least -= WEIGHTS.get(SHARED, 0.0) * place.topic.shared(stems_of(piece.text))
+    return piece.most >= least and _bound(piece.families, place.topic.families) >= least
+
+
+@lru_cache(maxsize=500)
+def _seen(text: str) -> tuple[int, bool, float]:
+    """Return a sentence's possible families, whether it is read in one piece, and its top score.
+
+    It is needed twice, for its definition's topic and where it stands.
+    """
+    tokens = TOKEN.findall(text)
+    english = foreign = language = 0
+    is_latin = True
+    before = ""
+    for token in tokens:
+        word = known(token)
+        english |= word.english
+        foreign |= word.foreign
+        language += word.language
+        is_latin = is_latin and word.is_latin
+        if word.pairs and before in word.pairs:
+            english |= word.pairs[before]
+        before = token
+    families = english | _signs(text)
+    if language <= 0 or not is_latin:
+        families |= foreign | unspaced_families(text)
+    is_whole = len(tokens) + _MAX_WORDS_PER_COMMA * len(_PAUSES.findall(text)) < LONGEST
+    return families, is_whole, _bound(families, 0)
+
+
+def _signs(text: str) -> int:
+    """Return the families that signs which are no words may be about."""
+    families = 0
+    if not _SIGN.search(text):
+        return families
+    if HAS_ADDRESS.search(text):
+        families = F.ADDRESS
+    if PATH.search(text):
+        families |= F.PRIVATE | (F.PATH if SECRET_FILE.search(text) else 0)
+    if "`" in text:
+        families |= F.NAME | (SECRET if SECRET_FILE.search(text) else 0)
+    return families | (F.LABEL if LABEL.search(text) else 0)
+
+
+def _bound(families: int, subject: int) -> float:
+    """Return a score that no sentence whose words are of these families can exceed."""
+    words = weight_of_words(families, subject)
+    return _MOST_OF_PLACE + words + _most_of_signals(families & _IN_SIGNALS)
+
+
+@lru_cache(maxsize=50_000)
+def _most_of_signals(families: int) -> float:
+    return sum(
+        gain
+        for gain, chains in _GAINS
+        if any(all(families & link for link in chain) for chain in chains)
+    )
+
+
+def _gains() -> Iterator[tuple[float, tuple[tuple[int, ...], ...]]]:
+    """Yield for each signal what it may add, and the families that each of its chains needs."""
+    for signal in SIGNALS:
+        names = (signal.name, off_subject(signal.name), in_argument(signal.name))
+        gain = sum(WEIGHTS.get(name, 0.0) for name in names)
+        if signal.is_unmistakable:
+            gain = float("inf")
+        if gain > 0:
+            yield (
+                gain,
+                tuple(
+                    tuple({link.any for link in chain} | {link.all for link in chain if link.all})
+                    for chain in signal.chains
+                ),
+            )
+
+
+_WORD_WEIGHTS = tuple(
+    (family, WEIGHTS.get(of_words(name), 0.0), WEIGHTS.get(off_subject(of_words(name)), 0.0))
+    for name, family in FAMILIES.items()
+)
+_MOST_OF_PLACE = BIAS + sum(
+    max(0.0, WEIGHTS.get(name, 0.0)) for name in (ENGLISH, OPENING, ARGUMENT)
+)
+_GAINS = tuple(_gains())
+_IN_SIGNALS = reduce(or_, (link for _, chains in _GAINS for chain in chains for link in chain), 0)

@@ -1,0 +1,121 @@
+"""Calls in a minute are counted exactly, with a clock of the test."""
+
+from __future__ import annotations
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discovery_engine.config.settings import Limits
+from discovery_engine.engine.rate_limits import CallQuota, RateLimits
+from discovery_engine.errors import RateLimitedError
+from tests.factories import make_server
+
+pytestmark = pytest.mark.requirement("UPS-90")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def takes(rates: RateLimits, *quotas: CallQuota | None) -> bool:
+    try:
+        rates.take(*quotas)
+    except RateLimitedError:
+        return False
+    return True
+
+
+@given(
+    st.integers(1, 600),
+    st.integers(1, 50),
+    st.lists(st.floats(0, 100), min_size=1, max_size=60),
+)
+def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
+    per_minute: int, burst: int, pauses: list[float]
+) -> None:
+    clock = Clock()
+    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
+    passed: list[float] = []
+    for pause in pauses:
+        clock.now += pause
+        passed += [clock.now for _ in range(burst + 1) if takes(rates, quota)]
+
+    for first, start in enumerate(passed):
+        for last in range(first, len(passed)):
+            span = passed[last] - start
+            assert last - first + 1 <= burst + span * per_minute / 60 + 1e-6
+
+
+@given(st.integers(1, 600), st.integers(1, 50))
+def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) -> None:
+    clock = Clock()
+    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
+    for _ in range(burst):
+        rates.take(quota)
+
+    with pytest.raises(RateLimitedError) as refused:
+        rates.take(quota)
+    clock.now += refused.value.retry_after
+
+    rates.take(quota)
+
+
+def test_a_call_takes_from_every_bucket_or_from_none() -> None:
+    rates = RateLimits(Clock())
+    server, view = CallQuota.of("server", 60, 5), CallQuota.of("view", 60, 1)
+
+    assert takes(rates, server, view)
+    assert not takes(rates, server, view)
+    assert [takes(rates, server) for _ in range(5)] == [True] * 4 + [False]
+
+
+def test_without_a_quota_any_number_passes() -> None:
+    server = make_server("a")
+
+    assert CallQuota.of_server(server) is None
+    assert all(takes(RateLimits(Clock()), CallQuota.of_server(server)) for _ in range(1000))
+
+
+def test_the_usual_burst_is_what_ten_seconds_allow() -> None:
+    limits = Limits(calls_per_minute=60)
+
+    assert CallQuota.of_server(make_server("a", limits=limits)) == CallQuota(
+        "server 'a'", 60, 10, "a"
+    )
+    assert CallQuota.of("x", 3, None).burst == 1
+
+
+def test_a_clock_that_is_set_back_gives_nothing() -> None:
+    clock = Clock()
+    rates, quota = RateLimits(clock), CallQuota.of("x", 60, 1)
+    clock.now = 1000.0
+    rates.take(quota)
+    clock.now = 0.0
+
+    assert not takes(rates, quota)
+    clock.now = 1.0
+    assert takes(rates, quota)
+
+
+@pytest.mark.anyio
+async def test_64_callers_at_once_are_counted_exactly() -> None:
+    rates, quota = RateLimits(Clock()), CallQuota.of("x", 60, 10)
+    passed = []
+
+    async def calls() -> None:
+        for _ in range(10):
+            await anyio.lowlevel.checkpoint()
+            passed.append(takes(rates, quota))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(64):
+            tasks.start_soon(calls)
+
+    assert passed.count(True) == 10
