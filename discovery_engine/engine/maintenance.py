@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, aclosing, suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
@@ -31,21 +31,18 @@ from discovery_engine.events import (
     EVENTS,
     FREQUENT,
     ConfigurationReloaded,
-    Event,
-    Subscription,
     ToolsChanged,
 )
 from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.config.settings import InputFile, Settings
+    from discovery_engine.config.settings import InputFile
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.lister import ServerLister
-    from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.store.protocols import ChangeFeed
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -62,35 +59,6 @@ _NAME_EVERY = 3600.0  # seconds after which the servers are named again
 _STATUS_EVENTS = tuple(kind for kind in EVENTS if kind not in FREQUENT)
 
 
-class MaintainedEngine(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def settings(self) -> Settings: ...
-
-    @property
-    def results(self) -> ResultStore: ...
-
-    @property
-    def view(self) -> View: ...
-
-    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
-
-    async def refresh(
-        self,
-        servers: Iterable[str] | None = None,
-        *,
-        only_due: bool = False,
-        max_wait: float | None = None,
-    ) -> object: ...
-
-    async def reload(self) -> None: ...
-
-    async def apply_decisions(self) -> None: ...
-
-    async def observations(self) -> list[Observation]: ...
-
-
 class LoginFeed(Protocol):
     """The logins of remote servers, as other processes change them, too."""
 
@@ -100,7 +68,7 @@ class LoginFeed(Protocol):
 
 
 async def run_maintenance(
-    engine: MaintainedEngine,
+    engine: Engine,
     lister: ServerLister,
     decisions: ChangeFeed,
     logins: LoginFeed,
@@ -124,7 +92,7 @@ async def run_maintenance(
             await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_SLEEP), _LONGEST_SLEEP))
 
 
-async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
+async def _publish_status(engine: Engine, data: Path) -> None:
     """Write the states of servers for other processes, soon after they change."""
     try:
         with (
@@ -142,7 +110,7 @@ async def _publish_status(engine: MaintainedEngine, data: Path) -> None:
         logger.warning("`discovery health` cannot show the servers of this gateway: %s", error)
 
 
-async def _follow_servers(engine: MaintainedEngine, lister: ServerLister, tasks: TaskGroup) -> None:
+async def _follow_servers(engine: Engine, lister: ServerLister, tasks: TaskGroup) -> None:
     debouncers: dict[ServerName, Debouncer] = {}
     with engine.subscribe(ToolsChanged, ConfigurationReloaded) as events:
         async for event in events:
@@ -176,13 +144,13 @@ async def follow_files(
             await _unless_unusable(reload)
 
 
-async def _follow_decisions(engine: MaintainedEngine, decisions: ChangeFeed) -> None:
+async def _follow_decisions(engine: Engine, decisions: ChangeFeed) -> None:
     async with aclosing(decisions.changes()) as changes:
         async for _ in changes:
             await _unless_unusable(engine.apply_decisions)
 
 
-async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
+async def _follow_logins(engine: Engine, logins: LoginFeed) -> None:
     """After a login, a logout or a new secret in another process, list the servers concerned."""
     stamp, servers = logins.stamp(), await logins.servers()
     await _refresh_parts(engine, _lacks_secret)  # it may be stored since the engine was opened
@@ -194,7 +162,7 @@ async def _follow_logins(engine: MaintainedEngine, logins: LoginFeed) -> None:
         await _refresh_parts(engine, partial(_is_concerned, before ^ servers))
 
 
-async def _refresh_parts(engine: MaintainedEngine, is_due: Callable[[ServerPart], bool]) -> None:
+async def _refresh_parts(engine: Engine, is_due: Callable[[ServerPart], bool]) -> None:
     view = engine.view
     if chosen := [name for name in view.connectable if is_due(view.catalog.part(name))]:
         await engine.refresh(chosen)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -31,11 +31,9 @@ from discovery_engine.store.request_records import AgentAction, AgentRequest, Re
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.engine.owner.owned_servers import OwnedServers
-    from discovery_engine.marketplace.installer.installer import Installer
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.marketplace.installer.offered_inputs import GivenValues
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.marketplace.marketplace import Marketplace
     from discovery_engine.store.protocols import AgentRequestStore
 
 _MOST_WAITING = 20  # of one scope; an owner reads no more
@@ -69,25 +67,12 @@ class RequestRefusedError(DiscoveryError):
     code = "REQUEST_REFUSED"
 
 
-class RequestsHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def servers(self) -> OwnedServers: ...
-
-    @property
-    def installer(self) -> Installer: ...
-
-    @property
-    def marketplace(self) -> Marketplace: ...
-
-
 class AgentRequests:
     """Made by the engine; `clock` returns Unix time in seconds, `scope` the scope of decisions."""
 
     def __init__(
         self,
-        host: RequestsHost,
+        host: Engine,
         store: AgentRequestStore,
         scope: Callable[[], str],
         *,

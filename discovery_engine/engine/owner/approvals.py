@@ -14,8 +14,9 @@ import anyio.to_thread
 from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.loading.untrusted import restrict
+from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.candidates import Candidate, approval_of, candidates
-from discovery_engine.engine.owner.engine_protocol import EngineProtocol, decide
+from discovery_engine.engine.owner.decide import decide
 from discovery_engine.engine.restore import open_registry_or_fallback
 from discovery_engine.engine.trust_store import TrustStore
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
@@ -32,7 +33,7 @@ class Approvals:
 
     def __init__(
         self,
-        host: EngineProtocol,
+        host: Engine,
         store: TrustStore,
         events: EventBus,
         *,

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from discovery_engine._util.files import replace_file
 from discovery_engine.config.files.location import lock_path
-from discovery_engine.engine.owner.engine_protocol import EngineProtocol
+from discovery_engine.engine.engine import Engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import ServerFailed, TrustChanged
 from discovery_engine.trust.lockfile import Deviation, deviations, load_lock, lock_of_parts, to_text
@@ -54,7 +54,7 @@ class LockReport(Struct, frozen=True):
 class CatalogLock:
     """Made by the engine."""
 
-    def __init__(self, host: EngineProtocol, events: EventBus) -> None:
+    def __init__(self, host: Engine, events: EventBus) -> None:
         self._host = host
         self._events = events
 

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import anyio.to_thread
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.editing.yaml_text import Entries
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.trust_store import TrustStore
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.resolver import SecretResolver
@@ -50,17 +51,6 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 _COMPARED = 10  # tools of an answer
-
-
-class ChangesHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-    async def reload(self) -> None: ...
-
-    async def complete_settings(self) -> None: ...
 
 
 class PlannedChange(Struct, frozen=True):
@@ -90,7 +80,7 @@ class ConfigurationChanges:
 
     def __init__(
         self,
-        host: ChangesHost,
+        host: Engine,
         preview: Callable[[bytes], Settings],
         trust: TrustStore,
         store: DecisionStore,

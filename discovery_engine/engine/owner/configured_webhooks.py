@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio.to_thread
 from msgspec import Struct
@@ -28,9 +28,9 @@ from discovery_engine.webhooks.sender import (
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.webhook_store import WebhookStore
-    from discovery_engine.view.view import View
 
 Condition: TypeAlias = Literal["ok", "off", "failing", "disabled", "unusable"]
 
@@ -75,21 +75,12 @@ class WebhookTest(Struct, frozen=True):
     seconds: float
 
 
-class WebhookHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-    async def complete_settings(self) -> None: ...
-
-
 class Webhooks:
     """Made by the engine."""
 
     def __init__(
         self,
-        host: WebhookHost,
+        host: Engine,
         store: WebhookStore,
         *,
         secrets: SecretResolver,

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -37,24 +37,12 @@ from discovery_engine.view.unlisted import unlisted
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.store.protocols import RequestStore
     from discovery_engine.view.view import View
 
 _CHARACTERS = 4  # of a token, of English; more tokens for other languages
 _ANSWER = 200  # tokens of an answer, about
-
-
-class EnrichingEngine(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-    async def complete_settings(self) -> None: ...
-
-    async def refresh(self, servers: Iterable[str] | None = None) -> object: ...
-
-    async def details(self, server: str | None, tool: str) -> Entry: ...
 
 
 class EnrichmentPlan(Struct, frozen=True):
@@ -83,7 +71,7 @@ class Enrichment:
 
     def __init__(
         self,
-        host: EnrichingEngine,
+        host: Engine,
         store: RequestStore,
         apply: Callable[[], Awaitable[None]],
         *,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from msgspec import Struct
@@ -26,18 +26,12 @@ from discovery_engine.evaluation.runner import run
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.owner.change_plan import Projection
     from discovery_engine.evaluation.runner import Cost
     from discovery_engine.view.view import View
 
 _KEY = ("queries",)
-
-
-class CasesHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
 
 
 class CaseFile(Struct, frozen=True):
@@ -56,7 +50,7 @@ class CaseRun(Struct, frozen=True):
 class EvalCases:
     """Made by the engine."""
 
-    def __init__(self, host: CasesHost) -> None:
+    def __init__(self, host: Engine) -> None:
         self._host = host
 
     async def list(self) -> CaseFile:

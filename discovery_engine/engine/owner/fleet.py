@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from msgspec import Struct
@@ -15,9 +15,9 @@ from discovery_engine.store.fleet.refresh_job import RefreshJob
 from discovery_engine.store.fleet.schedule import REQUESTED
 
 if TYPE_CHECKING:
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.store.protocols import Registry
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.view import View
 
 JOB_STATES = ("pending", "processing", "enabled", "error", "dead", "disabled")
 
@@ -63,17 +63,10 @@ class FleetStatus(Struct, frozen=True):
         return sorted(self.jobs, key=lambda job: job.created_at, reverse=True)[:limit]
 
 
-class FleetHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-
 class Fleet:
     """Made by the engine."""
 
-    def __init__(self, host: FleetHost, store: Registry) -> None:
+    def __init__(self, host: Engine, store: Registry) -> None:
         self._host = host
         self._store = store
 

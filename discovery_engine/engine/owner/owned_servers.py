@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -20,9 +20,9 @@ from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
 from discovery_engine.config.sources.pasted import PastedServer, read_pasted
+from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.approvals import approve_file, taking_over
 from discovery_engine.engine.owner.candidates import approval_of
-from discovery_engine.engine.owner.engine_protocol import EngineProtocol
 from discovery_engine.engine.owner.literal_secrets import StoredLiterals
 from discovery_engine.engine.owner.server_export import ExportClient, ServerExport, export_server
 from discovery_engine.engine.owner.server_listing import OwnedServer, owned_servers
@@ -79,17 +79,6 @@ if TYPE_CHECKING:
 _PROGRAM = ("command", "args", "url")  # of an entry; with others it does not run its package
 
 
-class ServersHost(EngineProtocol, Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def secrets(self) -> OwnerSecrets: ...
-
-    async def reload(self) -> None: ...
-
-    async def complete_settings(self) -> None: ...
-
-
 class AddedServer(Struct, frozen=True):
     name: str
     """The name by which it is addressed: `NAME@registry` if a file has a server `NAME`."""
@@ -105,7 +94,7 @@ class OwnedServers:
 
     def __init__(
         self,
-        host: ServersHost,
+        host: Engine,
         store: ServerStore,
         trust: TrustStore,
         *,

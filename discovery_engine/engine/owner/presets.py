@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -20,9 +20,8 @@ from discovery_engine.store.preset_records import Preset
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.store.protocols import PresetStore
-    from discovery_engine.view.view import ToolList, View
 
 LONGEST_NAME = 100  # characters
 _MAX_PRESET_BYTES = 64 * 1024  # bytes of arguments, as JSON
@@ -35,24 +34,12 @@ class PresetRefusedError(DiscoveryError):
     code = "PRESET_REFUSED"
 
 
-class PresetsHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-    @property
-    def secrets(self) -> OwnerSecrets: ...
-
-    async def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList: ...
-
-
 class Presets:
     """Made by the engine; `clock` returns Unix time in seconds, `scope` the scope of decisions."""
 
     def __init__(
         self,
-        host: PresetsHost,
+        host: Engine,
         store: PresetStore,
         scope: Callable[[], str],
         *,

@@ -11,7 +11,8 @@ import anyio
 import anyio.to_thread
 
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.engine.owner.engine_protocol import EngineProtocol, decide
+from discovery_engine.engine.engine import Engine
+from discovery_engine.engine.owner.decide import decide
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.rules.rule import REFUSALS
 from discovery_engine.trust.review import Review, reviews
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Reviews:
     """Made by the engine."""
 
-    def __init__(self, host: EngineProtocol, store: TrustStore, events: EventBus) -> None:
+    def __init__(self, host: Engine, store: TrustStore, events: EventBus) -> None:
         self._host = host
         self._store = store
         self._events = events

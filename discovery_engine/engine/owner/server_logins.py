@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -41,8 +41,8 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
 )
 
 if TYPE_CHECKING:
+    from discovery_engine.engine.engine import Engine
     from discovery_engine.secrets.store import SecretStore
-    from discovery_engine.view.view import View
 
 USUAL_TIMEOUT = 300.0  # seconds for a person with a browser
 _REVOCATION = 15.0  # seconds
@@ -68,15 +68,6 @@ _REASONS = {
         "correct `oauth.clientId` and `oauth.clientSecret` of the server",
     ),
 }
-
-
-class LoginHost(Protocol):
-    """The parts of an engine that this module uses."""
-
-    @property
-    def view(self) -> View: ...
-
-    async def complete_settings(self) -> None: ...
 
 
 class LoginReport(Struct, frozen=True):
@@ -106,7 +97,7 @@ class ServerLogins:
 
     def __init__(
         self,
-        host: LoginHost,
+        host: Engine,
         store: SecretStore,
         *,
         secrets: SecretResolver,

@@ -1,10 +1,9 @@
-"""The parts of an engine that the owner's verbs use."""
+"""How every decision of the owner takes effect."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -12,27 +11,13 @@ import anyio.to_thread
 from discovery_engine.events import TrustChanged
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import RefreshReport
-    from discovery_engine.events import Event, EventBus, Subscription, TrustChange
+    from discovery_engine.engine.engine import Engine
+    from discovery_engine.events import EventBus, TrustChange
     from discovery_engine.tools.model import ServerName
-    from discovery_engine.view.view import View
-
-
-class EngineProtocol(Protocol):
-    @property
-    def view(self) -> View: ...
-
-    def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]: ...
-
-    async def refresh(
-        self, servers: Iterable[str] | None = None, *, max_wait: float | None = None
-    ) -> RefreshReport: ...
-
-    async def apply_decisions(self) -> None: ...
 
 
 async def decide(
-    host: EngineProtocol,
+    host: Engine,
     events: EventBus,
     store: Callable[[], object],
     change: TrustChange,
