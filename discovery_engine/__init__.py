@@ -45,7 +45,7 @@ _MODULES = {
     "Engine": "engine",
     "Entry": "catalog",
     "Hit": "search.ranking.hit",
-    "LogFilter": "call_log.log_entry",
+    "LogFilter": "store.call_log.log_entry",
     "OfferingKind": "tools.offering",
     "SearchAnswer": "view.search_answers",
     "ServerReport": "view.status",
@@ -58,7 +58,7 @@ _MODULES = {
     "__version__": "version",
     "load_settings": "config.loading.loader",
     "open_engine": "engine",
-    "stored_view": "runtime.restore",
+    "stored_view": "engine.restore",
 }
 
 __all__ = [

@@ -23,6 +23,7 @@ ROW_OF_THREATS = re.compile(r"^([A-H]\d\d) .* \| (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)")
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LAYER = re.compile(r"^\| \d+ \| `\w+` \|", re.MULTILINE)
+INNER_MODULE = re.compile(r"^ *(?:from|import) (discovery_\w+\.\w+\.\S+)", re.MULTILINE)
 RECIPE = re.compile(r"^([a-z-]+):", re.MULTILINE)
 
 
@@ -125,6 +126,14 @@ def layers() -> Iterator[str]:
             yield f"{page}: {name} is not in discovery_engine"
 
 
+def surfaces() -> Iterator[str]:
+    """The tests of `tests/contract` stand on what is public: no module inside a package."""
+    for file in sorted((ROOT / "tests" / "contract").glob("*.py")):
+        for module in INNER_MODULE.findall(file.read_text("utf-8")):
+            path = file.relative_to(ROOT)
+            yield f"{path}: {module} is inside a package; test the promise where a user meets it"
+
+
 def module_names() -> Iterator[str]:
     """The name of a module is unique, so that it is found by it; commands are named as typed."""
     modules: dict[str, list[Path]] = {}
@@ -148,6 +157,7 @@ def main() -> int:
         *links(),
         *commands(),
         *mutants(),
+        *surfaces(),
         *layers(),
         *module_names(),
     ]

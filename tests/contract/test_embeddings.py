@@ -17,11 +17,11 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.sync import open_engine
 from tests.catalogs import configure, environ_of, names, tool
 from tests.contract.discovery import Discovery
-from tests.contract.test_database_vectors import with_pgvector
 from tests.engines import Folder, good
 from tests.forked import Preloaded
 from tests.postgres import PostgresServer
 from tests.rows import rows
+from tests.store.test_database_vectors import with_pgvector
 from tests.unit.search.embedders.test_http import served
 
 TOOLS: Any = {

@@ -15,14 +15,14 @@ from discovery_engine import ConfigurationError, load_settings
 from discovery_engine.errors import WebhookNotFoundError
 from tests.api_server import serving
 from tests.contract.discovery import Discovery
-from tests.contract.registry_stores import back_ends, url_of
-from tests.contract.test_workers import Machines
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.receivers import SECRET, Receiver, receiving
 from tests.rows import rows
 from tests.servers.programs import eventually
+from tests.store.registry_stores import back_ends, url_of
+from tests.store.test_workers import Machines
 
 PAGE = Path(__file__).parents[2] / "specs" / "webhooks.md"
 OTHER = "whsec_" + "QUFB" * 10

@@ -21,8 +21,8 @@ from discovery_engine.store.backends import open_registry
 from discovery_engine.store.fleet.refresh_job import RefreshJob
 from discovery_engine.store.fleet.schedule import NAMED_FOR
 from discovery_engine.store.protocols import Registry
-from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.servers.programs import HERE, eventually
+from tests.store.registry_stores import back_ends, pass_time, url_of
 
 pytestmark = pytest.mark.anyio
 

@@ -30,11 +30,11 @@ from discovery_engine.store.search_database import NoVectorSearchError
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
 from discovery_engine.view.search_answers import SearchAnswer
 from discovery_engine.view.view import View
-from tests.contract.test_database_search import SCOPE, Gateway, keys
 from tests.engines import Folder, good
 from tests.factories import make_entry, make_part, make_tool
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
+from tests.store.test_database_search import SCOPE, Gateway, keys
 from tests.tcp_proxy import TcpProxy, open_proxy
 
 VERBS = ("get", "list", "create", "delete", "send", "search", "update", "archive")

@@ -18,10 +18,10 @@ from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.protocols import Registry
 from discovery_engine.store.sqlite.registry import SqliteRegistry
 from discovery_engine.tools.model import ServerName
-from tests.contract.registry_stores import pass_time
-from tests.contract.test_refresh_queue import SCOPE, claim, claims, held, listed, plan
 from tests.factories import make_settings, save_success
 from tests.postgres import PostgresServer
+from tests.store.registry_stores import pass_time
+from tests.store.test_refresh_queue import SCOPE, claim, claims, held, listed, plan
 
 HOUR = 3600.0
 

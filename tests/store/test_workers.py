@@ -25,12 +25,12 @@ from discovery_engine.store.backends import open_registry, sqlite_url
 from discovery_engine.store.fleet import schedule
 from discovery_engine.store.tables.refresh_table import name_marks
 from discovery_engine.tools.model import ServerName
-from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.engines import Folder, entry
 from tests.factories import make_definition
 from tests.postgres import PostgresServer
 from tests.servers import changing_server
 from tests.servers.programs import eventually
+from tests.store.registry_stores import back_ends, pass_time, url_of
 from tests.tcp_proxy import open_proxy
 from tests.told import Told
 from tests.unit.search.embedders.test_http import served

@@ -22,9 +22,9 @@ from discovery_engine.store.sqlite.registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.trust.decisions import Acceptance
-from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.factories import make_part, make_settings, make_tool, save_success
 from tests.postgres import PostgresServer
+from tests.store.registry_stores import back_ends, pass_time, url_of
 
 SCOPE = "/home/someone/discovery.yaml"
 HOUR = 3600.0

@@ -12,10 +12,10 @@ import pytest
 
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.transfer import content_of
-from tests.contract.test_registry_copy import SCOPE, fill
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
 from tests.rows import rows
+from tests.store.test_registry_copy import SCOPE, fill
 
 ROOT = Path(__file__).parents[2]
 SPEC = (ROOT / "specs/postgres.md").read_text("utf-8").partition("\n## Backup\n")[2]

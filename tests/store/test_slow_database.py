@@ -15,11 +15,11 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.errors import RegistryTimeoutError
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.shared_registry import SharedRegistry
-from tests.contract.test_shared_registry import SCOPE, TOOL, Gateway, accepted, fill
 from tests.engines import Folder, good
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
+from tests.store.test_shared_registry import SCOPE, TOOL, Gateway, accepted, fill
 from tests.tcp_proxy import open_proxy
 
 pytestmark = pytest.mark.anyio

@@ -29,8 +29,8 @@ from discovery_engine.store.refresh_queue import ClaimedPart
 from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance
-from tests.contract.registry_stores import BACK_ENDS, back_ends, pass_time
 from tests.factories import make_part, make_settings, save_success
+from tests.store.registry_stores import BACK_ENDS, back_ends, pass_time
 
 SERVERS = [ServerName(name) for name in "abcd"]
 HOUR = 3600.0

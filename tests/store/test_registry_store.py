@@ -27,7 +27,6 @@ from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.store.tables import request_table
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
-from tests.contract.registry_stores import BACK_ENDS, back_ends, kept_vector, pass_period
 from tests.factories import (
     make_catalog,
     make_entry,
@@ -37,6 +36,7 @@ from tests.factories import (
     make_settings,
 )
 from tests.rows import rows
+from tests.store.registry_stores import BACK_ENDS, back_ends, kept_vector, pass_period
 from tests.worlds import worlds
 
 SCOPE = "/home/someone/discovery.yaml"

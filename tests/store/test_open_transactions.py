@@ -13,10 +13,10 @@ import pytest
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine.refresh_worker import WorkerOptions, WorkerReport
-from tests.contract.test_workers import Machines
 from tests.engines import Changing, Gate, entry
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
+from tests.store.test_workers import Machines
 
 pytestmark = pytest.mark.anyio
 

@@ -23,8 +23,8 @@ from discovery_engine.store.protocols import Registry
 from discovery_engine.store.refresh_queue import ClaimedPart
 from discovery_engine.tools.model import ServerName
 from discovery_engine.webhooks.delivery import Delivery
-from tests.contract.registry_stores import back_ends, pass_time, url_of
 from tests.factories import make_entry, make_part, make_server, make_settings, save_together
+from tests.store.registry_stores import back_ends, pass_time, url_of
 
 SCOPE = "/home/someone/discovery.yaml"
 HOUR = 3600.0

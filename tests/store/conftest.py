@@ -1,4 +1,4 @@
-"""What the contract tests share."""
+"""The registry on each back-end, for the tests of what is kept between runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.store.protocols import Registry
-from tests.contract.registry_stores import BACK_ENDS, SHARED, back_ends
+from tests.store.registry_stores import BACK_ENDS, SHARED, back_ends
 
 
 @pytest.fixture(params=back_ends(*BACK_ENDS))
