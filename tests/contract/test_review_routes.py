@@ -48,7 +48,7 @@ async def test_what_has_changed_is_shown_word_by_word_and_accepted_as_shown(
         assert (await api.get("/review"))["servers"] == []
         shown = await changed(api, told, RUDE)
         overview = await api.get("/review")
-        printed = await anyio.to_thread.run_sync(command_line, folder, "review")
+        printed = await anyio.to_thread.run_sync(command_line, folder, "review", "tools")
         refused = await api.ask("/servers/told/tools/greet/call", "POST", json={})
         done = await accepted(api, shown["digest"])
         called = await api.ask("/servers/told/tools/greet/call", "POST", json={})

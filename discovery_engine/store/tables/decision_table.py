@@ -6,7 +6,7 @@ has a checksum, which is verified in a file: a database has checksums, a log and
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
@@ -312,7 +312,7 @@ def marks(connection: Connection) -> dict[str, str]:
 
 def _set_mark(connection: Connection, scope: str, *, is_changed: bool) -> None:
     if is_changed:
-        _save_marks(connection, {scope: secrets.token_hex(8)})
+        _save_marks(connection, {scope: os.urandom(8).hex()})
 
 
 def _save_marks(connection: Connection, marks: Mapping[str, str]) -> None:

@@ -27,7 +27,7 @@ ROOM = Path(scanner.__file__).parent
 HARMLESS = {
     "__future__", "base64", "binascii", "codecs", "collections", "collections.abc",
     "discovery_engine._util.json", "discovery_engine._util.text", "discovery_engine.tools.model",
-    "discovery_engine.tools.offering",
+    "discovery_engine.tools.findings", "discovery_engine.tools.offering",
     "enum", "functools", "html", "importlib", "itertools", "json", "msgspec", "msgspec.structs",
     "operator", "pathlib", "re", "tomllib", "types", "typing", "unicodedata",
 }  # fmt: skip

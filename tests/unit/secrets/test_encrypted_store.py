@@ -240,7 +240,8 @@ def _ends_at_line(number: int, folder: Path) -> bool:
         def trace(frame: FrameType, event: str, _: object) -> Any:
             nonlocal left
             if (
-                "secret_store" not in frame.f_code.co_filename
+                "encrypted_store.py" not in frame.f_code.co_filename
+                and "keys.py" not in frame.f_code.co_filename
                 and "files.py" not in frame.f_code.co_filename
             ):
                 return None
