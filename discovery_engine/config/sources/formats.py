@@ -42,7 +42,7 @@ _FENCED = re.compile(r"^[ \t]*```(\w*)[^\S\n]*\n(.*?)^[ \t]*```[^\S\n]*$", re.DO
 _STRAIGHT = str.maketrans("\u201c\u201d\u201e\u201f", '""""')
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _UNESCAPED = re.compile(
-    r"""^"[A-Za-z]:\\(?![\\/])"""  # C:\temp, whose `\t` would be a tabulator
+    r"""^"[A-Za-z]:\\(?![\\/]|u[0-9a-fA-F]{4})"""  # C:\temp, whose `\t` would be a tabulator
     r"""|(?<!\\)(?:\\\\)*\\(?:[^"\\/bfnrtu'0vx]|u(?![0-9a-fA-F]{4})|x(?![0-9a-fA-F]{2}))"""
 )
 _BACKSLASH = re.compile(r'\\["\\]|\\')
