@@ -21,11 +21,13 @@ from discovery_engine.trust.scanner.disguises import (
     credential_in,
     decoded,
     hidden_in,
+    is_undisguised,
     loose,
     mixes_alphabets,
     plain,
 )
 from discovery_engine.trust.scanner.evidence import (
+    ALARM,
     Evidence,
     Piece,
     Place,
@@ -46,11 +48,25 @@ def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Fin
     """Return the findings about a definition, at most one of each kind for each place."""
     findings = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
-    findings += _in_passages(tool, passages)
+    if not _is_harmless(passages):
+        findings += _in_passages(tool, passages)
     if neighbours.servers_of:
         for passage in passages:
             findings += _about_neighbours(tool, passage, neighbours)
     return _without_doubles(findings)
+
+
+def _is_harmless(passages: Iterable[Passage]) -> bool:
+    """Return whether nothing can be found in any passage; if in doubt, False.
+
+    Most definitions are cleared by one look at all of their texts, at a fraction of the
+    cost. An empty line ends a sentence, and no disguise goes on beyond it.
+    """
+    joined = "\n\n".join(passage.text for passage in passages)
+    reading = plain(joined)
+    return is_undisguised(joined, reading) and all(
+        piece.most < ALARM for piece in pieces_of(reading)
+    )
 
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import islice
 
 from msgspec import Struct
@@ -225,6 +226,12 @@ _WORD = re.compile(r"[a-z]+")
 _TURNED_WORDS = 2  # fewer are names and abbreviations
 _TURNED = frozenset(PATTERNS["turned"]["words"])
 _MIRRORED = frozenset(PATTERNS["mirrored"]["words"])
+_DISGUISED = _TURNED | _MIRRORED
+_SEVERAL_WORDS = re.compile(
+    r"[0-9][0-9a-fA-F]?[ :,]+(?:0x)?[0-9a-fA-F]{2}\b|[01]{8}"
+    r"|[A-Za-z0-9+/_-]{16}\n[A-Za-z0-9+/_-]{8}"
+)
+"""The beginning of code that goes on beyond a word: numbers, or lines."""
 
 
 def decoded(text: str) -> Iterator[str]:
@@ -333,3 +340,23 @@ def credential_in(text: str) -> re.Match[str] | None:
     if not any(mark in text for mark in _KEY_MARKS):
         return None
     return next((match for match in _KEY.finditer(text) if not _SAMPLE.search(match[0])), None)
+
+
+def is_undisguised(text: str, reading: str) -> bool:
+    """Return whether a text has no code, credential or command, and only its plain reading."""
+    if not text.isascii() or not text.translate(_LINES).isprintable():
+        return False
+    if command_in(reading) or credential_in(text) or _SPACED.search(text):
+        return False
+    if all(map(_is_ordinary, text.split())) and not _SEVERAL_WORDS.search(text):
+        return True
+    return loose(text) == reading and next(_once(text), None) is None
+
+
+@lru_cache(maxsize=50_000)
+def _is_ordinary(word: str) -> bool:
+    """Return whether a word is no disguise, and no part of one but of code in several words."""
+    lower = word.lower()
+    if _LEETWORD.search(lower) or _JOINED.search(lower) or next(_once(word), None) is not None:
+        return False
+    return _DISGUISED.isdisjoint(_WORD.findall(lower))
