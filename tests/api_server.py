@@ -55,6 +55,7 @@ class Api:
     engine: Engine
     http: httpx2.AsyncClient
     service: HttpService
+    folder: Folder
 
     @property
     def origin(self) -> str:
@@ -146,7 +147,7 @@ async def serving(
         running(service) as address,
         httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
-        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service)
+        yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service, folder)
 
 
 async def received(socket: ClientConnection) -> JSONObject:

@@ -59,8 +59,9 @@ def pytest_runtest_setup() -> None:
     vars(KNOWN_SECRETS).update(vars(KnownSecrets()))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def anyio_backend() -> str:
+    """For fixtures of every scope; each test has a loop of its own, unless they share a fixture."""
     return "asyncio"
 
 

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tests.api_server import OWN, command_line, served
+from tests.api_server import OWN, Api, command_line, served
 from tests.engines import Folder, good
 from tests.unit.server import web
 
@@ -47,15 +47,14 @@ async def test_without_tokens_there_is_no_api(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("API-2")
-async def test_a_missing_scope_is_named(folder: Folder) -> None:
-    async with served(folder) as api:
-        reader = api.tokens.create(scopes=frozenset({"read"}))[0]
-        caller = api.tokens.create(scopes=frozenset({"call"}))[0]
-        address = api.address.removesuffix("/api")
-        refused = [
-            await api.ask("/servers/good/tools/echo/call", "POST", token=reader, json={}),
-            await api.http.get(f"{address}/metrics", headers=bearer(caller)),
-        ]
+async def test_a_missing_scope_is_named(api: Api) -> None:
+    reader = api.tokens.create(scopes=frozenset({"read"}))[0]
+    caller = api.tokens.create(scopes=frozenset({"call"}))[0]
+    address = api.address.removesuffix("/api")
+    refused = [
+        await api.ask("/servers/good/tools/echo/call", "POST", token=reader, json={}),
+        await api.http.get(f"{address}/metrics", headers=bearer(caller)),
+    ]
 
     forms = [answer.json() for answer in refused]
     assert [answer.status_code for answer in refused] == [403, 403]
@@ -67,17 +66,16 @@ async def test_a_missing_scope_is_named(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("API-4")
-async def test_answers_have_the_forms_of_the_command_line(folder: Folder) -> None:
-    async with served(folder) as api:
-        listed = await api.get("/servers")
-        found = await api.get("/search", query="echo a text", explain=True)
-        details = await api.get("/servers/good/tools/echo")
-        tools = await api.get("/servers/good/tools", all=True)
-        why = (await api.get("/servers/good/tools/pid", why=True))["why"]
-        costs = await api.get("/tokens", request="echo a text")
+async def test_answers_have_the_forms_of_the_command_line(api: Api) -> None:
+    listed = await api.get("/servers")
+    found = await api.get("/search", query="echo a text", explain=True)
+    details = await api.get("/servers/good/tools/echo")
+    tools = await api.get("/servers/good/tools", all=True)
+    why = (await api.get("/servers/good/tools/pid", why=True))["why"]
+    costs = await api.get("/tokens", request="echo a text")
 
     def same(words: str) -> dict[str, Any]:
-        return command_line(folder, *words.split())
+        return command_line(api.folder, *words.split())
 
     # This process has a session with the server, the other one has none.
     shown = [{**server, "status": "idle"} for server in listed["servers"]]
@@ -91,29 +89,25 @@ async def test_answers_have_the_forms_of_the_command_line(folder: Folder) -> Non
 
 
 @pytest.mark.requirement("API-4")
-async def test_a_call_passes_the_result_of_the_server_whole(folder: Folder) -> None:
-    async with served(folder) as api:
-        answer = await api.ask(
-            "/servers/good/tools/echo/call", "POST", json={"arguments": {"text": "hello"}}
-        )
-        direct = await api.engine.execute("good", "echo", {"text": "hello"})
+async def test_a_call_passes_the_result_of_the_server_whole(api: Api) -> None:
+    answer = await api.ask(
+        "/servers/good/tools/echo/call", "POST", json={"arguments": {"text": "hello"}}
+    )
+    direct = await api.engine.execute("good", "echo", {"text": "hello"})
 
     assert answer.status_code == 200
     assert answer.json() == {"result": direct}
 
 
 @pytest.mark.requirement("API-5")
-async def test_errors_have_the_codes_of_the_command_line_and_a_next_step(folder: Folder) -> None:
-    async with served(folder) as api:
-        unknown = await api.ask("/servers/goood/tools")
-        no_tool = await api.ask("/servers/good/tools/eco")
-        off = await api.ask("/servers/good/tools/pid/call", "POST", json={"arguments": {}})
-        wrong = await api.ask(
-            "/servers/good/tools/echo/call", "POST", json={"arguments": {"text": 5}}
-        )
-        nothing = await api.ask("/nothing")
-        method = await api.ask("/status", "DELETE")
-        answers = [unknown, no_tool, off, wrong, nothing, method]
+async def test_errors_have_the_codes_of_the_command_line_and_a_next_step(api: Api) -> None:
+    unknown = await api.ask("/servers/goood/tools")
+    no_tool = await api.ask("/servers/good/tools/eco")
+    off = await api.ask("/servers/good/tools/pid/call", "POST", json={"arguments": {}})
+    wrong = await api.ask("/servers/good/tools/echo/call", "POST", json={"arguments": {"text": 5}})
+    nothing = await api.ask("/nothing")
+    method = await api.ask("/status", "DELETE")
+    answers = [unknown, no_tool, off, wrong, nothing, method]
 
     assert [one.status_code for one in answers] == [404, 404, 409, 422, 404, 405]
     forms = [one.json() for one in answers]
@@ -127,7 +121,7 @@ async def test_errors_have_the_codes_of_the_command_line_and_a_next_step(folder:
 
 
 @pytest.mark.requirement("API-5")
-async def test_refusals_before_any_route_have_the_form_of_the_api(folder: Folder) -> None:
+async def test_refusals_before_any_route_have_the_form_of_the_api(api: Api) -> None:
     foreign_page = {"origin": "https://evil.example"}
     refusals: list[tuple[dict[str, str], str, int, str]] = [
         ({}, "", 401, "UNAUTHORIZED"),
@@ -137,45 +131,43 @@ async def test_refusals_before_any_route_have_the_form_of_the_api(folder: Folder
         (bearer(OWN) | foreign_page, "", 403, "ORIGIN_REFUSED"),
     ]
     faults = []
-    async with served(folder) as api:
-        address = api.address.removesuffix("/api")
-        for headers, query, status, code in refusals:
-            for path in ("/api/status", "/api", "/events", "/metrics", "/metrics/x"):
-                refused = await api.http.get(f"{address}{path}{query}", headers=headers)
-                form = refused.json()
-                is_right = (
-                    (refused.status_code, form["code"]) == (status, code)
-                    and form["message"]
-                    and form["hint"]
-                    and refused.headers["content-type"] == "application/json"
-                    and (code == "ORIGIN_REFUSED" or "www-authenticate" in refused.headers)
-                )
-                if not is_right:
-                    faults.append((path, code, refused.status_code, form))
-            client = await api.http.get(f"{address}/mcp{query}", headers=headers)
-            is_of_oauth = code == "ORIGIN_REFUSED" or client.json().keys() == OAUTH
-            if client.status_code != status or not is_of_oauth:
-                faults.append(("/mcp", code, client.status_code, client.text))
+    address = api.address.removesuffix("/api")
+    for headers, query, status, code in refusals:
+        for path in ("/api/status", "/api", "/events", "/metrics", "/metrics/x"):
+            refused = await api.http.get(f"{address}{path}{query}", headers=headers)
+            form = refused.json()
+            is_right = (
+                (refused.status_code, form["code"]) == (status, code)
+                and form["message"]
+                and form["hint"]
+                and refused.headers["content-type"] == "application/json"
+                and (code == "ORIGIN_REFUSED" or "www-authenticate" in refused.headers)
+            )
+            if not is_right:
+                faults.append((path, code, refused.status_code, form))
+        client = await api.http.get(f"{address}/mcp{query}", headers=headers)
+        is_of_oauth = code == "ORIGIN_REFUSED" or client.json().keys() == OAUTH
+        if client.status_code != status or not is_of_oauth:
+            faults.append(("/mcp", code, client.status_code, client.text))
 
     assert faults == []
 
 
 @pytest.mark.requirement("API-5")
-async def test_the_next_step_of_a_program_is_a_route_that_exists(folder: Folder) -> None:
-    async with served(folder) as api:
-        reader = api.tokens.create(scopes=frozenset({"read", "call"}))[0]
-        call = "/servers/good/tools/pid/call"
-        asked = {
-            "GET /api/servers names": await api.ask("/servers/goood/tools"),
-            "GET /api/servers/good/tools names": await api.ask("/servers/good/tools/eco"),
-            "GET /api/servers/good/tools/pid?why=true": await api.ask(call, "POST", json={}),
-            "GET /api/views names": await api.ask("/search?query=a&view=none"),
-            "GET /api/marketplace/sources names": await api.ask("/marketplace?source=none"),
-        }
-        of_reader = await api.ask(call, "POST", json={}, token=reader)
-        hints = [answer.json()["hint"] for answer in asked.values()]
-        routes = [hint.partition("GET /api")[2].partition(" ")[0] for hint in hints]
-        followed = [await api.ask(route) for route in routes]
+async def test_the_next_step_of_a_program_is_a_route_that_exists(api: Api) -> None:
+    reader = api.tokens.create(scopes=frozenset({"read", "call"}))[0]
+    call = "/servers/good/tools/pid/call"
+    asked = {
+        "GET /api/servers names": await api.ask("/servers/goood/tools"),
+        "GET /api/servers/good/tools names": await api.ask("/servers/good/tools/eco"),
+        "GET /api/servers/good/tools/pid?why=true": await api.ask(call, "POST", json={}),
+        "GET /api/views names": await api.ask("/search?query=a&view=none"),
+        "GET /api/marketplace/sources names": await api.ask("/marketplace?source=none"),
+    }
+    of_reader = await api.ask(call, "POST", json={}, token=reader)
+    hints = [answer.json()["hint"] for answer in asked.values()]
+    routes = [hint.partition("GET /api")[2].partition(" ")[0] for hint in hints]
+    followed = [await api.ask(route) for route in routes]
 
     for route, hint in zip(asked, hints, strict=True):
         assert route in hint
@@ -185,9 +177,7 @@ async def test_the_next_step_of_a_program_is_a_route_that_exists(folder: Folder)
 
 
 @pytest.mark.requirement("API-6")
-async def test_a_body_that_is_too_long_no_json_or_not_as_described_is_refused(
-    folder: Folder,
-) -> None:
+async def test_a_body_that_is_too_long_no_json_or_not_as_described_is_refused(api: Api) -> None:
     kind = {"headers": {"content-type": "application/json"}}
     rows: list[tuple[dict[str, Any], int]] = [
         ({"content": b"{", **kind}, 400),
@@ -200,27 +190,25 @@ async def test_a_body_that_is_too_long_no_json_or_not_as_described_is_refused(
         ({"data": {"arguments": "{}"}}, 415),
     ]
     faults = []
-    async with served(folder) as api:
-        for options, status in rows:
-            answer = await api.ask("/servers/good/tools/echo/call", "POST", **options)
-            form = answer.json()
-            is_named = form["code"] == "INVALID_REQUEST" and form["message"] and form["hint"]
-            if answer.status_code != status or not is_named:
-                faults.append((status, answer.status_code, form))
+    for options, status in rows:
+        answer = await api.ask("/servers/good/tools/echo/call", "POST", **options)
+        form = answer.json()
+        is_named = form["code"] == "INVALID_REQUEST" and form["message"] and form["hint"]
+        if answer.status_code != status or not is_named:
+            faults.append((status, answer.status_code, form))
 
     assert faults == []
 
 
 @pytest.mark.requirement("API-6")
-async def test_a_query_that_is_not_as_described_is_refused(folder: Folder) -> None:
-    async with served(folder) as api:
-        refused = [
-            await api.ask(f"/search?{query}")
-            for query in ("", "query=a&limit=0", "query=a&limt=5", "query=a&query=b")
-        ]
-        cursor = await api.ask("/servers?cursor=nonsense")
-        nested = await api.ask("/servers?cursor=" + "W1tb" * 500)
-        beyond = await api.ask(f"/logs?before={2**63}")
+async def test_a_query_that_is_not_as_described_is_refused(api: Api) -> None:
+    refused = [
+        await api.ask(f"/search?{query}")
+        for query in ("", "query=a&limit=0", "query=a&limt=5", "query=a&query=b")
+    ]
+    cursor = await api.ask("/servers?cursor=nonsense")
+    nested = await api.ask("/servers?cursor=" + "W1tb" * 500)
+    beyond = await api.ask(f"/logs?before={2**63}")
 
     assert [answer.status_code for answer in refused] == [422, 422, 422, 400]
     assert "limit" in refused[1].json()["message"]
@@ -232,7 +220,7 @@ async def test_a_query_that_is_not_as_described_is_refused(folder: Folder) -> No
 
 
 @pytest.mark.requirement("API-6")
-async def test_a_wrong_parameter_is_named_in_plain_words(folder: Folder) -> None:
+async def test_a_wrong_parameter_is_named_in_plain_words(api: Api) -> None:
     rows = [
         ("since=x", "parameter `since` must be a number", "since"),
         ("before=x", "parameter `before` must be a whole number", "before"),
@@ -242,19 +230,18 @@ async def test_a_wrong_parameter_is_named_in_plain_words(folder: Folder) -> None
         ("kind=x", "parameter `kind` must be one of call, ", "kind"),
     ]
     faults = {}
-    async with served(folder) as api:
-        for query, message, hint in rows:
-            refused = await api.ask(f"/logs?{query}")
-            form = refused.json()
-            is_named = form["message"].startswith(message) and hint in form["hint"]
-            if refused.status_code != 422 or not is_named or "$" in refused.text:
-                faults[query] = refused.text
+    for query, message, hint in rows:
+        refused = await api.ask(f"/logs?{query}")
+        form = refused.json()
+        is_named = form["message"].startswith(message) and hint in form["hint"]
+        if refused.status_code != 422 or not is_named or "$" in refused.text:
+            faults[query] = refused.text
 
     assert faults == {}
 
 
 @pytest.mark.requirement("API-6")
-async def test_a_wrong_field_is_named_in_plain_words(folder: Folder) -> None:
+async def test_a_wrong_field_is_named_in_plain_words(api: Api) -> None:
     rows: list[tuple[object, str]] = [
         ({}, "field `entry` is missing"),
         ({"entry": 5}, "field `entry` must be an object, not a whole number"),
@@ -266,26 +253,24 @@ async def test_a_wrong_field_is_named_in_plain_words(folder: Folder) -> None:
         ({"entry": {"command": "x", "cwd": 5}}, "field `entry.cwd` must be text"),
     ]
     faults = []
-    async with served(folder) as api:
-        for body, message in rows:
-            refused = await api.ask("/transient", "POST", json=body)
-            form = refused.json()
-            if (refused.status_code, form["message"]) != (422, message) or not form["hint"]:
-                faults.append((body, refused.text))
+    for body, message in rows:
+        refused = await api.ask("/transient", "POST", json=body)
+        form = refused.json()
+        if (refused.status_code, form["message"]) != (422, message) or not form["hint"]:
+            faults.append((body, refused.text))
 
     assert faults == []
 
 
 @pytest.mark.requirement("API-7")
-async def test_the_tools_of_all_servers_come_in_pages(folder: Folder) -> None:
-    async with served(folder) as api:
-        found: list[str] = []
-        cursor = ""
-        while cursor is not None:
-            answer = await api.get("/tools", limit=2, cursor=cursor)
-            found += [f"{one['server']}:{one['tool']}" for one in answer["tools"]]
-            cursor = answer["next_cursor"]
-        every = (await api.get("/tools", all=True))["tools"]
+async def test_the_tools_of_all_servers_come_in_pages(api: Api) -> None:
+    found: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        answer = await api.get("/tools", limit=2, cursor=cursor)
+        found += [f"{one['server']}:{one['tool']}" for one in answer["tools"]]
+        cursor = answer["next_cursor"]
+    every = (await api.get("/tools", all=True))["tools"]
 
     names = [f"{server}:{tool}" for server in ("good", "other") for tool in ("echo", "environment")]
     assert found == names
@@ -310,12 +295,11 @@ async def test_the_owner_switches_servers_and_decides_over_the_api(folder: Folde
 
 
 @pytest.mark.requirement("API-16")
-async def test_secrets_are_stored_and_never_shown(folder: Folder) -> None:
-    async with served(folder) as api:
-        await api.ask("/secrets/good/TOKEN", "PUT", json={"value": "s3cr3t-value"})
-        names = await api.ask("/secrets")
-        refused = await api.ask("/secrets/good/TOKEN", "PUT", json={"value": "two\nlines"})
-        deleted = (await api.ask("/secrets/good/TOKEN", "DELETE")).json()
+async def test_secrets_are_stored_and_never_shown(api: Api) -> None:
+    await api.ask("/secrets/good/TOKEN", "PUT", json={"value": "s3cr3t-value"})
+    names = await api.ask("/secrets")
+    refused = await api.ask("/secrets/good/TOKEN", "PUT", json={"value": "two\nlines"})
+    deleted = (await api.ask("/secrets/good/TOKEN", "DELETE")).json()
 
     assert names.json() == {"names": ["good/TOKEN"]}
     assert "s3cr3t" not in names.text
@@ -338,11 +322,8 @@ async def test_a_call_stands_in_the_log_and_in_the_counts(folder: Folder) -> Non
 
 
 @pytest.mark.requirement("API-9")
-async def test_the_description_names_the_routes_with_their_parameters_and_scopes(
-    folder: Folder,
-) -> None:
-    async with served(folder) as api:
-        routes = {(one.method, one.path): one for one in await api.routes()}
+async def test_the_description_names_the_routes_with_their_parameters_and_scopes(api: Api) -> None:
+    routes = {(one.method, one.path): one for one in await api.routes()}
 
     search, change = routes["GET", "/search"], routes["PATCH", "/servers/{server}"]
     assert (search.scope, search.query["query"]["required"]) == ("read", True)

@@ -79,11 +79,6 @@ TOOLS = [
 RULES = [{"pattern": "delete_*", "enabled": False}, {"pattern": "create_*", "tags": ["write"]}]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Home:
     """A client of a gateway with the servers `github`, `time` and `down`."""
 

@@ -99,12 +99,6 @@ CELLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """That of a fixture which outlives a test has to outlive it, too."""
-    return "asyncio"
-
-
 @pytest.fixture
 def cell(shared_cell: Cell) -> Cell:
     """Nobody was asked and nothing was logged yet."""
