@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 from msgspec import UNSET, Struct, UnsetType, field, to_builtins
@@ -28,6 +28,7 @@ from discovery_server.question_text import present
 
 if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client
+    from discovery_server.api.event_feed import EventFeed
 
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
@@ -91,13 +92,6 @@ class OpenQuestion(Struct):
         return schema if isinstance(schema, dict) else {"type": "object"}
 
 
-class Feed(Protocol):
-    """The part of an `EventFeed` that this module needs."""
-
-    def announce(self, form: JSONObject, *, replaces: object = None) -> None:
-        """Send an event of the API itself; see `EventFeed.announce`."""
-
-
 class LiveCall:
     """One call that has an id, from its begin to its end."""
 
@@ -130,7 +124,7 @@ class LiveCall:
 class LiveCalls:
     """The running calls of one gateway, and their open questions."""
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: EventFeed) -> None:
         self._feed = feed
         self._calls: dict[tuple[str, str], LiveCall] = {}
         self._questions: dict[str, OpenQuestion] = {}

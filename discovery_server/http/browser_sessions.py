@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from msgspec import Struct
+from cachetools import TTLCache
 
 from discovery_engine.rpc.json_codec import decode_standard, encode_finite
 from discovery_server.http.asgi import (
@@ -43,18 +43,12 @@ _LONGEST_BODY = 1 << 10  # bytes
 _OWN_FETCH = frozenset({b"same-origin", b"none"})  # `none`: typed by the user
 
 
-class _Session(Struct):
-    user: User
-    used_at: float
-
-
 class BrowserSessions:
     """The sessions of one gateway; they end with it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
         self._codes: dict[bytes, User] = {}
-        self._sessions: dict[bytes, _Session] = {}
+        self._sessions: TTLCache[bytes, User] = TTLCache(_MAX_BROWSER_SESSIONS, _IDLE, timer=clock)
 
     def new_code(self, user: User) -> str:
         """A code with which one browser may open a session for a user."""
@@ -64,12 +58,8 @@ class BrowserSessions:
 
     def open(self, user: User) -> str:
         """A new session; returns its id."""
-        if len(self._sessions) >= _MAX_BROWSER_SESSIONS:
-            del self._sessions[
-                min(self._sessions, key=lambda digest: self._sessions[digest].used_at)
-            ]
         session = secrets.token_urlsafe(32)
-        self._sessions[_digest(session)] = _Session(user, self._clock())
+        self._sessions[_digest(session)] = user
         return session
 
     def open_cookie(self, user: User, scope: Scope) -> bytes:
@@ -89,12 +79,10 @@ class BrowserSessions:
         """Who sends a request with a cookie, if the page of this address makes it."""
         if not is_own_page(scope):
             return None
-        now = self._clock()
-        for session in _ids(scope):
-            record = self._sessions.get(_digest(session))
-            if record and now - record.used_at < _IDLE:
-                record.used_at = now
-                return record.user
+        for digest in map(_digest, _ids(scope)):
+            if user := self._sessions.get(digest):
+                self._sessions[digest] = user  # from now on it is idle
+                return user
         return None
 
 
