@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+import pytest
 from click.testing import CliRunner
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -24,6 +25,7 @@ from discovery_server.http_service import HttpService
 from discovery_server.tokens import parse_tokens
 from tests.engines import Folder, good
 from tests.plain_http import NO_TLS
+from tests.servers.programs import none_left_running
 from tests.unit.server.web import running, service_of
 
 OWN = "owner-token-of-forty-three-characters-12345"
@@ -148,6 +150,14 @@ async def serving(
         httpx2.AsyncClient(timeout=60, verify=NO_TLS) as http,
     ):
         yield Api(address.removesuffix("/mcp") + "/api", tokens, engine, http, service, folder)
+
+
+@pytest.fixture(scope="module")
+async def api(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Api]:
+    """The API in front of the servers `good` and `other`, for all tests of a module."""
+    with none_left_running():
+        async with served(Folder(tmp_path_factory.mktemp("api"))) as shared:
+            yield shared
 
 
 async def received(socket: ClientConnection) -> JSONObject:

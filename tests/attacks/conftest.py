@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from discovery_engine._util.json import JSONObject
+from tests.api_server import api  # noqa: F401 - a fixture
 from tests.e2e.serving import Home
 from tests.engines import Folder
 from tests.forked import Finished, Preloaded

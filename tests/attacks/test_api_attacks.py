@@ -139,95 +139,90 @@ def kinds(api: Api) -> Iterator[tuple[str, str | None, frozenset[str]]]:
 
 
 @pytest.mark.requirement("API-1", "API-2", "API-30")
-async def test_no_token_does_more_on_any_route_than_it_may(folder: Folder) -> None:
-    async with served(folder) as api:
-        every, routes = list(kinds(api)), await api.routes()
-        before = await effects(api, folder)
-        for kind, token, scopes in every:
-            for route in routes:
-                answer = await send(api, route, token=token)
-                is_refused = answer.status_code in (401, 403, 429)
-                assert is_refused == (route.scope not in scopes), (kind, route, answer.text)
-                if kind in ("servers", "tools"):
-                    unknown = await send(api, route, server="nobdy", token=token)
-                    assert answer.status_code == unknown.status_code, (kind, route)
-                    told = _nameless(answer, "other"), _nameless(unknown, "nobdy")
-                    assert told[0] == told[1], (kind, route)
-            for path in ("/openapi.json", "/nothing"):
-                status = (await api.ask(path, token=token)).status_code
-                assert (status in (401, 429)) == (kind in ("none", "wrong", "expired", "revoked"))
-        after = await effects(api, folder)
+async def test_no_token_does_more_on_any_route_than_it_may(api: Api) -> None:
+    every, routes = list(kinds(api)), await api.routes()
+    before = await effects(api, api.folder)
+    for kind, token, scopes in every:
+        for route in routes:
+            answer = await send(api, route, token=token)
+            is_refused = answer.status_code in (401, 403, 429)
+            assert is_refused == (route.scope not in scopes), (kind, route, answer.text)
+            if kind in ("servers", "tools"):
+                unknown = await send(api, route, server="nobdy", token=token)
+                assert answer.status_code == unknown.status_code, (kind, route)
+                told = _nameless(answer, "other"), _nameless(unknown, "nobdy")
+                assert told[0] == told[1], (kind, route)
+        for path in ("/openapi.json", "/nothing"):
+            status = (await api.ask(path, token=token)).status_code
+            assert (status in (401, 429)) == (kind in ("none", "wrong", "expired", "revoked"))
+    after = await effects(api, api.folder)
 
     assert after == before
 
 
 @pytest.mark.requirement("API-15", "API-6")
-async def test_no_page_of_another_writes_with_the_cookie_of_a_browser(folder: Folder) -> None:
-    async with served(folder) as api:
-        origin, cookie = api.origin, await api.open_session()
-        api.tokens.create()
-        port = int(origin.rpartition(":")[2])
-        foreign: list[dict[str, str]] = [
-            {},
-            {"origin": FOREIGN},
-            {"origin": "null"},
-            {"origin": f"http://127.0.0.1:{port + 1}"},
-            {"origin": f"http://localhost:{port}", "sec-fetch-site": "same-site"},
-            {"origin": origin, "sec-fetch-site": "cross-site"},
-            {"sec-fetch-site": "same-origin"},
-            {"sec-fetch-site": "none"},
-            {"referer": f"{origin}/"},
-        ]
-        before = await effects(api, folder)
-        for route in await writing(api):
-            for headers in foreign:
-                sent = {"cookie": cookie, **headers}
-                answer = await send(api, route, token=None, headers=sent)
-                assert answer.status_code in (401, 403), (route, headers)
-                assert "access-control-allow-origin" not in answer.headers
-        for route in (one for one in await writing(api) if one.body):
-            for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data"):
-                sent = {"cookie": cookie, "origin": origin, "sec-fetch-site": "same-origin"}
-                body = json.dumps(asked_of(route)["json"])
-                answer = await api.ask(
-                    path_of(route),
-                    route.method,
-                    token=None,
-                    headers={**sent, "content-type": kind},
-                    content=body,
-                )
-                assert answer.status_code == 415, (route, kind)
-        after = await effects(api, folder)
+async def test_no_page_of_another_writes_with_the_cookie_of_a_browser(api: Api) -> None:
+    origin, cookie = api.origin, await api.open_session()
+    api.tokens.create()
+    port = int(origin.rpartition(":")[2])
+    foreign: list[dict[str, str]] = [
+        {},
+        {"origin": FOREIGN},
+        {"origin": "null"},
+        {"origin": f"http://127.0.0.1:{port + 1}"},
+        {"origin": f"http://localhost:{port}", "sec-fetch-site": "same-site"},
+        {"origin": origin, "sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-origin"},
+        {"sec-fetch-site": "none"},
+        {"referer": f"{origin}/"},
+    ]
+    before = await effects(api, api.folder)
+    for route in await writing(api):
+        for headers in foreign:
+            sent = {"cookie": cookie, **headers}
+            answer = await send(api, route, token=None, headers=sent)
+            assert answer.status_code in (401, 403), (route, headers)
+            assert "access-control-allow-origin" not in answer.headers
+    for route in (one for one in await writing(api) if one.body):
+        for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data"):
+            sent = {"cookie": cookie, "origin": origin, "sec-fetch-site": "same-origin"}
+            body = json.dumps(asked_of(route)["json"])
+            answer = await api.ask(
+                path_of(route),
+                route.method,
+                token=None,
+                headers={**sent, "content-type": kind},
+                content=body,
+            )
+            assert answer.status_code == 415, (route, kind)
+    after = await effects(api, api.folder)
 
     assert after == before
 
 
 @pytest.mark.requirement("SRV-11")
-async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_token(
-    folder: Folder,
-) -> None:
-    async with served(folder) as api:
-        api.tokens.create()
-        port = api.address.removesuffix("/api").rpartition(":")[2]
-        wrong: list[tuple[dict[str, str], int]] = [
-            ({"host": "evil.example"}, 421),
-            ({"host": f"evil.example:{port}"}, 421),  # its name points here now
-            ({"host": f"127.0.0.1.evil.example:{port}"}, 421),
-            ({"host": f"localhost.evil.example:{port}"}, 421),
-            ({"host": f"user@127.0.0.1:{port}"}, 421),
-            ({"host": ""}, 421),
-            ({"origin": FOREIGN}, 403),
-            ({"origin": "null"}, 403),
-            ({"origin": f"http://127.0.0.1.evil.example:{port}"}, 403),
-        ]
-        before = await effects(api, folder)
-        for route in await api.routes():
-            for headers, status in wrong:
-                answer = await send(api, route, headers=headers)
-                assert answer.status_code == status, (route, headers)
-        asked = {"origin": FOREIGN, "access-control-request-method": "POST"}
-        preflight = await api.ask("/reload", "OPTIONS", token=None, headers=asked)
-        after = await effects(api, folder)
+async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_token(api: Api) -> None:
+    api.tokens.create()
+    port = api.address.removesuffix("/api").rpartition(":")[2]
+    wrong: list[tuple[dict[str, str], int]] = [
+        ({"host": "evil.example"}, 421),
+        ({"host": f"evil.example:{port}"}, 421),  # its name points here now
+        ({"host": f"127.0.0.1.evil.example:{port}"}, 421),
+        ({"host": f"localhost.evil.example:{port}"}, 421),
+        ({"host": f"user@127.0.0.1:{port}"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": FOREIGN}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": f"http://127.0.0.1.evil.example:{port}"}, 403),
+    ]
+    before = await effects(api, api.folder)
+    for route in await api.routes():
+        for headers, status in wrong:
+            answer = await send(api, route, headers=headers)
+            assert answer.status_code == status, (route, headers)
+    asked = {"origin": FOREIGN, "access-control-request-method": "POST"}
+    preflight = await api.ask("/reload", "OPTIONS", token=None, headers=asked)
+    after = await effects(api, api.folder)
 
     assert after == before
     assert preflight.status_code == 403
@@ -235,28 +230,27 @@ async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_toke
 
 
 @pytest.mark.requirement("API-10", "API-15", "SRV-11")
-async def test_no_page_of_another_opens_a_websocket(folder: Folder) -> None:
-    async with served(folder) as api:
-        origin, cookie = api.origin, await api.open_session()
-        address = origin.replace("http", "ws", 1) + "/events"
-        bearer = f"Bearer {OWN}"
-        tried: list[tuple[str, dict[str, str]]] = [
-            ("", {"Cookie": cookie, "Origin": FOREIGN}),
-            ("", {"Cookie": cookie}),
-            ("", {"Cookie": cookie, "Origin": "null"}),
-            ("", {"Authorization": bearer, "Origin": FOREIGN}),
-            ("", {"Authorization": bearer, "Host": "evil.example"}),
-            (f"?token={OWN}", {}),
-            (f"?access_token={OWN}", {"Origin": origin}),
-        ]
-        for query, headers in tried:
-            with pytest.raises(InvalidStatus) as refused:
-                async with connect(f"{address}{query}", additional_headers=headers, proxy=None):
-                    pass
-            assert refused.value.response.status_code == 403, headers
-        own = {"Cookie": cookie, "Origin": origin}
-        async with connect(address, additional_headers=own, proxy=None) as socket:
-            assert '"type":"state"' in str(await socket.recv())
+async def test_no_page_of_another_opens_a_websocket(api: Api) -> None:
+    origin, cookie = api.origin, await api.open_session()
+    address = origin.replace("http", "ws", 1) + "/events"
+    bearer = f"Bearer {OWN}"
+    tried: list[tuple[str, dict[str, str]]] = [
+        ("", {"Cookie": cookie, "Origin": FOREIGN}),
+        ("", {"Cookie": cookie}),
+        ("", {"Cookie": cookie, "Origin": "null"}),
+        ("", {"Authorization": bearer, "Origin": FOREIGN}),
+        ("", {"Authorization": bearer, "Host": "evil.example"}),
+        (f"?token={OWN}", {}),
+        (f"?access_token={OWN}", {"Origin": origin}),
+    ]
+    for query, headers in tried:
+        with pytest.raises(InvalidStatus) as refused:
+            async with connect(f"{address}{query}", additional_headers=headers, proxy=None):
+                pass
+        assert refused.value.response.status_code == 403, headers
+    own = {"Cookie": cookie, "Origin": origin}
+    async with connect(address, additional_headers=own, proxy=None) as socket:
+        assert '"type":"state"' in str(await socket.recv())
 
 
 @pytest.mark.requirement("SRV-30")

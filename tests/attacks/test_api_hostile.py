@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api_server import Api, Route, served
-from tests.engines import Folder
+from tests.api_server import Api, Route
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("API-6")]
 
@@ -36,34 +35,33 @@ async def sent(api: Api, route: Route, path: str, **options: Any) -> int:
     return answer.status_code
 
 
-async def test_hostile_values_in_bodies_are_refused_with_the_reason(folder: Folder) -> None:
-    async with served(folder) as api:
-        for route in await asked(api):
-            if not route.body:
-                continue
-            path = route.filled("good")
-            whole = BODIES.get(f"{route.method} {route.path}", {})
-            for name in route.body.get("properties", {}):
-                for value in VALUES:
-                    await sent(api, route, path, json={**whole, name: value})
-            for content in (
-                b'{"a":"\\ud800"}',
-                b"\xff",
-                b"\xef\xbb\xbf{}",
-                b"null",
-                b'{"a":1e999}',
-            ):
-                status = await sent(
-                    api,
-                    route,
-                    path,
-                    content=content,
-                    headers={"content-type": "application/json"},
-                )
-                assert status in (400, 422), (route, content)
+async def test_hostile_values_in_bodies_are_refused_with_the_reason(api: Api) -> None:
+    for route in await asked(api):
+        if not route.body:
+            continue
+        path = route.filled("good")
+        whole = BODIES.get(f"{route.method} {route.path}", {})
+        for name in route.body.get("properties", {}):
+            for value in VALUES:
+                await sent(api, route, path, json={**whole, name: value})
+        for content in (
+            b'{"a":"\\ud800"}',
+            b"\xff",
+            b"\xef\xbb\xbf{}",
+            b"null",
+            b'{"a":1e999}',
+        ):
+            status = await sent(
+                api,
+                route,
+                path,
+                content=content,
+                headers={"content-type": "application/json"},
+            )
+            assert status in (400, 422), (route, content)
 
 
-async def test_deep_nesting_is_refused_wherever_any_value_is_taken(folder: Folder) -> None:
+async def test_deep_nesting_is_refused_wherever_any_value_is_taken(api: Api) -> None:
     depths = (65, 100, 300, 500, 900, 990, 5_000, 60_000)
     deep = {(depth, "list"): b"[" * depth + b"]" * depth for depth in depths}
     deep |= {(depth, "map"): b'{"a":' * depth + b"1" + b"}" * depth for depth in depths}
@@ -75,14 +73,13 @@ async def test_deep_nesting_is_refused_wherever_any_value_is_taken(folder: Folde
         "POST /servers": b'{"name":"n","entry":{"command":"c","env":',
         "PATCH /servers/good": b'{"changes":{"env":',
     }
-    async with served(folder) as api:
-        for request, begin in begins.items():
-            method, path = request.split()
-            for form, value in deep.items():
-                kind = {"content-type": "application/json"}
-                content = begin + value + b"}}"
-                answer = await api.ask(path, method, content=content, headers=kind)
-                if answer.status_code != (413 if len(begin + value) > 128 << 10 else 400):
-                    faults.append((request, form, answer.text))
+    for request, begin in begins.items():
+        method, path = request.split()
+        for form, value in deep.items():
+            kind = {"content-type": "application/json"}
+            content = begin + value + b"}}"
+            answer = await api.ask(path, method, content=content, headers=kind)
+            if answer.status_code != (413 if len(begin + value) > 128 << 10 else 400):
+                faults.append((request, form, answer.text))
 
     assert faults == []
