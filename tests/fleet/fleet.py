@@ -160,7 +160,7 @@ class Client:
     def add(self, name: str, entry: JSONObject) -> JSONObject:
         """Add a server to the registry; returns the plan of it, as it was shown."""
         asked = {"name": name, "entry": entry, "to": "registry"}
-        plan = self.post("/api/servers/plan", asked)
+        plan = self.post("/api/servers", asked)
         self.post("/api/servers", {**asked, "digest": plan["digest"]})
         return plan
 

@@ -19,7 +19,7 @@ from discovery_engine import Tool
 from discovery_engine.trust import scanner
 from discovery_engine.trust.scanner import Neighbours, scan
 
-DATA = Path(__file__).with_name("scanner_gate")
+DATA = Path(__file__).parents[2] / "contract" / "scanner_gate"
 
 
 def shares(name: str) -> tuple[float, float]:
