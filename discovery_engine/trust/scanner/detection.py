@@ -27,12 +27,12 @@ from discovery_engine.trust.scanner.disguises import (
     plain,
 )
 from discovery_engine.trust.scanner.evidence import (
-    ALARM,
     Evidence,
     Piece,
     Place,
     Topic,
     evidence_in,
+    is_harmless,
     may_alarm,
     pieces_of,
     topic_of,
@@ -64,9 +64,7 @@ def _is_harmless(passages: Iterable[Passage]) -> bool:
     """
     joined = "\n\n".join(passage.text for passage in passages)
     reading = plain(joined)
-    return is_undisguised(joined, reading) and all(
-        piece.most < ALARM for piece in pieces_of(reading)
-    )
+    return is_undisguised(joined, reading) and is_harmless(reading)
 
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:

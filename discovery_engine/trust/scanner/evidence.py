@@ -225,6 +225,7 @@ def in_argument(name: str) -> str:
 TOKEN = re.compile(r"(?:[^\W_]|[\u0900-\u0dff])+(?:['_.-](?:[^\W_]|[\u0900-\u0dff])+)*")
 _SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
 PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
+_LABEL_SIGN = re.compile(r"[<\[#`]")
 _PAUSES = re.compile(r"[^\w\s'.-]")
 _MAX_WORDS_PER_COMMA = 3  # words that a comma counts for at most, but in Chinese
 
@@ -259,6 +260,21 @@ def may_alarm(piece: Piece, place: Place) -> bool:
     if piece.is_whole:
         least -= WEIGHTS.get(SHARED, 0.0) * place.topic.shared(stems_of(piece.text))
     return piece.most >= least and _bound(piece.families, place.topic.families) >= least
+
+
+def is_harmless(reading: str) -> bool:
+    """Return whether no sentence of an ASCII reading may raise an alarm, wherever it stands."""
+    families = reduce(or_, map(_possible_families, reading.split()), 0)
+    return _bound(families, 0) < ALARM or all(p.most < ALARM for p in pieces_of(reading))
+
+
+@lru_cache(maxsize=50_000)
+def _possible_families(word: str) -> int:
+    """Return the families that a word may be about, whatever stands beside it."""
+    families = _signs(word) | unspaced_families(word) | (F.LABEL if _LABEL_SIGN.search(word) else 0)
+    for token in map(known, TOKEN.findall(word)):
+        families |= token.english | token.foreign | reduce(or_, (token.pairs or {}).values(), 0)
+    return families
 
 
 @lru_cache(maxsize=500)

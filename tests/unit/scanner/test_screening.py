@@ -10,7 +10,13 @@ from pathlib import Path
 from discovery_engine.tools.model import ServerName, Tool
 from discovery_engine.trust.scanner.detection import passages_of
 from discovery_engine.trust.scanner.disguises import decoded, is_undisguised, plain
-from discovery_engine.trust.scanner.evidence import Place, evidence_in, may_alarm, pieces_of
+from discovery_engine.trust.scanner.evidence import (
+    Place,
+    evidence_in,
+    is_harmless,
+    may_alarm,
+    pieces_of,
+)
 from tests.rows import rows
 
 DATA = Path(__file__).parents[2] / "contract" / "scanner_development"
@@ -35,6 +41,19 @@ def test_no_sentence_that_raises_an_alarm_is_cleared_by_the_quick_look(name: str
     ]
 
     assert cleared == []
+
+
+@rows("name", ["poisoned", "second_poisoned", "third_poisoned"])
+def test_no_text_that_raises_an_alarm_is_cleared_by_its_words_alone(name: str) -> None:
+    place = Place(is_argument=True)
+    alarming = [
+        text
+        for text in texts(name)
+        if any(evidence.is_alarm(place) for evidence in evidence_in(plain(text)))
+    ]
+
+    assert alarming
+    assert [text for text in alarming if text.isascii() and is_harmless(plain(text))] == []
 
 
 @rows("encode", [b64encode, b32encode, hexlify])
