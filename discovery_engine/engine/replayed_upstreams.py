@@ -85,7 +85,7 @@ class ReplayedUpstreams(Upstreams):
         self, server: ServerSettings, request: UpstreamRequest, *_: object
     ) -> JSONObject:
         """Raises `NotRecordedError` if no recording has the arguments or their template."""
-        # Whoever calls gets the same; an answer of a continued call is the next one.
+        # Every caller gets the same answers; a continued call takes the next one.
         exchanges = await anyio.to_thread.run_sync(self._exchanges, server.name)
         exchange = find(exchanges, request.method, shown_params(request))
         if exchange is None:

@@ -234,7 +234,7 @@ class StoredRecords(StoredReader):
         return dropped
 
     def _drop_unused_vectors(self) -> int:
-        """Whoever is interrupted has dropped some; the next one goes on."""
+        """Drop them a part at a time, so that a call after an interrupted one goes on."""
         dropped = 0
         last: int | None = 0
         while last is not None:

@@ -57,7 +57,7 @@ def sqlite_database(
     busy: BusyHandler | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Database:
-    """The file of a registry; see `registry.open_sqlite`."""
+    """The file of a registry; see `store.sqlite.registry.open_sqlite`."""
     place = Path(path).absolute()
     busy = busy or busy_handler_at(place)
     return Database(

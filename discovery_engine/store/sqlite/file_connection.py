@@ -33,7 +33,7 @@ class FileConnection(sqlite3.Connection):
         )
 
     def lock_table(self, table: str) -> None:
-        """Nobody else writes meanwhile."""
+        """Do nothing: a transaction that writes has no others beside it."""
 
     def rows(
         self,
