@@ -139,7 +139,7 @@ def main() -> int:
         return 1 if above else 0
     reached |= examined()
     if "--traces" in sys.argv:
-        reached |= ways()
+        reached |= {way: len(files) for way, files in ways().items()}
     for name, size in reached.items():
         print(f"{name:28} {size:10,}")
     return 0

@@ -1,11 +1,12 @@
 """Count the files of the product that a search and a call pass through, in `discovery serve`.
 
-`python scripts/ways.py serve FOLDER` is the server that is counted: SIGUSR1 writes the files that
-ran since the last signal to FOLDER.
+`python scripts/ways.py` prints them. `python scripts/ways.py serve FOLDER` is the server that is
+counted: SIGUSR1 writes the files that ran since the last signal to FOLDER.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +28,12 @@ PROGRAMS = {
     "time": SERVERS / "time" / "bin" / "mcp-server-time",
     "git": SERVERS / "git" / "bin" / "mcp-server-git",
 }
-QUERY = {"query": "what time is it in Tokyo"}
+QUERIES = (
+    "create a branch",
+    "show the commits of a file",
+    "convert 12:00 from Berlin to Tokyo",
+    "add files to the index",
+)
 CALL = {
     "server": "time",
     "tool": "convert_time",
@@ -38,17 +45,27 @@ CALL = {
 }
 
 
-def ways() -> dict[str, int]:
-    """The number of files on each way, once everything is warm; needs `make servers`."""
+def ways() -> dict[str, list[str]]:
+    """The files on each way, once everything is warm; needs `make servers`.
+
+    A file is on the way of a search if most searches pass it, of a call if every call does: what
+    runs beside them, such as watching files and writing to the registry, is not counted.
+    """
     with tempfile.TemporaryDirectory() as name, _gateway(Path(name)) as gateway:
-        gateway.request("search_tools", QUERY)
-        gateway.request("execute_tool", CALL)
-        gateway.files()
-        gateway.request("search_tools", QUERY)
-        searched = gateway.files()
-        gateway.request("execute_tool", CALL)
-        called = gateway.files()
-    return {"files-of-a-search": len(searched), "files-of-a-call": len(called)}
+        searches = [{"query": query} for query in QUERIES]
+        gateway.files_of("search_tools", searches[0])
+        gateway.files_of("execute_tool", CALL)
+        searched = [gateway.files_of("search_tools", search) for search in searches]
+        called = [gateway.files_of("execute_tool", CALL) for _ in searches]
+    return {
+        "files-of-a-search": _in_at_least(len(searches) - 1, searched),
+        "files-of-a-call": _in_at_least(len(called), called),
+    }
+
+
+def _in_at_least(number: int, traces: list[list[str]]) -> list[str]:
+    counts = Counter(file for trace in traces for file in trace)
+    return sorted(file for file, count in counts.items() if count >= number)
 
 
 class _Gateway:
@@ -71,11 +88,9 @@ class _Gateway:
                 return dict(message["result"])
         raise RuntimeError("the gateway has ended")
 
-    def request(self, tool: str, arguments: dict[str, Any]) -> None:
+    def files_of(self, tool: str, arguments: dict[str, Any]) -> list[str]:
         result = self.answer("tools/call", {"name": tool, "arguments": arguments})
         assert not result.get("isError"), result
-
-    def files(self) -> list[str]:
         self._process.send_signal(signal.SIGUSR1)
         trace = self._folder / f"{self._traces}.json"
         self._traces += 1
@@ -111,13 +126,17 @@ def _serve(folder: Path, arguments: list[str]) -> None:
     from discovery_cli.main import main  # noqa: PLC0415 - before this nothing is counted
 
     files: set[str] = set()
-    traces = iter(range(10))
+    traces = itertools.count()
 
     def profile(frame: FrameType, _event: str, _argument: object) -> None:
         files.add(frame.f_code.co_filename)
 
     def write(_signal: int, _frame: FrameType | None) -> None:
-        ours = sorted(f for f in files.copy() if f.startswith(f"{ROOT}{os.sep}discovery_"))
+        ours = [
+            str(Path(file).relative_to(ROOT))
+            for file in sorted(files.copy())
+            if file.startswith(f"{ROOT}{os.sep}discovery_")
+        ]
         files.clear()
         part = folder / "part"
         part.write_text(json.dumps(ours), "utf-8")
@@ -134,4 +153,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
         _serve(Path(sys.argv[2]), sys.argv[3:])
     else:
-        print(ways())
+        for way, way_files in ways().items():
+            print(way, len(way_files), *way_files, sep="\n  ")
