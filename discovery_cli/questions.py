@@ -22,7 +22,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, named, one_line
 from discovery_engine.errors import InputRequiredError
 from discovery_engine.rpc.client import CallbackClient, Client
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS, INVALID_PARAMS
 
 if TYPE_CHECKING:

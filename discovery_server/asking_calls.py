@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import anyio
 from msgspec import Struct
 
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, INTERNAL_ERROR
 from discovery_server.request_state import InvalidStateError
 

@@ -8,7 +8,7 @@ from discovery_engine.rpc.messages import Notification, as_json
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.rpc.peer import RequestId
+    from discovery_engine.rpc.messages import RequestId
     from discovery_server.client_stream import ClientStream
 
 _MESSAGES = 1_000  # log messages of one request; a client that reads slowly loses some

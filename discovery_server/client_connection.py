@@ -17,8 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.rpc.client import CallbackClient
-from discovery_engine.rpc.framing import Overlong
-from discovery_engine.rpc.incoming import IncomingRequests
+from discovery_engine.rpc.json_codec import Overlong
+from discovery_engine.rpc.pending import IncomingRequests
 from discovery_engine.rpc.json_codec import decode_standard
 from discovery_engine.rpc.messages import (
     ErrorResponse,
@@ -33,7 +33,7 @@ from discovery_engine.rpc.messages import (
     is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.messages import RequestId, RpcError
 from discovery_engine.rpc.pending import PendingRequests, send_request
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 from discovery_server.client_messages import as_incoming, id_of, is_response
@@ -49,7 +49,7 @@ from discovery_server.surfaces import ClientSession
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.rpc.peer import RequestTimeout
+    from discovery_engine.rpc.messages import RequestTimeout
     from discovery_server.client_stream import ClientStream
     from discovery_server.subscriptions import Subscriber
 

@@ -8,7 +8,7 @@ from discovery_engine.rpc.messages import Notification, Request, is_request_id
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
-    from discovery_engine.rpc.peer import RequestId
+    from discovery_engine.rpc.messages import RequestId
 
 
 def as_incoming(value: JSONValue) -> Request | Notification | None:

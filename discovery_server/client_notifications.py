@@ -17,7 +17,7 @@ from discovery_engine.events import (
     OfferingsChanged,
     ResourceUpdated,
 )
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_engine.view.offering_addresses import is_own_uri
 from discovery_server.list_changes import ListChanges

@@ -9,7 +9,7 @@ from discovery_engine.rpc.pending import MessageStream
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.rpc.peer import RequestId
+    from discovery_engine.rpc.messages import RequestId
     from discovery_engine.rpc.stream_peer import LineSink
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.execution import task_state
 from discovery_engine.errors import DiscoveryError, TaskNotFoundError, UpstreamProtocolError
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
     INTERNAL_ERROR,

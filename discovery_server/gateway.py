@@ -19,7 +19,7 @@ from discovery_engine.agent.called_tools import called_tools
 from discovery_engine.agent.caller import Caller, OnProgress
 from discovery_engine.agent.dispatch import call
 from discovery_engine.errors import DiscoveryError, InputRequiredError
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     INVALID_REQUEST,
     LATEST_HANDSHAKE,

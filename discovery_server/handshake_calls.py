@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from discovery_engine.rpc.messages import Notification, as_json
-from discovery_engine.rpc.passed_meta import NOTHING, passed_meta
-from discovery_engine.rpc.peer import RequestTimeout, RpcError
+from discovery_engine.rpc.client import NOTHING, passed_meta
+from discovery_engine.rpc.messages import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_server.call_output import CallOutput
 from discovery_server.question_text import present

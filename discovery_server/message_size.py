@@ -14,7 +14,7 @@ import msgspec
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.messages import error_answer
-from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.messages import RequestId, RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS, PARSE_ERROR
 
 _MAX_MESSAGE_PARTS = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from discovery_engine.rpc.client import Ask, Continuation, Notify
-from discovery_engine.rpc.passed_meta import passed_meta
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.client import passed_meta
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     LOG_LEVEL,
     METHOD_NOT_FOUND,

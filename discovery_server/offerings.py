@@ -19,7 +19,7 @@ from discovery_engine.errors import (
     NotFoundError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

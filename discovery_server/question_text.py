@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import block, clean, named
 from discovery_engine.rpc.incremental_json import ParseSteps
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     ASKING_SERVER,
     CLIENT_CAPABILITIES,

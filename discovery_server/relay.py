@@ -27,7 +27,7 @@ from msgspec import Struct, field
 from discovery_engine._util.tasks import Promise, open_task_group
 from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.json_codec import decode_standard, encode_finite
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.store.gateway_store import STATE_KEY
 from discovery_engine.store.relay_records import LEASE, RelayedRequest, RelayTurn

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from discovery_engine.rpc import protocol
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

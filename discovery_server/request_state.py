@@ -27,7 +27,7 @@ import anyio.to_thread
 
 from discovery_engine._util.digests import digest
 from discovery_engine.errors import RegistryError
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_engine.store.gateway_store import SHARES_NOTHING, STATE_KEY
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from discovery_engine.engine.first_answer import EarlyStart
-from discovery_engine.rpc.framing import Framer
+from discovery_engine.rpc.json_codec import Framer
 from discovery_server.client_connection import MAX_LINE, ClientConnection, Line
 from discovery_server.client_stream import LineStream
 from discovery_server.descriptors import open_input, open_output

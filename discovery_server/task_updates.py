@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 
 from discovery_engine.rpc.messages import Notification, as_json
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
 from discovery_server.request_state import OtherGatewayError
 

@@ -17,7 +17,7 @@ from discovery_engine.agent.bound_tools import BoundTools, pool_rules
 from discovery_engine.agent.called_tools import meant_meta_tool
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS, MODERN_VERSIONS
 from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import (

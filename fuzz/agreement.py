@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.rpc.framing import Framer, Overlong
+from discovery_engine.rpc.json_codec import Framer, Overlong
 from discovery_engine.rpc.json_codec import (
     decode,
     decode_incrementally,

@@ -23,7 +23,7 @@ from discovery_engine.sync.mirrors import PARTS
 STUB = Path(__file__).resolve().parent.parent / "discovery_engine" / "sync" / "mirrors.pyi"
 _SYNC = {cls.__name__: f"Sync{cls.__name__}" for cls in (*PARTS, Engine, ScopedEngine)}
 _PLAIN = {
-    "discovery_engine.rpc.peer.OnProgress": "Progress",
+    "discovery_engine.rpc.messages.OnProgress": "Progress",
     "discovery_engine.marketplace.installer.preparation.OnProgress": "OnStep",
     "discovery_engine.rpc.client.Client": "AnyClient",
     "collections.abc.AsyncIterator": "Iterator",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.engine.call_preview import CallPreview
     from discovery_engine.rpc.client import Client
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.view.view import View
 
 

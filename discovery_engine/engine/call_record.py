@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.call_log import CallLog
 
 _CLIENT = 8  # characters: with the whole id, a reader of the log could use the session

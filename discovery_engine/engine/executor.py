@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.rate_limits import CallQuota
     from discovery_engine.engine.upstreams import Upstreams
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.rules.overrides.override import Override
     from discovery_engine.tools.arguments import Checked, Checker
     from discovery_engine.tools.model import Tool

@@ -12,7 +12,7 @@ import anyio
 from msgspec import Struct
 
 from discovery_engine.errors import DiscoveryError, UpstreamError, UpstreamTimeoutError
-from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.messages import RequestTimeout
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.store.call_log.log_entry import Actor, LogEntry
 from discovery_engine.store.call_log.log_tables import CallLogError

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.events import Event, Subscription
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.log_entry import Actor
     from discovery_engine.tools.client_names import Style
     from discovery_engine.upstream.open_tasks import OpenTask

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.current_view import CurrentView
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.log_entry import Actor, EntryKind
     from discovery_engine.tools.model import ServerName
     from discovery_engine.tools.offering import Offering

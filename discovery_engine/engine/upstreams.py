@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.recorder import Recorder
     from discovery_engine.engine.server_record import ServerRecorder
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_engine.rpc.peer import OnProgress
+    from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.call import CallObserver
     from discovery_engine.upstream.history import ServerHistory

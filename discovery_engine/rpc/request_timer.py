@@ -15,7 +15,7 @@ from typing import Self, TypeAlias
 
 import anyio
 
-from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError
+from discovery_engine.rpc.messages import RequestTimeout, RequestTimeoutError
 
 _MIN_CLOCK_CHECK_INTERVAL = 0.05  # seconds between two looks at a clock that may be paused
 _DRAIN = 0.05  # seconds in which what has arrived is read: tens of turns of the loop

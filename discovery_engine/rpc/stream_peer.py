@@ -15,7 +15,7 @@ from discovery_engine.rpc.messages import (
     Response,
     as_json,
 )
-from discovery_engine.rpc.peer import OnProgress, RequestTimeout
+from discovery_engine.rpc.messages import OnProgress, RequestTimeout
 from discovery_engine.rpc.pending import PendingRequests, send_request
 
 OnRequest: TypeAlias = Callable[[Request], None]

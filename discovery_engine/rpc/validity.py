@@ -21,7 +21,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from discovery_engine._util.json import JSONObject, JSONValue, says
-from discovery_engine.rpc.passed_meta import server_meta
+from discovery_engine.rpc.client import server_meta
 from discovery_engine.rpc.protocol import CHANGES, LATEST_MODERN
 from discovery_engine.rpc.shapes import (
     BLOCKS,

@@ -17,7 +17,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client, Continuation
-from discovery_engine.rpc.peer import RequestTimeout, RpcError
+from discovery_engine.rpc.messages import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
     INVALID_PARAMS,

@@ -19,7 +19,7 @@ from cachetools import TTLCache
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, Client
 from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName

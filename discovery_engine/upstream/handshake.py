@@ -32,7 +32,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
-from discovery_engine.rpc.peer import RequestTimeout, RpcError
+from discovery_engine.rpc.messages import RequestTimeout, RpcError
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import RequestDetails, Transport

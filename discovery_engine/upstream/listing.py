@@ -22,7 +22,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
 from discovery_engine.catalog import DroppedTool
-from discovery_engine.rpc.peer import (
+from discovery_engine.rpc.messages import (
     InvalidAnswerError,
     RequestTimeout,
     RequestTimeoutError,

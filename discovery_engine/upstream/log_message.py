@@ -6,7 +6,7 @@ import json
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named, one_line
-from discovery_engine.rpc.passed_meta import server_meta
+from discovery_engine.rpc.client import server_meta
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
 from discovery_engine.tools.limits import shortened

@@ -10,7 +10,7 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.peer import ConnectionClosedError, InvalidAnswerError, RpcError
+from discovery_engine.rpc.messages import ConnectionClosedError, InvalidAnswerError, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.rpc_client import RpcClient

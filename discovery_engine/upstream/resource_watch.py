@@ -22,7 +22,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
 )
 from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.peer import RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.upstream.change_events import UPDATED
 from discovery_engine.upstream.request_errors import refused

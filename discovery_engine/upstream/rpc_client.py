@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc import protocol
-from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.question import of_questions

@@ -32,7 +32,7 @@ from discovery_engine.errors import (
 from discovery_engine.events import ServerConnecting, ServerDiscovering
 from discovery_engine.rpc.client import Client
 from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.peer import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean, quoted
 from discovery_engine.errors import UpstreamError, UpstreamProtocolError
-from discovery_engine.rpc.passed_meta import server_meta
+from discovery_engine.rpc.client import server_meta
 from discovery_engine.rpc.pending import is_finite_number
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.model import ServerName

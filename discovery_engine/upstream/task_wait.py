@@ -23,7 +23,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
-from discovery_engine.rpc.peer import OnProgress
+from discovery_engine.rpc.messages import OnProgress
 from discovery_engine.rpc.protocol import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

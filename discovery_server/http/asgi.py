@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import error_answer
-from discovery_engine.rpc.peer import RequestId, RpcError
+from discovery_engine.rpc.messages import RequestId, RpcError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue

@@ -12,12 +12,12 @@ import anyio
 from discovery_engine._util.tasks import Promise
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import error_answer
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_server.http.asgi import JSON, respond, start
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.rpc.peer import RequestId
+    from discovery_engine.rpc.messages import RequestId
     from discovery_server.http.asgi import Header, Send
     from discovery_server.http.request import Accepted
 

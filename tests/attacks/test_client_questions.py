@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_server.tokens import parse_tokens
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.web import SessionClient, served

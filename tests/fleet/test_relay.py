@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.store.backends import open_database
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.relay import Relay

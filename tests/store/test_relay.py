@@ -14,7 +14,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.relay_records import RelayedRequest, RelayTurn

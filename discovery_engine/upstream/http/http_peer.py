@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
-from discovery_engine.rpc.incoming import IncomingRequests
+from discovery_engine.rpc.pending import IncomingRequests
 from discovery_engine.rpc.json_codec import edges, encode, sniffed_id
 from discovery_engine.rpc.messages import (
     ErrorResponse,
@@ -36,7 +36,7 @@ from discovery_engine.rpc.messages import (
     is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.peer import (
+from discovery_engine.rpc.messages import (
     ConnectionClosedError,
     InvalidAnswerError,
     OnProgress,

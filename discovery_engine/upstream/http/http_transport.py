@@ -13,7 +13,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
-from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
+from discovery_engine.rpc.messages import ConnectionClosedError, RpcError
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind

@@ -14,7 +14,7 @@ from anyio.abc import ByteReceiveStream
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.framing import LINE_LIMIT, Framer, Garbage, Overlong
+from discovery_engine.rpc.json_codec import LINE_LIMIT, Framer, Garbage, Overlong
 from discovery_engine.rpc.json_codec import decode, decode_incrementally, edges, sniffed_id
 from discovery_engine.rpc.messages import (
     ErrorResponse,
@@ -27,7 +27,7 @@ from discovery_engine.rpc.messages import (
     fault_of,
     unreadable,
 )
-from discovery_engine.rpc.peer import RequestId
+from discovery_engine.rpc.messages import RequestId
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 

@@ -22,7 +22,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.incoming import IncomingRequests
+from discovery_engine.rpc.pending import IncomingRequests
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
     ErrorResponse,
@@ -32,7 +32,7 @@ from discovery_engine.rpc.messages import (
     as_json,
     is_request_id,
 )
-from discovery_engine.rpc.peer import ConnectionClosedError, RpcError
+from discovery_engine.rpc.messages import ConnectionClosedError, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import LineSink, StreamPeer

@@ -23,7 +23,7 @@ import anyio
 from anyio.abc import Process
 
 from discovery_engine._util.tasks import Promise
-from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.messages import RequestTimeout
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.stdio.pipes import PipeReader, PipeWriter
 from discovery_engine.upstream.stdio.process import Program, require_thread, start_program

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import CallbackClient
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine.rpc.peer import RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import RequestTimeout, RequestTimeoutError, RpcError
 from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 

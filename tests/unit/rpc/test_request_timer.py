@@ -3,7 +3,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from discovery_engine.rpc.peer import RequestTimeout
+from discovery_engine.rpc.messages import RequestTimeout
 from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit, RequestTimer
 
 pytestmark = pytest.mark.anyio

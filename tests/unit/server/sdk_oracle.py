@@ -20,7 +20,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_engine.version import __version__

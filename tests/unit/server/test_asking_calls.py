@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_server.asking_calls import AskingCall, AskingCalls, InputRequired, ParkingLimits
 from discovery_server.request_state import InvalidStateError
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import ASKING_SERVER, MISSING_CLIENT_CAPABILITY
 from discovery_server.question_text import presented_steps, require_capability
 from tests.rows import rows

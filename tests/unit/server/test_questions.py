@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.peer import RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request, served
