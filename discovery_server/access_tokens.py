@@ -20,11 +20,16 @@ from discovery_engine._util.suggestions import nearest
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import NotFoundError
 from discovery_engine.rules.principals import parse_principals
-from discovery_server.access_token import MCP_SCOPES, AccessToken, TokenScope, token_digest
-from discovery_server.shared_tokens import SharedTokens
-from discovery_server.stored_tokens import StoredTokens
+from discovery_server.access_token import (
+    MCP_SCOPES,
+    NO_LIMITS,
+    AccessToken,
+    TokenLimits,
+    TokenScope,
+    token_digest,
+)
+from discovery_server.stored_tokens import SharedTokens, StoredTokens
 from discovery_server.token_files import token_problem
-from discovery_server.token_limits import NO_LIMITS, TokenLimits
 
 FILE = "tokens.json"
 

@@ -17,14 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine.rpc.client import CallbackClient
-from discovery_engine.rpc.json_codec import Overlong
-from discovery_engine.rpc.pending import IncomingRequests
-from discovery_engine.rpc.json_codec import decode_standard
+from discovery_engine.rpc.in_flight import IncomingRequests, PendingRequests, send_request
+from discovery_engine.rpc.json_codec import Overlong, decode_standard
 from discovery_engine.rpc.messages import (
     ErrorResponse,
     Notification,
     Request,
+    RequestId,
     Response,
+    RpcError,
     answered_id,
     as_json,
     as_message,
@@ -33,15 +34,11 @@ from discovery_engine.rpc.messages import (
     is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.messages import RequestId, RpcError
-from discovery_engine.rpc.pending import PendingRequests, send_request
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
-from discovery_server.client_messages import as_incoming, id_of, is_response
-from discovery_server.envelope import completed
-from discovery_server.eras import Era, HandshakeEra, era_of
+from discovery_server.client_messages import as_incoming, id_at_edges, id_of, is_response, refusal
+from discovery_server.eras import Era, HandshakeEra, completed, era_of
 from discovery_server.gateway import ClientRequest, Gateway, method_not_found
 from discovery_server.handshake_calls import ClientOutsideCalls, serve_handshake_call
-from discovery_server.message_size import id_at_edges, refusal
 from discovery_server.modern_calls import ModernCalls
 from discovery_server.request_state import OtherGatewayError
 from discovery_server.subscriptions import LISTS
@@ -50,7 +47,7 @@ from discovery_server.surfaces import ClientSession
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.rpc.messages import RequestTimeout
-    from discovery_server.client_stream import ClientStream
+    from discovery_server.client_messages import ClientStream
     from discovery_server.subscriptions import Subscriber
 
 logger = logging.getLogger(__name__)

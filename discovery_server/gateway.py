@@ -34,15 +34,11 @@ from discovery_engine.rpc.validity import is_long
 from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import REGISTRY
 from discovery_engine.upstream.state import ServerState
-from discovery_server.client_tasks import TASK_METHODS, require_tasks, serve_task
-from discovery_server.envelope import IMPLEMENTATION, completed
-from discovery_server.eras import negotiated
+from discovery_server.client_tasks import TASK_METHODS, TaskUpdates, require_tasks, serve_task
+from discovery_server.eras import IMPLEMENTATION, check_params, completed, methods_of, negotiated
 from discovery_server.offerings import LISTS, Offerings
-from discovery_server.request_params import check_params, methods_of
 from discovery_server.subscriptions import Subscriptions
-from discovery_server.surfaces import ClientSession, ToolSurfaces
-from discovery_server.task_updates import TaskUpdates
-from discovery_server.tool_surface import DirectSurface, ToolSurface
+from discovery_server.surfaces import ClientSession, DirectSurface, ToolSurface, ToolSurfaces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -50,7 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_server.token_limits import TokenLimits
+    from discovery_server.access_token import TokenLimits
 
 _MAX_CACHED_GATEWAYS = 64  # gateways of tokens that show a part; further ones while they are in use
 _FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from discovery_engine.rpc.messages import Notification, as_json
 from discovery_engine.rpc.client import NOTHING, passed_meta
-from discovery_engine.rpc.messages import RequestTimeout, RpcError
+from discovery_engine.rpc.messages import Notification, RequestTimeout, RpcError, as_json
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
-from discovery_server.call_output import CallOutput
+from discovery_server.client_messages import CallOutput
 from discovery_server.question_text import present
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_server.client_stream import ClientStream
+    from discovery_server.client_messages import ClientStream
     from discovery_server.eras import HandshakeEra
     from discovery_server.gateway import ClientRequest, Gateway
 

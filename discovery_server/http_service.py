@@ -23,7 +23,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.store.gateway_store import STATE_KEY
-from discovery_server.access_token import MCP_SCOPES
+from discovery_server.access_token import MCP_SCOPES, NO_LIMITS, NO_PRINCIPALS
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed
 from discovery_server.http.authorization import Authorization, RequiredScopes
@@ -49,8 +49,7 @@ from discovery_server.http.streamable_http import StreamableHttp
 from discovery_server.http.users import OWNER, Users
 from discovery_server.relay import Relay
 from discovery_server.request_state import StateSealer
-from discovery_server.shared_tokens import SharedTokens
-from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
+from discovery_server.stored_tokens import SharedTokens
 
 if TYPE_CHECKING:
     import socket
@@ -59,12 +58,12 @@ if TYPE_CHECKING:
 
     from discovery_engine.engine import Engine
     from discovery_engine.engine.transient_servers import TransientServers
+    from discovery_server.access_token import TokenLimits
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.connections import ConnectionLimits
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.users import User
-    from discovery_server.token_limits import TokenLimits
     from discovery_server.tokens import Tokens
 
 _METRICS_SCOPES = frozenset({"read"})

@@ -1,34 +1,34 @@
-"""Logging of a serving process: to stderr and a rotating file, never to stdout.
+"""The log of a serving process: to stderr and a rotating file, never to stdout.
 
-Records are redacted by the formatter, and written by threads.
+Records are redacted by the formatter, and written by threads, so that logging never waits for a
+reader: a pipe that is not read is full after 64 KiB, and the next write to it blocks forever. Many
+clients start a gateway and never read its stderr.
 """
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import select
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from logging.handlers import RotatingFileHandler
+from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from queue import Empty, Full, Queue
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine._util.text import clean
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
-from discovery_server import standard_error
-from discovery_server.log_queue import LogQueue, write_all
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import LogSettings
 
-# A log filter for repeated warnings of libraries: the first few are logged, the rest are counted.
-#
-# A client can cause a warning of the HTTP server with each request, and asyncio warns of every
-# connection when descriptors run out: thousands of records a second, each with a stack trace.
 
 logger = logging.getLogger(__name__)
 
@@ -37,15 +37,17 @@ _LEVEL = "DISCOVERY_LOG_LEVEL"
 _FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _MORE = "\n    "  # before each further line, so that no message can forge a record
 
-# These log every request or every unexpected line at INFO.
 _FILE_SIZE = 10 * 1024 * 1024  # bytes
 _OLDER_FILES = 5  # kept beside the current one
-_MAX_WAITING = 100_000  # lines that may wait for the disk
-_LAST_WAIT = 1.0  # seconds
+_MAX_LINES_FOR_DISK = 100_000  # lines that may wait for the disk
+_MAX_LINES_FOR_READER = 2000  # lines that may wait for the reader of stderr
+_BATCH = 64 * 1024  # characters
+_LAST_WAIT = 1.0  # seconds; clients kill a server two seconds after they closed its stdin
 
+# These log every request or every unexpected line at INFO.
 _CHATTY = ("httpx2", "httpcore2", "uvicorn")
 # The stderr of servers goes to the log file only.
-_SERVER_STDERR = "discovery_engine.upstream.stderr_log"
+_SERVER_STDERR = "discovery_engine.upstream.server_output"
 
 
 class HarmlessFormatter(logging.Formatter):
@@ -71,7 +73,7 @@ def log_to(settings: LogSettings, environ: Mapping[str, str]) -> Iterator[None]:
     counted.
     """
     with ExitStack() as streams:
-        streams.enter_context(standard_error.unblocked())
+        streams.enter_context(unblocked_stderr())
         level = _level(environ.get(_LEVEL) or settings.level)
         file, problem = environ.get(_FILE) or settings.file, ""
         handlers = _to_stderr(settings, level)
@@ -138,7 +140,12 @@ class _Window(Struct):
 
 
 class RepeatFilter(logging.Filter):
-    """Shared by all handlers of a log, so that a record is counted once."""
+    """Lets the first few equal warnings of libraries pass, and counts the rest.
+
+    A client can cause a warning of the HTTP server with each request, and asyncio warns of every
+    connection when descriptors run out: thousands of records a second, each with a stack trace.
+    All handlers of a log share it, so that a record is counted once.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -186,7 +193,7 @@ def _log_file(path: Path) -> Iterator[LogQueue]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     file = _File(path) if _is_regular(path) else _Pipe(path)
-    queue = LogQueue(_WarningWriter(file, path).write, _MAX_WAITING)
+    queue = LogQueue(_WarningWriter(file, path).write, _MAX_LINES_FOR_DISK)
     try:
         yield queue
     finally:
@@ -250,3 +257,163 @@ class _Pipe:
 
     def close(self) -> None:
         os.close(self._descriptor)
+
+
+class LogQueue(QueueHandler):
+    """Passes formatted records to a thread, in which `write` is called with their text.
+
+    When `most` records wait, further ones are dropped until these are written; then a line reports
+    how many lines that were. `write` may block; when it raises an OSError, the text is dropped.
+    """
+
+    queue: Queue[logging.LogRecord]
+
+    def __init__(self, write: Callable[[str], object], most: int) -> None:
+        super().__init__(Queue(most))
+        self._dropped = 0  # lines
+        self._listener = _BatchListener(self.queue, write)
+        self._listener.start()
+
+    def put(self, text: str) -> None:
+        """Pass on a text as it is; no-op for an empty one."""
+        if text:
+            self.acquire()
+            try:
+                self.enqueue(_record(text))
+            finally:
+                self.release()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        return _record(f"{self.format(record)}\n")
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Queue a record, with the lock of this handler."""
+        with suppress(Full):
+            if self._dropped and self.queue.empty():
+                self.queue.put_nowait(_record(f"… {self._dropped} log lines were dropped\n"))
+                self._dropped = 0
+            if not self._dropped:
+                self.queue.put_nowait(record)
+                return
+        self._dropped += record.msg.count("\n")
+
+    def close_within(self, seconds: float) -> bool:
+        """Wait at most so long until all is written; True if it is."""
+        written = self.queue.all_tasks_done
+        with written:
+            if not written.wait_for(lambda: not self.queue.unfinished_tasks, seconds):
+                return False  # the thread is a daemon, and ends with the process
+        self.enqueue(_record(""))  # with the number of those that were dropped last
+        self._listener.stop()
+        return True
+
+
+class _BatchListener(QueueListener):
+    """Handles all that waits together.
+
+    Beside a busy event loop its thread runs every 5 ms only. Line by line it fell behind 1,200
+    calls that were logged in 0.2 s.
+    """
+
+    queue: Queue[logging.LogRecord | None]
+
+    def __init__(self, queue: Queue[logging.LogRecord], write: Callable[[str], object]) -> None:
+        super().__init__(queue)
+        self._write = write
+
+    def handle(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # the reader is gone, or the disk full
+            self._write(record.msg)
+
+    def enqueue_sentinel(self) -> None:
+        self.queue.put(None)
+
+    def dequeue(self, block: bool) -> logging.LogRecord:  # noqa: FBT001 - the library's signature
+        batch = super().dequeue(block)
+        with suppress(Empty):
+            while batch is not None and len(batch.msg) < _BATCH:  # type: ignore[redundant-expr] # None is the end
+                record = self.queue.get_nowait()
+                self.queue.task_done()
+                if record is None:  # the end, after this batch
+                    self.queue.put_nowait(None)
+                    break
+                batch.msg += record.msg
+        return batch
+
+
+def _record(text: str) -> logging.LogRecord:
+    return logging.makeLogRecord({"msg": text})
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, also to a descriptor that was set non-blocking elsewhere."""
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLOUT)
+            poll.poll()
+
+
+@contextmanager
+def unblocked_stderr() -> Iterator[None]:
+    """A block in which writing to `sys.stderr` returns at once, even if it is not read.
+
+    Besides the log, warnings, tracebacks of threads and destructors, and the address of the server
+    are written to it. At the end the reader has a second for the text that still waits.
+    """
+    stream = sys.stderr
+    if not _can_block(stream):
+        yield
+        return
+    descriptor, encoding = stream.fileno(), stream.encoding
+    stream.flush()
+    queue = LogQueue(
+        lambda text: write_all(descriptor, text.encode(encoding, "backslashreplace")),
+        _MAX_LINES_FOR_READER,
+    )
+    try:
+        with redirect_stderr(_Unblocked(queue, stream)):
+            yield
+    finally:
+        queue.close_within(_LAST_WAIT)
+
+
+def _can_block(stream: TextIO) -> bool:
+    if isinstance(stream, _Unblocked):
+        return False
+    try:
+        stream.fileno()
+    except (AttributeError, OSError):  # a stream in memory
+        return False
+    # A Windows console takes text; it would decode bytes with an old code page.
+    return not (sys.platform == "win32" and stream.isatty())
+
+
+class _Unblocked(io.TextIOBase):
+    def __init__(self, queue: LogQueue, stream: TextIO) -> None:
+        self._queue = queue
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self._stream.errors
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._queue.put(text)
+        return len(text)

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from discovery_engine.rpc.client import Ask, Continuation, Notify
-from discovery_engine.rpc.client import passed_meta
+from discovery_engine.rpc.client import Ask, Continuation, Notify, passed_meta
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     LOG_LEVEL,
     METHOD_NOT_FOUND,
 )
 from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, InputRequired
-from discovery_server.call_output import CallOutput
+from discovery_server.client_messages import CallOutput
 from discovery_server.client_tasks import TASK_METHODS, declares_tasks, process_of
-from discovery_server.envelope import completed
+from discovery_server.eras import completed
 from discovery_server.question_text import askable, present, presented_requests
 from discovery_server.request_state import (
     InvalidStateError,
@@ -34,7 +33,7 @@ from discovery_server.request_state import (
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.scheduling import FairScheduler
-    from discovery_server.client_stream import ClientStream
+    from discovery_server.client_messages import ClientStream
     from discovery_server.gateway import ClientRequest, Gateway
     from discovery_server.relay import Relay
 

@@ -1,6 +1,8 @@
-"""Tokens in a file of this machine, which is read again when it has changed.
+"""Tokens in a file of this machine, and tokens that all gateways of a database share.
 
-So what another process creates or revokes takes effect at the next request.
+The file is read again when it has changed, so what another process creates or revokes takes effect
+at the next request. Shared tokens have a copy in a file, for a start while the database does not
+answer; a gateway that runs has them in memory.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
+import anyio
+import anyio.to_thread
 import msgspec
 
+from discovery_engine._util.digests import blake2b
 from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
+from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_server.access_token import START_OVER, AccessToken, decode_tokens, encode_tokens
 from discovery_server.token_files import (
     NO_LINKS,
@@ -28,6 +35,10 @@ from discovery_server.token_files import (
     reason_of,
     token_problem,
 )
+
+if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 
@@ -129,3 +140,108 @@ class StoredTokens:
             yield
         finally:
             os.close(descriptor)
+
+
+_SCOPE_NAME_PREFIX = "name:"
+_LOOK_EVERY = 15.0  # seconds between two looks, should no notification of the database arrive
+
+
+class SharedTokens:
+    """The tokens of one configuration; opening reads nothing.
+
+    Args:
+        store: Where they are.
+        scope: The configuration.
+        folder: The folder of the copy.
+    """
+
+    def __init__(self, store: PostgresGateways, scope: str, folder: Path) -> None:
+        self._store = store
+        self._scope = scope
+        place = blake2b(f"{store.name}\n{scope}".encode(), digest_size=8).hexdigest()
+        self._copy = StoredTokens(folder / f"shared-tokens-{place}.json")
+        self.known: tuple[AccessToken, ...] = ()
+        """The tokens as they were when they were last read."""
+
+    @classmethod
+    def of_settings(cls, settings: Settings, store: PostgresGateways, folder: Path) -> SharedTokens:
+        """Return the tokens of the configuration with these settings."""
+        return cls(store, decision_scopes(settings.path, settings.name)[0], folder)
+
+    def all(self) -> tuple[AccessToken, ...]:
+        """Return every token, expired ones too; see `StoredTokens.all`.
+
+        Raises:
+            RegistryError: If the database does not answer.
+        """
+        tokens = map(self._decoded, self._store.access_tokens(self._scope))
+        return tuple(token for token in tokens if token)
+
+    def names_elsewhere(self) -> list[str]:
+        """Other configurations that have tokens, by their names or paths, if this one has none.
+
+        One that got another name is another one.
+
+        Raises:
+            RegistryError: If the database does not answer.
+        """
+        scopes = self._store.token_scopes()
+        return (
+            []
+            if self._scope in scopes
+            else sorted(scope.removeprefix(_SCOPE_NAME_PREFIX) for scope in scopes)
+        )
+
+    def change(self, change: TokenChange) -> None:
+        """Store what `change` makes of the tokens; see `StoredTokens.change`.
+
+        Tokens that newer versions have stored stay.
+
+        Raises:
+            RegistryError: If the database does not answer.
+        """
+
+        def changed(documents: tuple[str, ...]) -> tuple[str, ...]:
+            tokens = {document: self._decoded(document) for document in documents}
+            documents_by_token = {token: document for document, token in tokens.items() if token}
+            new_documents = [
+                documents_by_token.get(token) or encode_tokens(token).decode()
+                for token in change(tuple(documents_by_token))
+            ]
+            return (*(document for document, token in tokens.items() if not token), *new_documents)
+
+        self._store.change_access_tokens(self._scope, changed)
+
+    async def prepare(self) -> None:
+        """Know them as the database has them, or else as it last had them."""
+        self.known = self._copy.current()
+        await self._read()
+
+    async def follow(self) -> NoReturn:
+        """Know them from now on soon after each change."""
+        while True:
+            changed = self._store.changed
+            await self._read()
+            with anyio.move_on_after(_LOOK_EVERY):
+                await changed.wait()
+
+    async def _read(self) -> None:
+        try:
+            tokens = await anyio.to_thread.run_sync(self.all)
+        except RegistryError as error:  # the outage itself is logged once, where it is noticed
+            logger.debug("The tokens of the gateways are as they were: %s", error)
+            return
+        self.known = tokens
+        if tokens != self._copy.current():
+            try:
+                await anyio.to_thread.run_sync(self._copy.replace, tokens)
+            except ConfigurationError as error:
+                logger.warning("A start without the database would lack tokens: %s", error)
+
+    def _decoded(self, document: str) -> AccessToken | None:
+        try:
+            [token] = decode_tokens(document, "the registry")
+        except (ConfigurationError, ValueError) as error:
+            logger.warning("An access token is not valid here: %s", error)
+            return None
+        return token

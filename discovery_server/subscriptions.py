@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 import anyio
 from msgspec import Struct, field
 
-from discovery_engine.rpc.messages import Notification, as_json
-from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.messages import Notification, RpcError, as_json
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_PARAMS, SUBSCRIPTION_ID
 from discovery_engine.tools.limits import NAME_LENGTH, shortened
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.messages import RequestId
-    from discovery_server.client_stream import ClientStream
-    from discovery_server.task_updates import TaskUpdates
+    from discovery_server.client_messages import ClientStream
+    from discovery_server.client_tasks import TaskUpdates
 
 ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
 

@@ -1,32 +1,268 @@
-"""Which surface a client has, and what is kept for it between its requests."""
+"""The tools that a client is shown and may call: one surface for each `server.mode`.
+
+`ToolSurfaces` selects the surface of a request; `ClientSession` is what is kept for its client.
+"""
 
 from __future__ import annotations
 
+import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from itertools import chain, islice, zip_longest
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine._util.text import one_line
+from discovery_engine.agent.bound_tools import BoundTools, pool_rules
+from discovery_engine.agent.called_tools import meant_meta_tool
 from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
-from discovery_engine.agent.exposed_tools import ExposedTools
+from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.instructions import render_instructions
 from discovery_engine.agent.tool_pool import ToolPool
-from discovery_engine.rpc.protocol import CLIENT_INFO, MODERN_VERSIONS
-from discovery_server.tool_surface import (
-    DirectSurface,
-    DynamicSurface,
-    MetaSurface,
-    ToolSurface,
+from discovery_engine.rpc.json_codec import encode_finite
+from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.protocol import CLIENT_INFO, INVALID_PARAMS, MODERN_VERSIONS
+from discovery_engine.tools.limits import NAME_LENGTH, shortened
+from discovery_engine.tools.meta_tools import (
+    EXECUTE_STEPS,
+    META_TOOLS,
+    POOL_SEARCH,
+    POOL_SEARCHES,
+    MetaTool,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.agent.caller import OnFound
+    from discovery_engine.agent.render.pool import PoolReport
+    from discovery_engine.catalog import Entry
     from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
+    from discovery_engine.tools.model import ToolKey
+    from discovery_engine.view.search_answers import SearchAnswer
+
+logger = logging.getLogger(__name__)
+
+_PAGE = 1 << 20  # bytes of definitions; an ordinary list is one page, and many hosts read no other
+_CHANGING: JSONObject = {"ttlMs": 60_000, "cacheScope": "private"}
+_EXECUTE = META_TOOLS["execute_tool"]
+
+Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
+"""The definition of each tool, by its name towards clients."""
+
+
+class Call(Struct, frozen=True):
+    """The call of a meta-tool that a client's call of a tool means."""
+
+    engine: ScopedEngine
+    """The engine that it is called on, which shows what the client may use."""
+    tool: MetaTool
+    arguments: JSONObject
+    on_found: OnFound | None = None
+    is_direct: bool = False
+    """True if the client called the tool of a server by that tool's own name."""
+
+
+class ToolSurface(Protocol):
+    """The tools of this gateway, as a client has them."""
+
+    def list_tools(self, params: JSONObject, version: str) -> JSONObject:
+        """The result of `tools/list`.
+
+        Raises:
+            RpcError: If its cursor is none of this list.
+        """
+
+    def call(self, name: str, arguments: JSONObject) -> Call:
+        """Return the call of a meta-tool that a `tools/call` means.
+
+        Raises:
+            RpcError: If there is no such tool.
+        """
+
+    def input_schema(self, name: str) -> JSONObject | None:
+        """The schema of a tool's arguments; None if there is no such tool."""
+
+
+class MetaSurface:
+    """The meta-tools, whatever servers there are."""
+
+    def __init__(self, engine: ScopedEngine, tools: Mapping[str, MetaTool]) -> None:
+        self._engine = engine
+        self._tools = tools
+        self._listed: JSONObject = {"tools": [tool.definition for tool in tools.values()]}
+
+    def list_tools(self, params: JSONObject, version: str) -> JSONObject:  # noqa: ARG002
+        """Return the meta-tools, on one page; see `ToolSurface.list_tools`."""
+        if params.get("cursor") is not None:
+            raise _invalid_cursor()
+        return self._listed
+
+    def call(self, name: str, arguments: JSONObject) -> Call:
+        """Return the call of a meta-tool; see `ToolSurface.call`."""
+        if tool := self._tools.get(name):
+            meant = meant_meta_tool(self._tools, tool, arguments, self._engine.view)
+            return Call(self._engine, *meant)
+        names = ", ".join(self._tools)
+        hint = f"this server has {names}; other tools are called through {_EXECUTE.name}"
+        raise _unknown_tool(name, hint)
+
+    def input_schema(self, name: str) -> JSONObject | None:
+        """Return the schema of a meta-tool's arguments; see `ToolSurface.input_schema`."""
+        tool = self._tools.get(name)
+        return tool.input_schema if tool else None
+
+
+class ExposedSurface:
+    """Calls of exposed tools by their names."""
+
+    def __init__(self, tools: ExposedTools) -> None:
+        self._tools = tools
+        self._helpers = [(tool.name, tool.definition) for tool in tools.helpers.values()]
+
+    def input_schema(self, name: str) -> JSONObject | None:
+        """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""
+        return self._tools.input_schema(name)
+
+    def _call(self, name: str, arguments: JSONObject, hint: str) -> tuple[Entry | None, Call]:
+        """The tool, unless it is a helper, and the call of it.
+
+        Raises:
+            RpcError: With a hint, if there is no such tool that can be used.
+        """
+        if helper := self._tools.helpers.get(name):
+            return None, Call(self._tools.engine, helper, arguments)
+        entry = self._tools.named(name)
+        if entry is None:
+            raise _unknown_tool(name, hint)
+        meant = execution(entry.key, arguments)
+        return entry, Call(self._tools.engine, _EXECUTE, meant, is_direct=True)
+
+
+class DirectSurface(ExposedSurface):
+    """The tools of the servers themselves."""
+
+    def __init__(self, tools: ExposedTools) -> None:
+        super().__init__(tools)
+        self._left_out = 0
+
+    def list_tools(self, params: JSONObject, version: str) -> JSONObject:
+        """Return a page of the servers' tools; see `ToolSurface.list_tools`."""
+        listed = self._listed()
+        self._log(listed)
+        return _page([*self._tools.definitions(listed), *self._helpers], params, version)
+
+    def call(self, name: str, arguments: JSONObject) -> Call:
+        """Return the call of an exposed tool or a helper; see `ToolSurface.call`."""
+        return self._call(name, arguments, "tools/list has the names of all tools")[1]
+
+    def _listed(self) -> list[Entry]:
+        """The pinned tools, then one of each server in turn, until the limit is reached."""
+        view = self._tools.view
+        parts = [part.iter_visible() for part in view.catalog.parts.values()]
+        in_turn = filter(None, chain.from_iterable(zip_longest(*parts)))
+        chosen = _unique(chain(self._tools.pinned(), in_turn))
+        listed = islice(chosen, view.settings.server.pool_limit)
+        return sorted(listed, key=lambda entry: entry.key)
+
+    def _log(self, listed: Sequence[Entry]) -> None:
+        """A warning for the owner that tools are not listed, once for each number."""
+        parts = self._tools.view.catalog.parts.values()
+        left_out = sum(part.visible_count for part in parts) - len(listed)
+        if left_out and left_out != self._left_out:
+            logger.warning(
+                "%d tools are not listed, because `server.poolLimit` is %d: raise it, name the"
+                " tools in `server.expose` or `server.pins`, or use `server.mode: dynamic`",
+                left_out,
+                self._tools.view.settings.server.pool_limit,
+            )
+        self._left_out = left_out
+
+
+class DynamicSurface(ExposedSurface):
+    """One search, and the tools that it has put into the pool of the client."""
+
+    def __init__(self, tools: ExposedTools, pool: ToolPool, on_change: Callable[[], None]) -> None:
+        super().__init__(tools)
+        self._bound = BoundTools(tools, pool, pool_rules(tools.view.settings.server))
+        self._on_change = on_change
+
+    def list_tools(self, params: JSONObject, version: str) -> JSONObject:
+        """Return a page of the search, helpers and pooled tools; see `ToolSurface.list_tools`."""
+        search = POOL_SEARCH.name, POOL_SEARCH.definition
+        definitions = [search, *self._helpers, *self._tools.definitions(self._bound.entries())]
+        return _page(definitions, params, version)
+
+    def call(self, name: str, arguments: JSONObject) -> Call:
+        """Return the call of the search or of an exposed tool; see `ToolSurface.call`."""
+        if name in POOL_SEARCHES:
+            return Call(self._tools.engine, POOL_SEARCH, arguments, self._register)
+        hint = f"call {POOL_SEARCH.name}, which adds the tools that it finds to the list"
+        entry, call = self._call(name, arguments, hint)
+        if entry:
+            self._bound.use(entry)
+        for entry in self._tools.of_steps(arguments) if name == EXECUTE_STEPS.name else ():
+            self._bound.use(entry)
+        return call
+
+    def input_schema(self, name: str) -> JSONObject | None:
+        """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""
+        if name in POOL_SEARCHES:
+            return POOL_SEARCH.input_schema
+        return super().input_schema(name)
+
+    def _register(self, answers: Sequence[SearchAnswer]) -> PoolReport:
+        report = self._bound.register(answers)
+        if report.registered or report.evicted:
+            self._on_change()
+        return report
+
+
+def _page(definitions: Definitions, params: JSONObject, version: str) -> JSONObject:
+    """The page behind the cursor, which is the name of the last tool of the page before."""
+    tools = dict(definitions)
+    names = list(tools)
+    begin = 0
+    if (cursor := params.get("cursor")) is not None:
+        if cursor not in tools:
+            raise _invalid_cursor()
+        begin = names.index(cursor) + 1
+    page: list[str] = []
+    size = 0
+    for name in names[begin:]:
+        size += len(encode_finite(tools[name]))
+        if page and size > _PAGE:
+            break
+        page.append(name)
+    result: JSONObject = {"tools": [tools[name] for name in page]}
+    if begin + len(page) < len(names):
+        result["nextCursor"] = page[-1]
+    return result | _CHANGING if version in MODERN_VERSIONS else result
+
+
+def _invalid_cursor() -> RpcError:
+    return RpcError(INVALID_PARAMS, "the cursor is not valid any more: list from the start")
+
+
+def _unique(entries: Iterable[Entry]) -> Iterator[Entry]:
+    seen: set[ToolKey] = set()
+    for entry in entries:
+        if entry.key not in seen:
+            seen.add(entry.key)
+            yield entry
+
+
+def _unknown_tool(name: str, hint: str) -> RpcError:
+    label = repr(shortened(name, NAME_LENGTH))
+    return RpcError(INVALID_PARAMS, f"Unknown tool: {label}; {hint}")
+
 
 _LIST_CHANGED = "notifications/tools/list_changed"
 _LONGEST_NAME = 64  # characters of what a client calls itself

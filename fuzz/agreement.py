@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.rpc.json_codec import Framer, Overlong
 from discovery_engine.rpc.json_codec import (
+    Framer,
+    Overlong,
     decode,
     decode_incrementally,
     edges,

@@ -94,7 +94,7 @@ def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
         return
     from discovery_engine.engine.doctor import checks
     from discovery_server.access_tokens import AccessTokens
-    from discovery_server.shared_tokens import SharedTokens
+    from discovery_server.stored_tokens import SharedTokens
 
     try:
         tokens = AccessTokens.of_data_folder(invocation.data_dir, os.environ).all()

@@ -29,7 +29,7 @@ from discovery_engine.engine.owner.candidates import (
     visible_line,
 )
 from discovery_engine.secrets.references import redact_literals
-from discovery_engine.upstream.shown_values import shown_value
+from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

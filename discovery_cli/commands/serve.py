@@ -175,9 +175,9 @@ def command(
 
 def _unblock(invocation: Invocation) -> None:
     """From here to the end of the run no write waits for a reader."""
-    from discovery_server.standard_error import unblocked
+    from discovery_server.logs import unblocked_stderr
 
-    invocation.at_end.enter_context(unblocked())
+    invocation.at_end.enter_context(unblocked_stderr())
     # What a library prints is written to stderr; what waits for stdout would block at the end.
     invocation.at_end.enter_context(redirect_stdout(sys.stderr))
 

@@ -113,7 +113,7 @@ def create(  # noqa: PLR0913 - one for each option
     if view_name is not None:
         _require_view(invocation, view_name)
     lifetime = _lifetime(expires, invocation.clock())
-    from discovery_server.token_limits import checked_limits, checked_principals
+    from discovery_server.access_token import checked_limits, checked_principals
 
     allowed = {"scopes": frozenset(scopes)} if scopes else {}
     limits, principals = checked_limits(servers, tools), checked_principals(teams, user)
@@ -211,7 +211,7 @@ def _tokens(invocation: Invocation) -> AccessTokens:
     from discovery_engine.engine.shared_store import gateway_database
     from discovery_engine.errors import ConfigurationError
     from discovery_server.access_tokens import AccessTokens
-    from discovery_server.shared_tokens import SharedTokens
+    from discovery_server.stored_tokens import SharedTokens
 
     path, settings, shared = registry_path(invocation.data_dir, os.environ), None, None
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.events import ServerNotification
 from discovery_engine.store.call_log.contents import GUESSING
 from discovery_engine.tools.limits import shortened
-from discovery_engine.upstream.log_message import presented_message
+from discovery_engine.upstream.notifications import presented_message
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

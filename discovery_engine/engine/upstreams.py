@@ -28,9 +28,8 @@ from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest, at_most_twice
-from discovery_engine.upstream.server_output import OutputRedactor
+from discovery_engine.upstream.server_output import OutputRedactor, StderrLog
 from discovery_engine.upstream.state import ServerState, StateInfo
-from discovery_engine.upstream.stderr_log import StderrLog
 
 if TYPE_CHECKING:
     from discovery_engine.engine.recorder import Recorder

@@ -9,16 +9,17 @@ A server may ask its user something in the middle of a call (`elicitation/create
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Protocol, TypeAlias
+
 from msgspec import Struct
-from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.messages import RpcError
-from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
-import logging
+
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,7 @@
-"""JSON lines to values and back: lenient about text encoding, strict about JSON.
+"""A byte stream to lines, lines of JSON to values, and values back to lines.
 
-Invalid input is a ValueError; `sniffed_id` may still find the request id at its edges.
+Decoding is lenient about text encoding and strict about JSON: invalid input is a ValueError, and
+`sniffed_id` may still find the request id at the edges of the line.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
+
 import msgspec
+from msgspec import Struct, field
+
 from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
 from discovery_engine.rpc.incremental_json import WINDOW, ParseSteps, parse_incrementally
-from collections.abc import Iterator
-from msgspec import Struct, field
 
 EDGE = 512  # bytes at either end of a line in which the request id is searched
 
@@ -143,8 +146,8 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 _DECODER = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite)
 
 
-# Each byte is read once and copied once. A line over the limit is dropped up to its newline, and the
-# stream continues behind it.
+# Each byte is read once and copied once. A line over the limit is dropped up to its newline, and
+# the stream continues behind it.
 
 LINE_LIMIT = 8 * 1024 * 1024  # bytes; a tool result of this size is already unusable to an agent
 

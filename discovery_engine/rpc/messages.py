@@ -1,13 +1,18 @@
-"""JSON-RPC messages between plain JSON and structs; params and results stay plain JSON."""
+"""JSON-RPC 2.0: its messages, its errors, and the interface of the other side of a connection.
+
+Params and results stay plain JSON. `stream_peer.StreamPeer` implements `Peer` over lines of text,
+and `upstream.http.http_peer` over HTTP.
+"""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, TypeGuard
-from msgspec import Struct
-from discovery_engine._util.json import JSONObject, JSONValue
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeGuard
+
+from msgspec import Struct
+
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED, PARSE_ERROR
 
 RequestId: TypeAlias = int | str

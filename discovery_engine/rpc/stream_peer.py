@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine.rpc.in_flight import PendingRequests, send_request
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
     ErrorResponse,
     Message,
     Notification,
+    OnProgress,
     Request,
+    RequestTimeout,
     Response,
     as_json,
 )
-from discovery_engine.rpc.messages import OnProgress, RequestTimeout
-from discovery_engine.rpc.pending import PendingRequests, send_request
 
 OnRequest: TypeAlias = Callable[[Request], None]
 OnNotification: TypeAlias = Callable[[Notification], None]
@@ -49,7 +50,7 @@ class StreamPeer:
         on_request: OnRequest,
         on_notification: OnNotification = lambda _notification: None,
     ) -> None:
-        self._stream = _LineStream(sink)
+        self._stream = LineStream(sink)
         self._on_request = on_request
         self._on_notification = on_notification
         self.pending = PendingRequests()
@@ -120,8 +121,10 @@ class StreamPeer:
         self.pending.close()
 
 
-class _LineStream:
+class LineStream:
     """A `MessageStream` over lines."""
+
+    encode: Callable[[JSONObject], bytes] = staticmethod(encode)
 
     def __init__(self, sink: LineSink) -> None:
         self._sink = sink
@@ -131,7 +134,7 @@ class _LineStream:
         return self._sink.is_congested
 
     def write(self, message: JSONObject) -> None:
-        self._sink.write(encode(message))
+        self._sink.write(self.encode(message))
 
     async def drain(self) -> None:
         await self._sink.drain()

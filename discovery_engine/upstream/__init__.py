@@ -3,12 +3,13 @@
     session_pool      the open sessions of all servers; `engine.upstreams` sends calls through them
     session           one connection, from connecting to closing: calls, listings, pings
       call            a call in progress, and what its server asks meanwhile
-      request_errors  maps a failed request to the error that its caller gets
       listing         reads all pages of a list, drops unusable definitions
       history         what a server did so far (breaker, counters), across sessions
       concurrency     limits: calls, starts and sessions at the same time
       transport_opening  opens the transport of a session
-      handshake       which ways to connect are tried; rpc_client: the requests after it
+      handshake       which ways to connect are tried
+      rpc_client      the requests after it, and the errors of those that fail
+      task            a result that comes later
     transport         the base class of
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
       http/           streamable HTTP and SSE

@@ -28,7 +28,7 @@ from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import CallLimiter
-from discovery_engine.upstream.log_message import presented_message
+from discovery_engine.upstream.notifications import presented_message
 from discovery_engine.upstream.question import CAPABILITIES, Question, declarable
 from discovery_engine.upstream.requests import UpstreamRequest
 

@@ -18,13 +18,12 @@ from cachetools import TTLCache
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, Client
-from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.messages import Notification, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionsOf, refuse_ambiguous
-from discovery_engine.upstream.log_message import LOG_LEVELS
+from discovery_engine.upstream.notifications import LOG_LEVELS
 from discovery_engine.upstream.question import Question
 from discovery_engine.upstream.transport import RequestAnswer
 

@@ -19,7 +19,14 @@ from discovery_engine.config.command_words import INTERPRETER, program_name
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.masking import selecting_references, without_credentials
-from discovery_engine.secrets.references import Reference, references_in
+from discovery_engine.secrets.references import (
+    REDACTED,
+    MalformedReferenceError,
+    Reference,
+    redact_literals,
+    references_in,
+    split,
+)
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import canonical_json, fingerprint
@@ -249,3 +256,24 @@ def _reads_a_file(text: str) -> bool:
 
 def _digest(value: object) -> str:
     return fingerprint(canonical_json(value))
+
+
+def shown_value(name: str, text: str, *, is_secret: bool) -> str:
+    """A value as it stands in an entry, which is shown whole if it decides what runs.
+
+    Args:
+        name: Of the variable or header.
+        text: Its value, with references.
+        is_secret: Whether its literal text may be a secret; only its references are shown then.
+    """
+    if selects_code(name):
+        return text
+    if is_secret:
+        return redact_literals(text)
+    try:
+        parts = split(text)
+    except MalformedReferenceError:
+        return REDACTED
+    return "".join(
+        part.replace("${", "$${") if isinstance(part, str) else part.redacted() for part in parts
+    )

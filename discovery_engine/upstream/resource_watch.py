@@ -21,12 +21,10 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.messages import RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import Notification, RequestTimeoutError, RpcError
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
-from discovery_engine.upstream.change_events import UPDATED
-from discovery_engine.upstream.request_errors import refused
-from discovery_engine.upstream.rpc_client import RpcClient
+from discovery_engine.upstream.notifications import UPDATED
+from discovery_engine.upstream.rpc_client import RpcClient, refused
 from discovery_engine.upstream.session import Session
 
 _PAUSES = (1.0, 5.0, 20.0, 60.0)  # seconds between attempts to reach a server that is lost

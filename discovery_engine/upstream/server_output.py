@@ -1,4 +1,4 @@
-"""Redacts the secrets of a server's entry in the output of that server.
+"""Redacts the secrets of a server's entry in its output, and logs its stderr.
 
     redactor = OutputRedactor.for_server(server, secrets)
     redactor.redact("401 for Bearer s3cr3t-t0ken")      "401 for ••••"
@@ -9,20 +9,25 @@ key. All output of a server is redacted here before it is stored, logged or show
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine._util.text import clean
+from discovery_engine._util.text import clean, visible
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import UnavailableError, UpstreamError
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING, Redactor
 from discovery_engine.secrets.resolver import SecretResolver
+
+if TYPE_CHECKING:
+    from discovery_engine.tools.model import ServerName
 
 _LINES = 20
 _PREFIX = 12  # bytes at the beginning of a secret, which hardly occur elsewhere
@@ -146,3 +151,49 @@ class OutputRedactor(Struct, frozen=True, dict=True):
     @cached_property
     def _redactor(self) -> Redactor:
         return Redactor(self.values)
+
+
+# One log line for each stderr line, redacted, with control and invisible characters escaped. The
+# rate is bounded, so that no program can flood the log.
+
+logger = logging.getLogger(__name__)
+
+_LOGGED_LINES = 50  # logged per server and span
+_SPAN = 10.0  # seconds
+_MAX_STDERR_LINE_LENGTH = 500  # characters of a line
+
+
+class StderrLog:
+    """The stderr log of one server; `clock` is monotonic, in seconds."""
+
+    def __init__(self, server: ServerName, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server = server
+        self._clock = clock
+        self._began = clock()
+        self._logged = 0
+        self._skipped = 0
+
+    def write(self, lines: Sequence[str], redact: Callable[[str], str]) -> None:
+        """Log lines up to the rate limit and count the rest; `redact` removes secrets."""
+        if not logger.isEnabledFor(logging.INFO):
+            return
+        if (now := self._clock()) - self._began >= _SPAN:
+            self._begin(now)
+        for number, line in enumerate(lines):
+            if self._logged == _LOGGED_LINES:
+                self._skipped += len(lines) - number
+                break
+            if text := line.rstrip():
+                self._logged += 1
+                logger.info("%s: %s", self._server, _fit(redact(text)))
+
+    def _begin(self, now: float) -> None:
+        """Begin another span; log how many lines of the last one were skipped."""
+        if self._skipped:
+            logger.info("%s: (%d more lines, not logged)", self._server, self._skipped)
+        self._began, self._logged, self._skipped = now, 0, 0
+
+
+def _fit(line: str) -> str:
+    text = visible(line[:_MAX_STDERR_LINE_LENGTH]).replace("\t", "    ")
+    return f"{text}…" if len(line) > _MAX_STDERR_LINE_LENGTH else text

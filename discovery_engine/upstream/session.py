@@ -31,8 +31,13 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import ServerConnecting, ServerDiscovering
 from discovery_engine.rpc.client import Client
-from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.messages import OnProgress, RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import (
+    Notification,
+    OnProgress,
+    RequestTimeout,
+    RequestTimeoutError,
+    RpcError,
+)
 from discovery_engine.rpc.protocol import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -42,7 +47,6 @@ from discovery_engine.rpc.protocol import (
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
-from discovery_engine.upstream.change_events import ChangeEvents
 from discovery_engine.upstream.connection import (
     Era,
     StoredEra,
@@ -70,20 +74,26 @@ from discovery_engine.upstream.listing import (
     read_listing,
     read_pages,
 )
-from discovery_engine.upstream.log_message import LOG_LEVELS
+from discovery_engine.upstream.notifications import LOG_LEVELS, ChangeEvents
 from discovery_engine.upstream.question import merged, of_questions
-from discovery_engine.upstream.request_errors import (
+from discovery_engine.upstream.requests import CALL_TOOL, RequestNotProcessed, UpstreamRequest
+from discovery_engine.upstream.rpc_client import (
+    LONGEST_CALL,
+    RpcClient,
     call_error,
     is_unsent,
     listing_error,
     record_failure,
 )
-from discovery_engine.upstream.requests import CALL_TOOL, RequestNotProcessed, UpstreamRequest
-from discovery_engine.upstream.rpc_client import LONGEST_CALL, RpcClient
 from discovery_engine.upstream.state import SessionStats
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport
-from discovery_engine.upstream.task import TaskState, is_task, unexpected_task
-from discovery_engine.upstream.task_wait import RisingProgress, TaskWait
+from discovery_engine.upstream.task import (
+    RisingProgress,
+    TaskState,
+    TaskWait,
+    is_task,
+    unexpected_task,
+)
 from discovery_engine.upstream.transport import (
     HeaderMap,
     RequestAnswer,

@@ -35,8 +35,13 @@ from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.session import Session, require_flat
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
-from discovery_engine.upstream.task import TaskMethod, TaskState, invalid_task, task_request
-from discovery_engine.upstream.task_wait import is_unknown
+from discovery_engine.upstream.task import (
+    TaskMethod,
+    TaskState,
+    invalid_task,
+    is_unknown,
+    task_request,
+)
 from discovery_engine.upstream.transport_opening import OnServerMessage, OnStderr, SessionContext
 
 SessionKey: TypeAlias = tuple[ServerName, str | None]

@@ -12,8 +12,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.messages import Notification
-from discovery_engine.rpc.messages import InvalidAnswerError, Peer, RpcError
+from discovery_engine.rpc.messages import InvalidAnswerError, Notification, Peer, RpcError
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 

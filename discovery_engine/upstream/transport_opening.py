@@ -20,12 +20,12 @@ from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
-from discovery_engine.upstream.stdio.message_reader import OnFault
 from discovery_engine.upstream.stdio.pipe_transport import (
     Confine,
     StdioCallbacks,
     open_pipe_transport,
 )
+from discovery_engine.upstream.stdio.pipes import OnFault
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.transport import (
     HeaderMap,

@@ -29,6 +29,7 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 from discovery_engine.view.scope import named_scope
+from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS, TokenLimits
 from discovery_server.api import (
     call_routes,
     gateway_routes,
@@ -52,7 +53,6 @@ from discovery_server.api.route import (
 )
 from discovery_server.api.watched_resources import WatchedResources
 from discovery_server.http.paths import API_PATH, EVENTS_PATH
-from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS, TokenLimits
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.rpc.messages import error_answer
-from discovery_engine.rpc.messages import RequestId, RpcError
+from discovery_engine.rpc.messages import RequestId, RpcError, error_answer
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from discovery_engine.rpc.json_codec import decode_standard
 from discovery_engine.rpc.protocol import INVALID_REQUEST, PARSE_ERROR
+from discovery_server.client_messages import refusal
 from discovery_server.http.asgi import HttpError, Receive, Send
-from discovery_server.message_size import refusal
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue

@@ -12,6 +12,7 @@ import anyio
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc.messages import Notification, Request
 from discovery_engine.rpc.protocol import HANDSHAKE_VERSIONS, HEADER_MISMATCH, INVALID_REQUEST
+from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS
 from discovery_server.client_messages import as_incoming, is_response
 from discovery_server.eras import has_envelope
 from discovery_server.http.asgi import HttpError, respond, respond_text
@@ -20,17 +21,16 @@ from discovery_server.http.request import DisconnectedError, HttpRequest, not_a_
 from discovery_server.http.sessions import Session
 from discovery_server.http.stateless_requests import StatelessRequests
 from discovery_server.http.streams import EventStream, OpenStreams, PostStream
-from discovery_server.token_limits import NO_LIMITS, NO_PRINCIPALS
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
+    from discovery_server.access_token import TokenLimits
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import Receive, Scope, Send
     from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.sessions import Sessions
     from discovery_server.relay import Relay
     from discovery_server.request_state import StateSealer
-    from discovery_server.token_limits import TokenLimits
 
 logger = logging.getLogger(__name__)
 

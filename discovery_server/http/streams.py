@@ -11,8 +11,7 @@ import anyio
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.rpc.messages import error_answer
-from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.messages import RpcError, error_answer
 from discovery_server.http.asgi import JSON, respond, start
 
 if TYPE_CHECKING:

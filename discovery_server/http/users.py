@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_server.access_token import ALL_SCOPES
+from discovery_server.access_token import ALL_SCOPES, NO_LIMITS, TokenLimits
 from discovery_server.http.client_addresses import is_loopback, machine_of
-from discovery_server.token_limits import NO_LIMITS, TokenLimits
 
 if TYPE_CHECKING:
     from discovery_server.access_token import AccessToken

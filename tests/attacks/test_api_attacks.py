@@ -22,9 +22,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from discovery_server.access_token import ALL_SCOPES
+from discovery_server.access_token import ALL_SCOPES, TokenLimits
 from discovery_server.http.connections import ConnectionLimits
-from discovery_server.token_limits import TokenLimits
 from tests.api_server import OWN, Api, Route, served, serving
 from tests.attacks.test_http_connections import rest_of
 from tests.engines import Folder, good

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from discovery_cli.program import cli
+from discovery_server.access_token import TokenLimits
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
-from discovery_server.token_limits import TokenLimits
 from tests.api_server import Api, serving
 from tests.engines import Folder, good
 from tests.servers.offerings import World, resource

@@ -19,9 +19,9 @@ import pytest
 from discovery_engine.agent.registry_tool import READING
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
+from discovery_server.access_token import TokenLimits
 from discovery_server.api.application import ROUTES
-from discovery_server.request_params import methods_of
-from discovery_server.token_limits import TokenLimits
+from discovery_server.eras import methods_of
 from tests.api_server import OWN, Api
 from tests.attacks.reserved_world import (
     META_QUESTIONS,

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from discovery_server.token_limits import TokenLimits
+from discovery_server.access_token import TokenLimits
 from tests import engines
 from tests.api_server import OWN, Api, served
 from tests.engines import Folder, good

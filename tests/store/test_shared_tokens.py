@@ -15,7 +15,7 @@ from discovery_cli.program import cli
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
 from discovery_engine.store.backends import open_database
 from discovery_server.access_tokens import AccessTokens
-from discovery_server.shared_tokens import SharedTokens
+from discovery_server.stored_tokens import SharedTokens
 from tests.postgres import PostgresServer
 from tests.tcp_proxy import TcpProxy, open_proxy
 

@@ -14,7 +14,7 @@ from discovery_engine.config.serialization import serialize_oauth
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.owner.candidates import findings_in
 from discovery_engine.secrets.references import redact_literals
-from discovery_engine.upstream.shown_values import shown_value
+from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

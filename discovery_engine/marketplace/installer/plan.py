@@ -15,7 +15,7 @@ from discovery_engine.marketplace.installer.install_records import Grants, Place
 from discovery_engine.marketplace.installer.offered_inputs import is_secret_input
 from discovery_engine.secrets.masking import without_credentials
 from discovery_engine.secrets.secret_names import NameKind
-from discovery_engine.upstream.shown_values import shown_value
+from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue

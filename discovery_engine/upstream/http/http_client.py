@@ -24,8 +24,7 @@ from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.text import clean, one_line, quoted
 from discovery_engine._util.tls_context import shared_tls_context
 from discovery_engine.rpc.json_codec import decode, decode_incrementally
-from discovery_engine.rpc.messages import as_error
-from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.messages import RpcError, as_error
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED, INVALID_REQUEST, RESOURCE_NOT_FOUND
 from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS

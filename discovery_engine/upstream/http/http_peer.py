@@ -21,14 +21,26 @@ from anyio.abc import TaskGroup
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
-from discovery_engine.rpc.pending import IncomingRequests
+from discovery_engine.rpc.in_flight import (
+    IncomingRequests,
+    PendingRequests,
+    cancellation,
+    with_progress_token,
+)
 from discovery_engine.rpc.json_codec import edges, encode, sniffed_id
 from discovery_engine.rpc.messages import (
+    ConnectionClosedError,
     ErrorResponse,
+    InvalidAnswerError,
     Message,
     Notification,
+    OnProgress,
     Request,
+    RequestId,
+    RequestTimeout,
+    RequestTimeoutError,
     Response,
+    RpcError,
     answered_id,
     as_json,
     as_message,
@@ -36,16 +48,6 @@ from discovery_engine.rpc.messages import (
     is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.messages import (
-    ConnectionClosedError,
-    InvalidAnswerError,
-    OnProgress,
-    RequestId,
-    RequestTimeout,
-    RequestTimeoutError,
-    RpcError,
-)
-from discovery_engine.rpc.pending import PendingRequests, cancellation, with_progress_token
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, MODERN_VERSIONS
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.http.event_stream import Event, EventStream

@@ -22,17 +22,18 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.pending import IncomingRequests
+from discovery_engine.rpc.in_flight import IncomingRequests
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
+    ConnectionClosedError,
     ErrorResponse,
     Notification,
     Request,
     Response,
+    RpcError,
     as_json,
     is_request_id,
 )
-from discovery_engine.rpc.messages import ConnectionClosedError, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import LineSink, StreamPeer
@@ -44,7 +45,7 @@ from discovery_engine.upstream.stdio.executable import (
     is_harmless,
     on_this_machine,
 )
-from discovery_engine.upstream.stdio.message_reader import MessageReader, OnFault
+from discovery_engine.upstream.stdio.pipes import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.stdio.sandbox.launch import Launch

@@ -8,7 +8,7 @@ import anyio.lowlevel
 import pytest
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.pending import IncomingRequests, Work
+from discovery_engine.rpc.in_flight import IncomingRequests, Work
 from discovery_engine.rpc.messages import ErrorResponse, Response
 from tests.rows import rows
 

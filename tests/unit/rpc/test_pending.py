@@ -5,8 +5,8 @@ from typing import Any
 import anyio
 import pytest
 
+from discovery_engine.rpc.in_flight import PendingRequests
 from discovery_engine.rpc.messages import RequestTimeout, RequestTimeoutError, RpcError
-from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from mcp.shared.message import SessionMessage
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_server.client_connection import ClientConnection
-from discovery_server.client_stream import LineStream
+from discovery_server.client_messages import ClientLines
 from discovery_server.gateway import Gateway
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.sdk_oracle import make_server
@@ -45,7 +45,7 @@ class ListSink:
 async def ours(messages: Sequence[JSONValue | bytes]) -> list[Answers]:
     """What our connection answers to each message, or line."""
     sink = ListSink()
-    connection, stream = ClientConnection(Gateway(make_engine())), LineStream(sink)
+    connection, stream = ClientConnection(Gateway(make_engine())), ClientLines(sink)
     answers = []
     for message in messages:
         line = message if isinstance(message, bytes) else json.dumps(message).encode()

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.shared.message import SessionMessage
 
 from discovery_server.client_connection import ClientConnection
-from discovery_server.client_stream import LineStream
+from discovery_server.client_messages import ClientLines
 from discovery_server.gateway import Gateway
 
 _MOST = 1000  # messages that wait to be read; more is a defect of the test
@@ -46,7 +46,7 @@ class _Sink:
 async def _transport(gateway: Gateway) -> AsyncIterator[tuple[Any, Any]]:
     to_client, read = anyio.create_memory_object_stream[Any](_MOST)
     write, from_client = anyio.create_memory_object_stream[SessionMessage](_MOST)
-    connection, stream = ClientConnection(gateway), LineStream(_Sink(to_client))
+    connection, stream = ClientConnection(gateway), ClientLines(_Sink(to_client))
     async with anyio.create_task_group() as tasks, to_client, from_client:
         tasks.start_soon(_receive, from_client, connection, stream)
         yield read, write
@@ -57,7 +57,7 @@ async def _transport(gateway: Gateway) -> AsyncIterator[tuple[Any, Any]]:
 async def _receive(
     messages: MemoryObjectReceiveStream[SessionMessage],
     connection: ClientConnection,
-    stream: LineStream,
+    stream: ClientLines,
 ) -> None:
     async for message in messages:
         line = message.message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -9,7 +9,7 @@ from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.config.settings import Settings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.offering import Offering, OfferingKind
-from discovery_server.list_changes import ListSource
+from discovery_server.client_notifications import ListSource
 from tests.factories import make_catalog, make_entry, make_part
 from tests.rows import rows
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.log_queue import LogQueue
+from discovery_server.logs import LogQueue
 
 pytestmark = pytest.mark.requirement("SRV-42")
 

@@ -9,7 +9,7 @@ import pytest
 
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
-from discovery_engine.upstream import stderr_log as overheard
+from discovery_engine.upstream import server_output
 from discovery_server.logs import RepeatFilter, log_to
 from tests.rows import rows
 
@@ -110,7 +110,7 @@ def test_what_programs_write_goes_to_the_file_and_to_stderr_only_for_developers(
     path = tmp_path / "discovery.log"
 
     with log_to(LogSettings(level=level, file=str(path)), {}):
-        logging.getLogger(overheard.__name__).info("github: hello")
+        logging.getLogger(server_output.__name__).info("github: hello")
 
     assert "github: hello" in path.read_text(encoding="utf-8")
     assert ("github: hello" in capfd.readouterr().err) is is_shown

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_server.message_size import counted, refusal
+from discovery_server.client_messages import counted, refusal
 from tests.rows import rows
 
 texts = st.text(st.sampled_from('a"\\\\[]{}:,'), max_size=8)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_server import subscriptions as module
-from discovery_server.client_stream import LineStream
+from discovery_server.client_messages import ClientLines
 from discovery_server.subscriptions import ListKind, Subscriptions
 from tests.unit.server.oracle import ListSink
 
@@ -47,7 +47,7 @@ class Feed:
 async def test_the_list_of_one_client_changes_for_that_client_alone() -> None:
     changes, sinks = Subscriptions(changing=LISTS), [ListSink(), ListSink()]
     for client, sink in zip("ab", sinks, strict=True):
-        changes.add(client, LISTS, lambda sink=sink: LineStream(sink)).start()
+        changes.add(client, LISTS, lambda sink=sink: ClientLines(sink)).start()
 
     changes.list_changed("tools", client="b")
     changes.list_changed("prompts")
@@ -109,7 +109,7 @@ async def test_a_client_that_reads_nothing_costs_a_bounded_number_of_notificatio
     sink = ListSink()
     sink.is_congested = True
     changes = Subscriptions(changing=LISTS, feed=Feed())
-    subscriber = changes.add("a", LISTS, lambda: LineStream(sink))
+    subscriber = changes.add("a", LISTS, lambda: ClientLines(sink))
     subscriber.start()
     await changes.watch(subscriber, "file:///a")
     for number in range(5_000):

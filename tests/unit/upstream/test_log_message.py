@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from discovery_engine._util.text import clean
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.log_message import presented_message
+from discovery_engine.upstream.notifications import presented_message
 from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("NTF-20")

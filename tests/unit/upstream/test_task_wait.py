@@ -19,8 +19,7 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, QuestionSettings
 from discovery_engine.upstream.requests import UpstreamRequest
-from discovery_engine.upstream.task import TaskState
-from discovery_engine.upstream.task_wait import TaskWait
+from discovery_engine.upstream.task import TaskState, TaskWait
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio

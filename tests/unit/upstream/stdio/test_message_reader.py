@@ -8,10 +8,10 @@ import anyio
 import pytest
 from anyio.abc import ByteReceiveStream
 
+from discovery_engine.rpc.in_flight import PendingRequests
 from discovery_engine.rpc.messages import ErrorResponse, Response
-from discovery_engine.rpc.pending import PendingRequests
 from discovery_engine.rpc.scheduling import FairScheduler
-from discovery_engine.upstream.stdio.message_reader import MessageReader
+from discovery_engine.upstream.stdio.pipes import MessageReader
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio

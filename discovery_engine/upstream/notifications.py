@@ -1,4 +1,7 @@
-"""A server's log message as a client is given it: named, redacted, cleaned and of bounded size."""
+"""Notifications of a server that go on: log messages to clients, changes of lists to the engine.
+
+A log message is passed on named, redacted, cleaned and of bounded size.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import json
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named, one_line
+from discovery_engine.events import EventBus, ResourceUpdated, ToolsChanged
 from discovery_engine.rpc.client import server_meta
+from discovery_engine.rpc.messages import Notification
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
-from discovery_engine.tools.limits import shortened
+from discovery_engine.tools.limits import URI_LENGTH, shortened
 from discovery_engine.tools.model import ServerName
 
 LOG_LEVELS = (
@@ -61,3 +66,32 @@ def _redacted(value: JSONValue) -> JSONValue:
         case dict():
             return {_redacted(name): _redacted(item) for name, item in value.items()}
     return value
+
+
+UPDATED = "notifications/resources/updated"
+_LIST_CHANGED = frozenset(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts")
+)
+
+
+class ChangeEvents:
+    """A changed list is published once, until `rearm`: the list is read as a whole anyway."""
+
+    def __init__(self, server: ServerName, events: EventBus) -> None:
+        self._server = server
+        self._events = events
+        self._is_published = False
+
+    def rearm(self) -> None:
+        """Publish the next change of a list again; call it before the lists are read."""
+        self._is_published = False
+
+    def publish(self, notification: Notification) -> None:
+        """No-op for other notifications."""
+        if notification.method in _LIST_CHANGED and not self._is_published:
+            self._is_published = True
+            self._events.publish(ToolsChanged(self._server))
+        elif notification.method == UPDATED:
+            uri = (notification.params or {}).get("uri")
+            if isinstance(uri, str) and len(uri) <= URI_LENGTH:
+                self._events.publish(ResourceUpdated(self._server, uri))

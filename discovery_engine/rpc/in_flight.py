@@ -1,4 +1,8 @@
-"""Requests that wait for their answers."""
+"""Requests in flight on a connection: ours that wait for answers, and those of the other side.
+
+Ours wait for a future each, without a task. Those of the other side are worked on in a task each,
+a bounded number at once.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,28 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from sys import float_info
-from typing import Protocol, TypeGuard
+from typing import Protocol, TypeAlias, TypeGuard
+
 import anyio
+
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.rpc.messages import Notification, Request, as_json, correlated, is_request_id
 from discovery_engine.rpc.messages import (
     ConnectionClosedError,
+    ErrorResponse,
+    Notification,
     OnProgress,
+    Request,
     RequestId,
     RequestTimeout,
     RequestTimeoutError,
+    Response,
     RpcError,
+    as_json,
+    correlated,
+    is_request_id,
 )
-from discovery_engine.rpc.request_timer import RequestTimer, SharedTimer
-from collections import deque
-from typing import TypeAlias
-from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.messages import ErrorResponse, Response, correlated
-from discovery_engine.rpc.messages import ConnectionClosedError, RequestId, RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
+from discovery_engine.rpc.request_timer import RequestTimer, SharedTimer
 
 _REMEMBERED = 1000  # finished requests
 _BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
@@ -239,9 +246,6 @@ def _add_bounded(past: OrderedDict[RequestId, None], request: RequestId) -> None
     past[request] = None
     if len(past) > _REMEMBERED:
         past.popitem(last=False)
-
-
-# Requests of ours to the other side of a connection, sent and awaited.
 
 
 class MessageStream(Protocol):
