@@ -31,8 +31,8 @@ from benchmarks.faulty_servers import p99  # noqa: E402
 from benchmarks.http_limits import KeptConnection  # noqa: E402
 from tests.e2e.serving import Home, listening_at  # noqa: E402
 from tests.factories import make_definition  # noqa: E402
+from tests.schemas import chain, expression, tree  # noqa: E402
 from tests.told import Told  # noqa: E402
-from tests.unit.tools.validation.test_evaluation import chain, expression, tree  # noqa: E402
 
 GOAL = 1.5
 WINDOW = 1.0  # seconds

@@ -5,9 +5,7 @@ Arguments that the owner pins are added to those of the caller and checked toget
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -26,7 +24,6 @@ from discovery_engine.rules.overrides.pinning import (
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import Tool, ToolKey
-from discovery_engine.tools.validation.cost import TOO_LONG
 from discovery_engine.upstream.requests import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -38,19 +35,14 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.rules.overrides.override import Override
-    from discovery_engine.tools.arguments import Checked, Checker
+    from discovery_engine.tools.arguments import Checker
     from discovery_engine.tools.model import Tool
     from discovery_engine.upstream.call import CallObserver
 
 OnUnchecked: TypeAlias = Callable[[str], object]
 """Called, and awaited if it is async, with the reason why arguments are sent unchecked."""
 
-_STEPS_AT_ONCE = 300  # steps of a check on the event loop: about a millisecond
-_COSTLY_AT_ONCE = 2  # checks in threads
 _PLACES = 20  # of converted arguments that are named
-_CHECK_WAIT = 0.5  # seconds that a costly check waits for others
-# Seconds for which a thread releases the GIL after working as long, so that the loop goes on.
-_GIL_RELEASE_TIME = 0.0003
 
 
 class ToolExecutor:
@@ -67,7 +59,6 @@ class ToolExecutor:
         self._upstreams = upstreams
         self._checkers = CheckerCache()
         self._secrets = secrets
-        self._costly = anyio.CapacityLimiter(_COSTLY_AT_ONCE)
 
     async def call(
         self,
@@ -84,7 +75,9 @@ class ToolExecutor:
         """Call a tool that may be called; see `Engine.execute`. The call counts against `quota`."""
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
-        checked = await self._check(self._checkers.get(tool), arguments, pinned, on_unchecked)
+        checked = self._checkers.get(tool).check(arguments, pinned)
+        if checked is not None and checked.unchecked and on_unchecked is not None:
+            await finish(on_unchecked(checked.unchecked))
         values = checked.arguments if checked else arguments
         request = UpstreamRequest.call(tool.upstream_name, {**values, **pinned})
         if pinned:
@@ -105,7 +98,7 @@ class ToolExecutor:
         view, tool = self._current.view, entry.tool
         overrides = view.settings.overrides
         pinned = await self._pinned(tool, overrides)
-        checked = await self._check(self._checkers.get(tool), arguments, pinned, None)
+        checked = self._checkers.get(tool).check(arguments, pinned)
         return CallPreview(
             entry=entry,
             arguments=checked.arguments if checked else arguments,
@@ -122,28 +115,6 @@ class ToolExecutor:
         if not tool.overridden.pinned:
             return {}
         return await anyio.to_thread.run_sync(_known_values, tool, overrides, self._secrets)
-
-    async def _check(
-        self,
-        checker: Checker,
-        arguments: JSONObject,
-        pinned: JSONObject,
-        on_unchecked: OnUnchecked | None,
-    ) -> Checked | None:
-        """Check arguments on the event loop if that is quick, otherwise in a thread.
-
-        Arguments that cannot be checked in bounded time are sent unchecked, after `on_unchecked`.
-        """
-        checked = checker.check(arguments, pinned, steps=_STEPS_AT_ONCE)
-        if checked is not None and checked.unchecked == TOO_LONG:
-            check = partial(
-                checker.check, arguments, pinned, pause=partial(time.sleep, _GIL_RELEASE_TIME)
-            )
-            with anyio.move_on_after(_CHECK_WAIT):  # a check that has begun runs to its end
-                checked = await anyio.to_thread.run_sync(check, limiter=self._costly)
-        if checked is not None and checked.unchecked and on_unchecked is not None:
-            await finish(on_unchecked(checked.unchecked))
-        return checked
 
 
 def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 
-import jsonschema_rs
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
@@ -36,28 +35,22 @@ from discovery_engine.tools.validation.cost import (
     OF_PATTERN,
     TOO_LONG,
     UNBOUNDED,
+    count_of,
     size_of,
     weight_of,
 )
-from discovery_engine.tools.validation.evaluation import (
-    Compile,
-    Evaluation,
-    Keywords,
-    Mistake,
-    OutOfStepsError,
-    mistake_of,
-)
-from discovery_engine.tools.validation.graph import SchemaGraph, UnreadableSchemaError
+from discovery_engine.tools.validation.mistakes import Errors, Mistake, mistakes_of
+from discovery_engine.tools.validation.subschemas import Subschemas
 
 logger = logging.getLogger(__name__)
 
-MOST_STEPS = 30_000
-"""The most steps of a check: about a tenth of a second, and as many verdicts kept meanwhile."""
-
 # Values times keywords that the validator is given, at some 10 ns each.
 _MAX_VALIDATOR_WORK = 4_000_000
-_FEW = 1_000  # of these that it lists mistakes of, at some 10 us each, in all branches
-_OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
+_MAX_LISTED_WORK = 4_000  # of these, where it lists errors: some 50 us each, in all branches
+_SAMPLE = 5  # elements of a list, where all would be too many
+_OF_LENGTH = frozenset(("minItems", "contains"))
+"""Errors that the beginning of a list may have and the whole has not."""
+_TOO_LARGE = "they do not fit its schema, and are too many to say where"
 _MISTAKES = 8  # reported at once; more would bury the signature
 _LISTED = _MISTAKES + 1  # to detect that there are more
 _SENTENCE = 300  # characters of a mistake
@@ -66,11 +59,6 @@ _MASK = "it"  # for values, where one of them may be the owner's
 _NULLABLE = '"nullable":true'
 _UNDESCRIBED = "its server does not describe them"
 _UNUSABLE = "the schema of the tool cannot be used"
-_OF_BRANCHES = (
-    jsonschema_rs.ValidationErrorKind.AnyOf,
-    jsonschema_rs.ValidationErrorKind.OneOfNotValid,
-    jsonschema_rs.ValidationErrorKind.OneOfMultipleValid,
-)
 _COUNTED_TWICE = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"unevaluated')
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*")
@@ -90,7 +78,7 @@ class Checker:
     """Checks arguments for one tool; making it costs more than asking it.
 
     The validator holds whatever loop it runs in until it is done. So it is asked only where the
-    sizes of schema and value show that this is fast; all else is evaluated in counted steps.
+    sizes of schema and value show that this is fast; all else is left to the server.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -99,29 +87,25 @@ class Checker:
         self._schema = with_null(schema) if _NULLABLE in tool.source else schema
         self._mask = _MASK if tool.overridden.pinned else None
         self._unchecked = "" if tool.is_described else _UNDESCRIBED
-        self._compile = _compiler(self._schema, self._mask)
-        self._validator = self._compiled()
+        self._subschemas = self._compiled()
 
-    def _compiled(self) -> jsonschema_rs.Validator:
+    def _compiled(self) -> Subschemas:
         """By as much of the schema as is valid; by nothing if that cannot be said."""
         for repair in (None, repaired, simplified):
             self._schema = repair(self._schema) if repair else self._schema
             try:
-                return self._compile(self._schema)
+                return Subschemas(self._schema, self._mask)
             except ValueError as exc:
                 reason = one_line(str(exc))  # it quotes the schema
         label = self._tool.key.label
         logger.warning("The schema of %s cannot check arguments: %s", label, reason)
         self._unchecked = _UNUSABLE
-        return self._compile({})
+        return Subschemas({})
 
     def check(
         self,
         arguments: JSONObject,
         pinned: Mapping[str, JSONValue] = MappingProxyType({}),
-        *,
-        steps: int = MOST_STEPS,
-        pause: Callable[[], object] | None = None,
     ) -> Checked | None:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
 
@@ -130,8 +114,6 @@ class Checker:
         Args:
             arguments: What a caller gives.
             pinned: The values that the owner gives. No error shows them.
-            steps: How much may be done, in steps of some microseconds.
-            pause: Called about once a millisecond, to let others run.
 
         Returns:
             What is to be sent in their place, or sent unchecked; None if they fit as they are.
@@ -161,73 +143,44 @@ class Checker:
             size * self._quick_weight <= _MAX_VALIDATOR_WORK
             or size * self._weight <= _MAX_VALIDATOR_WORK
         )
+        if not is_quick:
+            return Checked(arguments, places, TOO_LONG)
         try:
-            if is_quick and self._validator.is_valid(value):
+            if self._subschemas.whole.is_valid(value):
                 return Checked(arguments, places) if places else None
+            errors = self._errors(value)
         except ValueError as error:
             reason = shortened(f"they cannot be read: {error}", _SENTENCE)
             return Checked(arguments, places, reason)
-        evaluate = partial(Evaluation, self._keywords, steps=steps, pause=pause)
-        try:
-            fitting = self._fitting(value, pinned, evaluate(), is_last=steps >= MOST_STEPS)
-            if fitting is not None:
-                return Checked(fitting, (*above, *converted_places(original, fitting)))
-            is_small = is_quick and size * self._weight <= _FEW
-            errors = self._mistakes(value, evaluate(), is_small=is_small)
-        except (OutOfStepsError, UnreadableSchemaError) as error:
-            return Checked(arguments, places, f"{error}" or TOO_LONG)
-        sentences = (*_sentences(errors, pinned), *_slips(self._tool, arguments))
-        raise _invalid(self._tool, [*sentences, *map(_misplaced, above)])
+        fitting = self._fitting(value, pinned, errors)
+        if fitting is not None:
+            return Checked(fitting, (*above, *converted_places(original, fitting)))
+        listed = list(islice(mistakes_of(errors, self._subschemas), _LISTED))
+        sentences = [*_sentences(listed, pinned), *_slips(self._tool, arguments)]
+        raise _invalid(self._tool, [*(sentences or [_TOO_LARGE]), *map(_misplaced, above)])
+
+    def _is_listable(self, value: JSONObject) -> bool:
+        """Return whether the errors of `value` are few enough to list."""
+        return count_of(value, _MAX_LISTED_WORK) * self._weight <= _MAX_LISTED_WORK
+
+    def _errors(self, value: JSONObject) -> Errors:
+        """Return the errors of `value`; of the beginnings of its lists if it is too large."""
+        if self._is_listable(value):
+            return list(self._subschemas.whole.iter_errors(value))
+        sample = _sampled(value)
+        errors = self._subschemas.whole.iter_errors(sample) if self._is_listable(sample) else ()
+        return [error for error in errors if error.kind.name not in _OF_LENGTH]
 
     def _fitting(
-        self,
-        value: JSONObject,
-        pinned: Mapping[str, JSONValue],
-        evaluation: Evaluation,
-        *,
-        is_last: bool,
+        self, value: JSONObject, pinned: Mapping[str, JSONValue], errors: Errors
     ) -> JSONObject | None:
-        """The caller's arguments as they fit, perhaps converted; None if they do not.
-
-        Raises:
-            OutOfStepsError: If that takes more steps, and there will be another try.
-        """
-        try:
-            fitting = Conversion(evaluation).fitting(self._schema, value)
-        except OutOfStepsError:
-            if not is_last:
-                raise
+        """The caller's arguments as they fit, converted; None if they do not."""
+        if not self._is_listable(value):
             return None
-        except (UnreadableSchemaError, RecursionError, ValueError):
-            return None
+        fitting = Conversion(self._subschemas).fitting(value, errors)
         if fitting is None or any(fitting.get(name) is not pinned[name] for name in pinned):
             return None
         return {name: member for name, member in fitting.items() if name not in pinned}
-
-    def _mistakes(
-        self, value: JSONObject, evaluation: Evaluation, *, is_small: bool
-    ) -> list[Mistake]:
-        """Return the validator's mistakes, or better ones about branches, as far as the steps go.
-
-        Raises:
-            OutOfStepsError: If none is found within the steps.
-            UnreadableSchemaError: If none is found in what can be read.
-        """
-        errors = list(islice(self._validator.iter_errors(value), _LISTED)) if is_small else []
-        listed = list(map(mistake_of, errors))
-        if listed and not any(isinstance(error.kind, _OF_BRANCHES) for error in errors):
-            return listed
-        mistakes: list[Mistake] = []
-        try:
-            for mistake in islice(evaluation.mistakes(self._schema, value), _LISTED):
-                mistakes.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
-        except (OutOfStepsError, UnreadableSchemaError):
-            if not (mistakes or listed):
-                raise
-        except RecursionError as error:
-            if not (mistakes or listed):
-                raise OutOfStepsError from error
-        return mistakes or listed
 
     @cached_property
     def _declared(self) -> frozenset[str]:
@@ -243,11 +196,7 @@ class Checker:
 
     @cached_property
     def _weight(self) -> float:
-        return weight_of(self._keywords.graph)
-
-    @cached_property
-    def _keywords(self) -> Keywords:
-        return Keywords(SchemaGraph(self._schema), self._compile, self._mask)
+        return weight_of(self._subschemas.graph)
 
 
 def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
@@ -255,13 +204,14 @@ def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
 
     Empty if it fits, or if that cannot be known.
     """
-    mistakes: list[Mistake] = []
-    with suppress(OutOfStepsError, UnreadableSchemaError, RecursionError, ValueError):
-        keywords = Keywords(SchemaGraph(schema), _compiler(schema, None))
-        evaluation = Evaluation(keywords, steps=MOST_STEPS)
-        for mistake in islice(evaluation.mistakes(schema, value), _LISTED):
-            mistakes.append(mistake)  # noqa: PERF402 - what is found stays found, come what may
-    return tuple(_sentences(mistakes, ()))
+    try:
+        subschemas = Subschemas(schema)
+        if size_of(value) * weight_of(subschemas.graph) > _MAX_LISTED_WORK:
+            return ()
+        errors = list(subschemas.whole.iter_errors(value))
+    except ValueError:
+        return ()
+    return tuple(_sentences([*mistakes_of(errors, subschemas)], ()))
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
@@ -379,30 +329,11 @@ def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
             yield _misplaced(name)
 
 
-def _compiler(schema: JSONObject, mask: str | None) -> Compile:
-    """Makes validators of `schema` and of its parts.
-
-    With the linear-time engine, so that no untrusted `pattern` blocks the loop; one that is small
-    as text may be large once compiled, so all together share what memory there is for them.
-    """
-    share = _OF_PATTERNS // max(1, _patterns_in(schema))
-    options = jsonschema_rs.RegexOptions(size_limit=share, dfa_size_limit=share)
-    return partial(jsonschema_rs.validator_for, offline=True, pattern_options=options, mask=mask)
-
-
-def _patterns_in(value: JSONValue) -> int:
-    count = 0
-    left = [value]
-    while left:
-        part = left.pop()
-        if isinstance(part, dict):
-            patterns = part.get("patternProperties")
-            count += "pattern" in part
-            count += len(patterns) if isinstance(patterns, dict) else 0
-            left += part.values()
-        elif isinstance(part, list):
-            left += part
-    return count
+def _sampled(value: JSONValue) -> JSONValue:
+    """`value` with the beginnings of its lists alone."""
+    if isinstance(value, dict):
+        return {name: _sampled(member) for name, member in value.items()}
+    return [*map(_sampled, value[:_SAMPLE])] if isinstance(value, list) else value
 
 
 def _sentences(found: Sequence[Mistake], pinned: Container[str]) -> Iterator[str]:

@@ -11,116 +11,154 @@ possible, as between the branches of a union, the value stays as it is.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from decimal import Decimal
-from typing import TypeVar
+from functools import partial
+
+import jsonschema_rs
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_finite, refuse_constant
 from discovery_engine._util.text import folded
-from discovery_engine.tools.validation.evaluation import Evaluation, kinds_of
-from discovery_engine.tools.validation.graph import Schema, SchemaNode
-
-T = TypeVar("T")
+from discovery_engine.tools.validation.graph import UnreadableSchemaError
+from discovery_engine.tools.validation.mistakes import (
+    Errors,
+    branches_of,
+    choices_of,
+    missing_in,
+)
+from discovery_engine.tools.validation.subschemas import Path, Subschemas
 
 UNREAD = object()
 """No reading of a text."""
+_LEFT_OUT = object()
 _BEGINNINGS = frozenset("-0123456789[{tTfFn")
 _WHOLE = 2**53  # up to which every whole number is a float
-_TEXT = 1024  # characters that are read in the time of a step
-_OF_MEMBER = 0.1  # steps
+_ROUNDS = 8  # texts in texts: each is read once what is around it has been
+_MAX_ERRORS = 2_000  # in all rounds and branches, at some 50 us each
+_KINDS = (
+    (bool, frozenset({"boolean"})),  # before `int`, of which it is a subclass
+    ((int, float), frozenset({"integer", "number"})),
+    (str, frozenset({"string"})),
+    (list, frozenset({"array"})),
+    (dict, frozenset({"object"})),
+)
+
+
+class _TooManyError(Exception):
+    """There are more errors than may be listed."""
 
 
 class Conversion:
-    """The conversion of values within one that does not fit; it costs steps of the evaluation."""
+    """The conversion of one value, wherever the validator has found an error in it."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        self._evaluation = evaluation
-        # A verdict is remembered by the identity of a value, which must not be taken by another.
-        self._made: list[JSONValue] = []
+    def __init__(self, subschemas: Subschemas) -> None:
+        self._subschemas = subschemas
+        self._left = _MAX_ERRORS
 
-    def fitting(self, schema: Schema, value: JSONObject) -> JSONObject | None:
-        """`value` as it fits: itself, or with values converted; None if it does not.
+    def fitting(self, value: JSONObject, errors: Errors) -> JSONObject | None:
+        """Return `value` with values converted so that it fits; None if it does not.
 
-        Raises:
-            OutOfStepsError: If it takes too many steps.
-            UnreadableSchemaError: If the schema has what is not known here.
+        Args:
+            value: What has those errors.
+            errors: As the validator of the whole schema lists them.
         """
-        reading: JSONObject = self._converted(schema, value)
-        return reading if self._evaluation.holds(schema, reading) else None
+        try:
+            reading: JSONValue = self._fitting(self._subschemas.whole, value, errors)
+        except (_TooManyError, UnreadableSchemaError, RecursionError, ValueError):
+            return None
+        return reading if isinstance(reading, dict) else None
 
-    def _converted(self, schema: Schema, value: JSONValue) -> JSONValue:
-        """`value` with everything converted that has one reading; perhaps it still does not fit."""
-        self._evaluation.step()
-        if not isinstance(schema, dict) or self._evaluation.holds(schema, value):
-            return value
+    def _fitting(
+        self, validator: jsonschema_rs.Validator, value: JSONValue, errors: Errors
+    ) -> JSONValue:
+        for _ in range(_ROUNDS):
+            if not errors:
+                return value
+            before = value
+            for error in errors:
+                change = partial(self._converted, error)
+                value = _replaced(value, tuple(error.instance_path), change)
+            if value is before:
+                break
+            errors = self._errors(validator, value)
+        return UNREAD
+
+    def _errors(self, validator: jsonschema_rs.Validator, value: JSONValue) -> Errors:
+        errors = list(validator.iter_errors(value))
+        self._left -= _count(errors)
+        if self._left < 0:
+            raise _TooManyError
+        return errors
+
+    def _converted(self, error: jsonschema_rs.ValidationError, value: JSONValue) -> JSONValue:
+        """`value`, in which the error is, in its only reading; itself if it has none or several."""
+        kind = error.kind.name
+        is_property = isinstance([None, *error.instance_path][-1], str)
+        if value is None and is_property and kind != "falseSchema":
+            return _LEFT_OUT
+        if branches := branches_of(error):
+            return self._as_one_of(error, branches, value)
         if isinstance(value, str):
-            return self._as_read(schema, value)
-        nodes = list(self._evaluation.conjuncts(schema))
-        if isinstance(value, dict):
-            value = self._members(nodes, value)
-        elif isinstance(value, list):
-            value = self._elements(nodes, value)
-        for node in nodes:
-            for branches in (node.any_of, node.one_of):
-                value = self._as_one_of(branches, value)
+            reading = exact_reading(value)
+            return reading if reading is not UNREAD and _is_wanted(error, reading) else value
+        if isinstance(value, dict) and kind in ("required", "additionalProperties"):
+            [node, *_] = self._subschemas.conjuncts(tuple(error.schema_path[:-1]))
+            if not node.patterns and isinstance(node.others, bool):
+                missing = missing_in(error)
+                return by_declared_names(value, {*node.properties, *([missing] if missing else [])})
         return value
 
-    def _as_read(self, schema: JSONObject, text: str) -> JSONValue:
-        self._evaluation.step(len(text) / _TEXT)
-        read = self._keep(exact_reading(text))
-        if read is UNREAD or self._evaluation.kinds(schema).isdisjoint(kinds_of(read)):
-            return text
-        reading = self._converted(schema, read)
-        return reading if self._evaluation.holds(schema, reading) else text
-
-    def _members(self, nodes: Sequence[SchemaNode], value: JSONObject) -> JSONObject:
-        required = {name for node in nodes for name in node.assertions.get("required", ())}
-        members: JSONObject = {}
-        if not any(node.patterns or node.others not in (True, False) for node in nodes):
-            declared = {name for node in nodes for name in node.properties}
-            self._evaluation.step(_OF_MEMBER * len(declared))
-            value = self._keep(by_declared_names(value, declared))
-        for name, member in value.items():
-            self._evaluation.step(_OF_MEMBER)
-            schemas = [
-                schema for node in nodes for schema in self._evaluation.of_property(node, name)
-            ]
-            fits = all(self._evaluation.holds(schema, member) for schema in schemas)
-            if not fits and member is None and name not in required and False not in schemas:
-                continue
-            members[name] = member if fits else self._for_all(schemas, member)
-        return self._keep(members)
-
-    def _elements(self, nodes: Sequence[SchemaNode], value: list[JSONValue]) -> list[JSONValue]:
-        return self._keep(
-            [
-                self._for_all([node.of_element(position) for node in nodes], element)
-                for position, element in enumerate(value)
-            ]
-        )
-
-    def _for_all(self, schemas: Sequence[Schema], value: JSONValue) -> JSONValue:
-        for schema in schemas:
-            value = self._converted(schema, value)
-        return value
-
-    def _as_one_of(self, branches: Sequence[Schema], value: JSONValue) -> JSONValue:
-        """Convert a value for the only branch that it can be converted to; keep it if one holds."""
-        if any(self._evaluation.holds(branch, value) for branch in branches):
-            return value
-        selected = isinstance(value, dict) and [
-            branch for branch in branches if self._evaluation.is_selected(branch, value)
-        ]
+    def _as_one_of(
+        self, error: jsonschema_rs.ValidationError, branches: Sequence[Errors], value: JSONValue
+    ) -> JSONValue:
+        """Convert a value for the only branch that it can be converted to."""
         readings: dict[str, JSONValue] = {}
-        for branch in selected or branches:
-            reading = self._converted(branch, value)
-            if self._evaluation.holds(branch, reading):
+        for position in range(len(branches)):
+            validator = self._subschemas.validator((*error.schema_path, position))
+            reading = self._fitting(validator, value, self._errors(validator, value))
+            if reading is not UNREAD:
                 readings[json.dumps(reading, sort_keys=True)] = reading
         return readings.popitem()[1] if len(readings) == 1 else value
 
-    def _keep(self, value: T) -> T:
-        self._made.append(value)
+
+def _count(errors: Errors) -> int:
+    return sum(1 + sum(map(_count, branches_of(error))) for error in errors)
+
+
+def _replaced(value: JSONValue, path: Path, change: Callable[[JSONValue], JSONValue]) -> JSONValue:
+    """`value` with what is at `path` changed; itself if nothing is there, or nothing changes."""
+    if not path:
+        return change(value)
+    step, *rest = path
+    try:
+        before = value[step]
+    except (KeyError, IndexError, TypeError):  # an earlier change has put something else there
         return value
+    after = _replaced(before, tuple(rest), change)
+    if after is before:
+        return value
+    copy = value.copy()
+    if after is _LEFT_OUT:
+        del copy[step]
+    else:
+        copy[step] = after
+    return copy
+
+
+def _is_wanted(error: jsonschema_rs.ValidationError, reading: JSONValue) -> bool:
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Type):
+        return not _kinds_of(reading).isdisjoint(error.kind.types)
+    return any(
+        reading == choice and _kinds_of(reading) == _kinds_of(choice)
+        for choice in choices_of(error)
+    )
+
+
+def _kinds_of(value: JSONValue) -> frozenset[str]:
+    """The types of JSON Schema that a value has."""
+    if isinstance(value, float) and not value.is_integer():
+        return frozenset({"number"})
+    return next((kinds for type_, kinds in _KINDS if isinstance(value, type_)), frozenset({"null"}))
 
 
 def by_declared_names(value: JSONObject, declared: Collection[str]) -> JSONObject:

@@ -53,6 +53,18 @@ def size_of(value: JSONValue) -> float:
         return len(json.dumps(value, default=str)) // _OF_VALUE + 1
 
 
+def count_of(value: JSONValue, most: int) -> int:
+    """How many values are inside, itself among them; a number beyond `most` if there are more."""
+    count, left = 1, [value]
+    while left and count <= most:
+        part = left.pop()
+        members = part.values() if isinstance(part, dict) else part
+        if isinstance(part, dict | list):
+            count += len(part)
+            left += members
+    return count
+
+
 def weight_of(graph: SchemaGraph) -> float:
     """The most that one value may cost, in keywords; `UNBOUNDED` if it depends on the value."""
     try:

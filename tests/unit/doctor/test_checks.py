@@ -21,8 +21,8 @@ from tests.factories import (
     make_tool,
 )
 from tests.rows import rows
+from tests.schemas import chain
 from tests.unit.cli.backends import view_of
-from tests.unit.tools.validation.test_evaluation import chain
 
 CHANGED = Verdict(enabled=False, reason="changed")
 FAILED = Failure("X", "server 'git' is unavailable: it exited", "mend it", 0)

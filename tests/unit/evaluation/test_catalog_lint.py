@@ -18,8 +18,8 @@ from tests.factories import (
     make_tool,
 )
 from tests.rows import rows
+from tests.schemas import chain
 from tests.unit.evaluation.runs import view_of
-from tests.unit.tools.validation.test_evaluation import chain
 
 TEXT = {"type": "string"}
 

@@ -18,7 +18,7 @@ from discovery_engine.tools.validation.cost import (
 from discovery_engine.tools.validation.graph import SchemaGraph
 from tests.factories import make_definition
 from tests.rows import rows
-from tests.unit.tools.validation.test_evaluation import chain
+from tests.schemas import chain
 
 NODE: JSONObject = {"$ref": "#/$defs/node"}
 OBJECT: JSONObject = {"type": "object"}
