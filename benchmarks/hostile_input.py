@@ -30,8 +30,12 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.faulty_servers import p99  # noqa: E402
 from benchmarks.http_limits import KeptConnection  # noqa: E402
 from tests.e2e.serving import Home, listening_at  # noqa: E402
-from tests.factories import make_definition  # noqa: E402
-from tests.schemas import chain, expression, tree  # noqa: E402
+from tests.factories import (  # noqa: E402
+    chain,
+    expression,
+    make_definition,
+    tree,
+)
 from tests.told import Told  # noqa: E402
 
 GOAL = 1.5

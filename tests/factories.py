@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discovery_engine._util.json import JSONObject
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.diagnostics import Diagnostic, Origin
@@ -128,3 +128,38 @@ def make_offering_entry(
 ) -> OfferingEntry:
     made = make_offering(offering, server, **fields) if isinstance(offering, str) else offering
     return OfferingEntry(made, Verdict() if enabled else Verdict(False, (), "rule", 0))
+
+
+def tree(*operations: str) -> JSONObject:
+    """Expressions, each of an operation with two operands."""
+    operand = {"$ref": "#/$defs/expression"}
+    branches: list[JSONObject] = [
+        {
+            "type": "object",
+            "properties": {"left": operand, "op": {"const": name}, "right": operand},
+            "required": ["op", "left", "right"],
+            "additionalProperties": False,
+        }
+        for name in operations
+    ]
+    return {
+        "type": "object",
+        "properties": {"e": operand},
+        "$defs": {"expression": {"anyOf": [*branches, {"type": "number"}]}},
+    }
+
+
+def expression(leaf: JSONValue, *, levels: int) -> JSONObject:
+    value = leaf
+    for _ in range(levels):
+        value = {"left": 1, "op": "add", "right": value}
+    return {"e": value}
+
+
+def chain(keyword: str, links: int) -> JSONObject:
+    """Definitions of which each branches twice into the next."""
+    definitions: JSONObject = {
+        f"d{n}": {keyword: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(links)
+    }
+    definitions[f"d{links}"] = {"type": "string"}
+    return {"type": "object", "properties": {"n": {"$ref": "#/$defs/d0"}}, "$defs": definitions}

@@ -27,8 +27,8 @@ from discovery_engine.catalog import REMOVED_FOR
 from discovery_engine.engine.json_forms.example_call import command_line
 from discovery_engine.engine.json_forms.server_form import whole_server_form
 from discovery_engine.engine.json_forms.tool_form import details_form, examples_of, requests_form
+from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.tools.signature import type_text
-from discovery_engine.tools.validation.cost import too_costly_tool
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue

@@ -26,7 +26,7 @@ from discovery_engine.rpc.validity import changes_of
 from discovery_engine.search.text.tokenizer import fold, words
 from discovery_engine.tools.model import Parameter, ServerName, Tool, ToolKey, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
-from discovery_engine.tools.validation.cost import too_costly_tool
+from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.view.view import View
 
 SEARCHES = 500

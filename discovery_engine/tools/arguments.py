@@ -20,18 +20,17 @@ from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import named, one_line
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
-from discovery_engine.tools.limits import ARGUMENTS, require_names, shortened
-from discovery_engine.tools.model import Parameter, Tool
-from discovery_engine.tools.schemas import repaired, simplified, with_null
-from discovery_engine.tools.signature import signature
-from discovery_engine.tools.validation.conversion import (
+from discovery_engine.tools.conversion import (
     Conversion,
     by_declared_names,
     converted_places,
     exact_reading,
 )
-from discovery_engine.tools.validation.cost import (
+from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
+from discovery_engine.tools.limits import ARGUMENTS, require_names, shortened
+from discovery_engine.tools.mistakes import Errors, Mistake, mistakes_of
+from discovery_engine.tools.model import Parameter, Tool
+from discovery_engine.tools.schema_cost import (
     OF_PATTERN,
     TOO_LONG,
     UNBOUNDED,
@@ -39,8 +38,9 @@ from discovery_engine.tools.validation.cost import (
     size_of,
     weight_of,
 )
-from discovery_engine.tools.validation.mistakes import Errors, Mistake, mistakes_of
-from discovery_engine.tools.validation.subschemas import Subschemas
+from discovery_engine.tools.schemas import repaired, simplified, with_null
+from discovery_engine.tools.signature import signature
+from discovery_engine.tools.subschemas import Subschemas
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from discovery_engine.errors import (
     SecretStoreError,
     UnavailableError,
 )
-from discovery_engine.tools.validation.cost import too_costly_tool
+from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.upstream.connection import secrets_in_arguments
 from discovery_engine.view.notices import ADDING
 from discovery_engine.view.status import error_code

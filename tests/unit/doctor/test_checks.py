@@ -13,6 +13,7 @@ from discovery_engine.engine.health import health
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rules.rule import Verdict
 from tests.factories import (
+    chain,
     make_entry,
     make_part,
     make_problem,
@@ -21,7 +22,6 @@ from tests.factories import (
     make_tool,
 )
 from tests.rows import rows
-from tests.schemas import chain
 from tests.unit.cli.backends import view_of
 
 CHANGED = Verdict(enabled=False, reason="changed")

@@ -10,6 +10,7 @@ from discovery_engine.rules import Rule
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import (
+    chain,
     make_entry,
     make_offering_entry,
     make_part,
@@ -18,7 +19,6 @@ from tests.factories import (
     make_tool,
 )
 from tests.rows import rows
-from tests.schemas import chain
 from tests.unit.evaluation.runs import view_of
 
 TEXT = {"type": "string"}

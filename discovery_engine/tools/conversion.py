@@ -19,14 +19,14 @@ import jsonschema_rs
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_finite, refuse_constant
 from discovery_engine._util.text import folded
-from discovery_engine.tools.validation.graph import UnreadableSchemaError
-from discovery_engine.tools.validation.mistakes import (
+from discovery_engine.tools.mistakes import (
     Errors,
     branches_of,
     choices_of,
     missing_in,
 )
-from discovery_engine.tools.validation.subschemas import Path, Subschemas
+from discovery_engine.tools.schema_graph import UnreadableSchemaError
+from discovery_engine.tools.subschemas import Path, Subschemas
 
 UNREAD = object()
 """No reading of a text."""

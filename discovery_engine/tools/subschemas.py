@@ -10,7 +10,7 @@ from urllib.parse import quote
 import jsonschema_rs
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.tools.validation.graph import (
+from discovery_engine.tools.schema_graph import (
     Schema,
     SchemaGraph,
     SchemaNode,

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.tools.validation.conversion import Conversion
-from discovery_engine.tools.validation.mistakes import mistakes_of
-from discovery_engine.tools.validation.subschemas import Subschemas
+from discovery_engine.tools.conversion import Conversion
+from discovery_engine.tools.mistakes import mistakes_of
+from discovery_engine.tools.subschemas import Subschemas
 from tests.catalogs import JSONObject
 
 names = st.sampled_from(["a", "b", "a_b"])

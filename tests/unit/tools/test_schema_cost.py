@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.tools.validation.cost import (
+from discovery_engine.tools.schema_cost import (
     UNBOUNDED,
     size_of,
     too_costly,
     too_costly_tool,
     weight_of,
 )
-from discovery_engine.tools.validation.graph import SchemaGraph
-from tests.factories import make_definition
+from discovery_engine.tools.schema_graph import SchemaGraph
+from tests.factories import chain, make_definition
 from tests.rows import rows
-from tests.schemas import chain
 
 NODE: JSONObject = {"$ref": "#/$defs/node"}
 OBJECT: JSONObject = {"type": "object"}

@@ -15,9 +15,9 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.text import named
 from discovery_engine.tools.limits import shortened
+from discovery_engine.tools.schema_graph import UnreadableSchemaError
 from discovery_engine.tools.signature import alternatives_text
-from discovery_engine.tools.validation.graph import UnreadableSchemaError
-from discovery_engine.tools.validation.subschemas import Path, Subschemas
+from discovery_engine.tools.subschemas import Path, Subschemas
 
 Errors: TypeAlias = Sequence[ValidationError]
 

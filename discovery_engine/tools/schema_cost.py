@@ -17,7 +17,7 @@ import msgspec
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.tools.model import Tool
-from discovery_engine.tools.validation.graph import (
+from discovery_engine.tools.schema_graph import (
     Schema,
     SchemaGraph,
     SchemaNode,

@@ -1,1 +1,0 @@
-"""Validation against untrusted JSON Schemas, in bounded time and memory."""
