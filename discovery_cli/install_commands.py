@@ -14,7 +14,7 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.json_forms.error_form import next_step
-from discovery_engine.engine.json_forms.install_form import update_form
+from discovery_engine.engine.json_forms.marketplace_forms import update_form
 from discovery_engine.errors import DiscoveryError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ with_option = click.option(
     "values",
     metavar="KEY=VALUE",
     multiple=True,
-    help="A value that the server takes; may be repeated, and be a ${reference}.",
+    help="Set a value of the server, which may be a ${reference}; may be repeated.",
 )
 
 
@@ -56,32 +56,39 @@ secret_option = click.option(
     metavar="KEY",
     multiple=True,
     callback=_keys_of_secrets,
-    help="Ask for this value without showing it; without a terminal, the next line of stdin.",
+    help="Ask for this value without showing it, or read it from stdin; may be repeated.",
 )
 
 
 @click.command("install")
 @click.argument("name")
-@click.option("--as", "server", metavar="SERVER", default="", help="What it will be called.")
+@click.option("--as", "server", metavar="SERVER", default="", help="The name of the server here.")
 @click.option(
-    "--version", metavar="V", default="", help="Of the package; else that of the marketplace."
+    "--version",
+    metavar="V",
+    default="",
+    help="The version of the package; by default, that of the marketplace.",
 )
 @click.option(
     "--offer",
     metavar="TYPE",
     default="",
-    help="npm, pypi, oci, nuget, mcpb or remote; else the first that runs here.",
+    help="npm, pypi, oci, nuget, mcpb or remote; by default, the first that runs here.",
 )
 @with_option
 @secret_option
 @click.option(
     "--to",
     type=click.Choice(["file", "registry"]),
-    help="Where the server is entered; else in discovery.yaml, if one is in use.",
+    help="Add it to discovery.yaml or the registry; by default, to the file if there is one.",
 )
-@click.option("--no-network", is_flag=True, help="Its sandbox gives it no network.")
-@click.option("--read", metavar="PATH", multiple=True, help="Its sandbox lets it read this.")
-@click.option("--write", metavar="PATH", multiple=True, help="Its sandbox lets it change this.")
+@click.option("--no-network", is_flag=True, help="Give its sandbox no network.")
+@click.option(
+    "--read", metavar="PATH", multiple=True, help="Let its sandbox read PATH; may be repeated."
+)
+@click.option(
+    "--write", metavar="PATH", multiple=True, help="Let its sandbox change PATH; may be repeated."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @yes_option
 @pass_invocation
@@ -95,12 +102,12 @@ def install(
     yes: bool,
     **chosen: Any,
 ) -> ExitCode:
-    """Install a server of the marketplace, after its approval.
+    """Install a server of the marketplace.
 
-    It is shown what would run, with which variables, in which sandbox, and from where. Required
-    values are asked for; secrets are stored encrypted. The version is pinned, and its content
-    compared at every update. Without a terminal and without --yes the exit code is 4; with a
-    required value missing it is 6, and nothing is installed.
+    You see what would run, with which variables and in which sandbox, before you confirm. Required
+    values are asked for, and secrets are stored encrypted. The version is pinned, and its content
+    is compared at every update. Exits with 4 if nothing was confirmed, and with 6 if a required
+    value is missing.
 
     \b
       discovery marketplace install io.github.acme/files --with folder=~/notes --secret FILES_KEY
@@ -181,16 +188,17 @@ def update(
     check: bool,
     yes: bool,
 ) -> ExitCode:
-    """Update installed servers, after what would change has been approved; all without a name.
+    """Update installed servers.
 
-    Shown are versions, arguments, variables, the sandbox, and tools where the marketplace knows
-    them. Values that a new version requires are asked for, or given with --with and --secret for
-    one server; the others stay. One that cannot be updated holds up no other: the exit code is that
-    of the first that failed. A version that has other content than when it was pinned is refused
-    with exit code 4. `discovery marketplace rollback` goes back.
+    You see what would change before you confirm. Values that a new version requires are asked for,
+    or given with --with and --secret if you name one server. A server that cannot be updated does
+    not stop the others: the exit code is that of the first failure. A version whose content differs
+    from what was pinned is refused with exit code 4. `discovery marketplace rollback` undoes an
+    update.
 
     \b
       discovery marketplace update --check
+      discovery marketplace update files
     """
     if (values or secrets) and len(names) != 1:
         raise click.UsageError("--with and --secret are for one server: name it")
@@ -217,9 +225,9 @@ def update(
 @yes_option
 @pass_invocation
 def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
-    """Go back to the version of a server before its last update; once more, and it is back.
+    """Restore the version of a server before its last update.
 
-    Without a terminal and without --yes nothing is changed, and the exit code is 4.
+    A second rollback restores the update. Exits with 4 if nothing was confirmed.
 
     \b
       discovery marketplace rollback files

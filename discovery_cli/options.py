@@ -18,6 +18,8 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
+    from discovery_engine.engine import Engine
+    from discovery_engine.engine.scoped_engine import ScopedEngine
     from discovery_engine.view.view import View
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
@@ -36,7 +38,7 @@ def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
 
 
 view_option = click.option(
-    "--view", "view_name", metavar="NAME", help="As the clients of this view see it."
+    "--view", "view_name", metavar="NAME", help="Show only what clients of this view see."
 )
 
 
@@ -51,6 +53,15 @@ def in_view(view: View, name: str | None) -> View:
     from discovery_engine.view.scope import ScopedCatalogs, named_scope
 
     return ScopedCatalogs(named_scope(view.settings, name)).view(view)
+
+
+def engine_in_view(engine: Engine, name: str | None) -> ScopedEngine:
+    """Return the engine as clients of a view of the configuration use it.
+
+    Raises:
+        ViewNotFoundError: With the nearest names.
+    """
+    return engine if name is None else engine.in_view(name)
 
 
 def _store(context: click.Context, parameter: click.Parameter, value: object) -> None:
@@ -72,20 +83,20 @@ def global_options(*, hidden: bool) -> list[click.Option]:
         option(
             ["--config"],
             metavar="FILE",
-            help="The discovery.yaml to use; else $DISCOVERY_CONFIG, or the usual places.",
+            help="The discovery.yaml to use; by default, $DISCOVERY_CONFIG or the usual places.",
         ),
         option(
             ["--data-dir"],
             metavar="DIR",
-            help="Where to store what servers listed; else $DISCOVERY_DATA_DIR.",
+            help="The data folder; by default, $DISCOVERY_DATA_DIR or that of your user.",
         ),
         option(["--frozen"], is_flag=True, help="Use only what discovery.lock pins."),
         option(["-v", "--verbose"], count=True, help="Show logs on stderr; twice for more."),
-        option(["--no-progress"], is_flag=True, help="Show no progress on stderr."),
+        option(["--no-progress"], is_flag=True, help="Hide progress."),
         option(
             ["--json", "as_json"],
             is_flag=True,
-            help="Answer in JSON; DISCOVERY_OUTPUT=json does the same.",
+            help="Print JSON, as DISCOVERY_OUTPUT=json does.",
             callback=_store_json,
             hidden=False,
         ),
@@ -154,9 +165,8 @@ tag_option = click.option(
     metavar="TAG",
     multiple=True,
     shell_complete=complete_tag,
-    help="Only tools with this tag; may be repeated, then all of them are needed.",
+    help="Only tools with this tag; if repeated, with all of these tags.",
 )
-all_offerings_option = click.option(
-    "--all", "include_disabled", is_flag=True, help="Also those that are disabled."
+any_tag_option = click.option(
+    "--any-tag", is_flag=True, help="With several --tag, one of them is enough."
 )
-any_tag_option = click.option("--any-tag", is_flag=True, help="One of the tags is enough.")

@@ -24,20 +24,20 @@ from discovery_engine.version import __version__
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Start": {
-        "init": "Write a first discovery.yaml from what is on this machine.",
-        "search": "Find tools by words or by name.",
+        "init": "Create a discovery.yaml from the files of your MCP clients.",
+        "search": "Find tools by what they do, or by name.",
         "execute": "Call a tool.",
-        "serve": "Serve the meta-tools to an agent over MCP.",
-        "doctor": "Check the set-up and show what to do.",
+        "serve": "Serve the meta-tools to agents over MCP.",
+        "doctor": "Check the installation, the configuration and the servers.",
     },
-    "Look": {
-        "list": "List the configured servers, or search them.",
-        "tools": "List the tools of a server, or of all.",
+    "Inspect": {
+        "list": "List the configured servers.",
+        "tools": "List the tools of a server, or of all servers.",
         "resources": "List resources, or read one.",
         "prompts": "List prompts, or get one.",
         "inspect": "Show a server or a tool in full.",
         "why": "Explain why a tool, resource or prompt is enabled or disabled.",
-        "health": "Show the state of every server, and what to do.",
+        "health": "Show the state of each server, and how to repair it.",
         "logs": "Show calls, reads, questions and stderr of servers.",
         "metrics": "Show calls, durations and errors of servers and tools.",
     },
@@ -51,9 +51,9 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "login": "Log in to a remote server, or revoke a login.",
         "config": "Show and check the configuration, import servers, and pin tools.",
     },
-    "Decide and tune": {
-        "review": "Show everything that waits for your decision, and decide.",
-        "tune": "Check and improve what search finds, and what it costs.",
+    "Review and tune": {
+        "review": "Show everything that waits for your decision.",
+        "tune": "Improve what search finds, and reduce what it costs.",
     },
     "Operate": {
         "refresh": "List the tools of servers again.",
@@ -66,6 +66,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 _SUMMARIES = {name: text for section in _SECTIONS.values() for name, text in section.items()}
 _MODULES = {name: name for name in (*_SUMMARIES, "completion")} | {
     "list": "list_",
+    "resources": "offerings:resources",
+    "prompts": "offerings:prompts",
     "enable": "switch:enable",
     "disable": "switch:disable",
 }
@@ -172,9 +174,8 @@ def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
     params=list[click.Parameter](global_options(hidden=False)),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     modules=_MODULES,
-    epilog="The options above may also follow a command. `discovery COMMAND --help` describes a"
-    " command; begin with `discovery init`. `discovery completion SHELL` prints a script that"
-    " completes words in bash, zsh or fish.",
+    epilog="Options may also follow a command. `discovery COMMAND --help` describes a command."
+    " `discovery completion SHELL` prints a completion script for bash, zsh or fish.",
 )
 @click.version_option(__version__, message="discovery %(version)s")
 def cli() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 answer_option = click.option(
     "--answer",
     metavar="JSON|@FILE",
-    help="The fields of forms that the server asks for; else the terminal asks.",
+    help="Answer forms of the server with these fields; by default, you are asked.",
 )
 
 _MAX_HINT_FIELDS = 10  # fields of a form in a hint

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import block, clean, named, quoted
+from discovery_engine._util.text import block, clean, named, one_line, quoted
 from discovery_engine.errors import plain_reason
+from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Entry
+    from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.errors import UntrustedServerError
     from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
@@ -131,6 +132,26 @@ def hit_row(output: Output, hit: Hit) -> Row:
         Cell(entry.key.label, "strong"),
         _summary(f"{tag_text(entry)} {entry.tool.summary}".strip()),
     ]
+
+
+def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:
+    """A resource, template or prompt, with its summary or why it is disabled."""
+    offering = entry.offering
+    if not entry.is_visible:
+        about = f"disabled: {view.reason(entry)}"
+    elif offering.kind is OfferingKind.PROMPT:
+        about = f"{prompt_signature(entry)}  {offering.summary}".strip()
+    else:
+        about = f"{one_line(offering.name)}  {offering.summary}".strip()
+    address = clean(view.offerings.address(offering), newlines=False)
+    return [output.mark(good=entry.is_visible), Cell(address, "strong"), _summary(about)]
+
+
+def prompt_signature(entry: OfferingEntry) -> str:
+    """For instance `code=… [style=…]`: the arguments of a prompt as they are typed."""
+    required = [f"{named(p.name)}=…" for p in entry.offering.parameters if p.required]
+    optional = [f"[{named(p.name)}=…]" for p in entry.offering.parameters if not p.required]
+    return " ".join([*required, *optional])
 
 
 def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:

@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
 
 @click.command("requests")
-@click.option("--all", "show_all", is_flag=True, help="Also those that are decided.")
+@click.option("--all", "show_all", is_flag=True, help="Also show requests that are decided.")
 @pass_invocation
 def requests(invocation: Invocation, *, show_all: bool) -> None:
-    """List what agents asked for.
+    """List the requests of agents.
 
-    Agents may ask with `server.registryTool: ask`. Nothing is done before you accept it.
+    Agents can make requests if `server.registryTool` is `ask`. Nothing is done before you accept
+    one.
 
     \b
       discovery review requests --all
@@ -86,7 +87,7 @@ def accept(
     secrets: tuple[str, ...],
     yes: bool,
 ) -> ExitCode:
-    """Show what an agent asked for, and do it if you agree.
+    """Show the request of an agent, and do it if you agree.
 
     \b
       discovery review accept 3
@@ -121,10 +122,12 @@ def accept(
 
 @click.command("decline")
 @click.argument("request_id", metavar="ID")
-@click.option("--reason", default="", metavar="TEXT", help="The agent reads it.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the agent reads.")
 @pass_invocation
 def decline(invocation: Invocation, *, request_id: str, reason: str) -> None:
-    """Decline a request; the same is not asked again within a day.
+    """Decline the request of an agent.
+
+    The same request is not made again within a day.
 
     \b
       discovery review decline 3 --reason "use the other one"

@@ -34,29 +34,33 @@ class AddCommand(click.Command):
 @click.command("add", cls=AddCommand)
 @click.argument("name")
 @click.argument("program", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
-@click.option("--url", metavar="URL", help="The address of a server that runs elsewhere.")
+@click.option("--url", metavar="URL", help="The URL of a remote server.")
 @click.option(
     "--env",
     "variables",
     metavar="NAME[=VALUE]",
     multiple=True,
-    help="A variable of the program; without a value, that of this environment at each start.",
+    help="An environment variable of the program; NAME alone passes on its value at each start.",
 )
 @click.option("--header", "headers", metavar="NAME: VALUE", multiple=True, help="An HTTP header.")
-@click.option("--cwd", metavar="DIR", help="The folder in which the program is started.")
+@click.option("--cwd", metavar="DIR", help="The working directory of the program.")
 @click.option(
-    "--transport", type=click.Choice(["auto", "http", "sse"]), help="The protocol of a URL."
+    "--transport",
+    type=click.Choice(["auto", "http", "sse"]),
+    help="The transport of a remote server.",
 )
 @click.option("--description", metavar="TEXT", help="What the server is for; agents read it.")
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
+@click.option(
+    "--tag", "tags", metavar="TAG", multiple=True, help="A tag of the server; may be repeated."
+)
 @click.option(
     "--to",
     type=click.Choice(["file", "registry"]),
-    help="Into discovery.yaml, or the registry; the file, if one is in use.",
+    help="Add it to discovery.yaml or the registry; by default, to the file if there is one.",
 )
-@click.option("--off", is_flag=True, help="Switched off; `discovery enable` switches it on.")
+@click.option("--off", is_flag=True, help="Add it disabled.")
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask: add, and approve, what is shown.")
+@click.option("--yes", is_flag=True, help="Do not ask: add and approve what is shown.")
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -70,13 +74,13 @@ def command(
     yes: bool,
     **entry: Any,
 ) -> ExitCode:
-    """Add a server, and approve what it would run.
+    """Add a server, and approve what it runs.
 
-    A value that looks like a secret is stored encrypted, and the entry refers to it; `--env NAME`
-    and `${NAME}` refer to a variable, `${secret:NAME}` to a secret that is stored already.
-    A file that `--config` names and that is not there is made.
-    Comments and the order of discovery.yaml stay as they are; the file of before is kept beside
-    it as discovery.yaml.bak. Running gateways have the server at once.
+    Values that look like secrets are stored encrypted, and the entry refers to them. `--env NAME`
+    and `${NAME}` refer to an environment variable, `${secret:NAME}` to a stored secret. Comments
+    and the order of discovery.yaml are kept, and the previous file is saved as discovery.yaml.bak.
+    A file that --config names is created if it does not exist. Running gateways use the server at
+    once.
 
     \b
       discovery add time -- uvx mcp-server-time
@@ -84,7 +88,7 @@ def command(
     """
     from discovery_cli.client_files import confirm
     from discovery_cli.server_changes import place_of, say_secrets, say_warnings, show_diff
-    from discovery_engine.engine.json_forms.server_plan_form import server_plan_form
+    from discovery_engine.engine.json_forms.owner_forms import server_plan_form
 
     output, server_entry, has_file = invocation.output, _entry(program, **entry), True
 

@@ -21,7 +21,7 @@ _VARIABLE = "_DISCOVERY_COMPLETE"  # where click looks for it
 @click.pass_context
 @pass_invocation
 def command(invocation: Invocation, context: click.Context, shell: str) -> None:
-    """Print a script that completes words in a shell: bash, zsh or fish.
+    """Print a completion script for bash, zsh or fish.
 
     \b
       bash: eval "$(discovery completion bash)"  # in ~/.bashrc

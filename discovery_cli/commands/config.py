@@ -38,12 +38,13 @@ def command() -> None:
 
 
 @command.command("show")
-@click.option("--set", "is_set", is_flag=True, help="Only what differs from the defaults.")
+@click.option("--set", "is_set", is_flag=True, help="Show only what differs from the defaults.")
 @pass_invocation
 def show(invocation: Invocation, *, is_set: bool) -> None:
-    """Show the configuration in force, with defaults, and without secrets.
+    """Show the effective configuration, without secrets.
 
     \b
+      discovery config show
       discovery config show --set
     """
     from discovery_engine.config.editing.yaml_text import block
@@ -64,7 +65,7 @@ def show(invocation: Invocation, *, is_set: bool) -> None:
 def check(invocation: Invocation) -> ExitCode:
     """Check the configuration, and its rules against the known tools.
 
-    The exit code is 2 if it cannot be used, or a server's entry cannot. Nothing is started.
+    No server is started. Exits with 2 if the configuration, or the entry of a server, is invalid.
 
     \b
       discovery config check
@@ -99,7 +100,9 @@ def check(invocation: Invocation) -> ExitCode:
 @command.command("sources")
 @pass_invocation
 def sources(invocation: Invocation) -> None:
-    """Show where servers come from: discovery.yaml, files of other clients, and the registry.
+    """List where servers come from.
+
+    These are discovery.yaml, the files of other clients, and the registry.
 
     \b
       discovery config sources
@@ -147,9 +150,10 @@ def schema(invocation: Invocation) -> None:
 @command.command("path")
 @pass_invocation
 def path(invocation: Invocation) -> ExitCode:
-    """Print the path of the configuration, and nothing if there is none.
+    """Print the path of the configuration.
 
-    The exit code is 2 if a named file does not exist.
+    Nothing is printed if there is no configuration. Exits with 2 if the file that --config or
+    $DISCOVERY_CONFIG names does not exist.
 
     \b
       discovery config path
@@ -181,9 +185,9 @@ def path(invocation: Invocation) -> ExitCode:
 @command.command("reload")
 @pass_invocation
 def reload(invocation: Invocation) -> None:
-    """Read the configuration again and apply it to the known tools; nothing is started.
+    """Read the configuration again, and apply it to the known tools.
 
-    A running `discovery serve` does the same on SIGHUP.
+    No server is started. A running `discovery serve` reloads when its file changes, and on SIGHUP.
 
     \b
       discovery config reload

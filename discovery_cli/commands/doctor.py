@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are problems.")
 @pass_invocation
 def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCode:
-    """Check the set-up and show what to do.
+    """Check the installation, the configuration and the servers.
 
-    Without --online no server is started or connected. With problems the exit code is 7.
+    Each problem comes with its next step. No server is started without --online. Exits with 7 if
+    there are problems.
 
     \b
       discovery doctor

@@ -35,7 +35,7 @@ _SENT = (
     metavar="SERVER",
     multiple=True,
     shell_complete=complete_server,
-    help="Only its tools; repeatable.",
+    help="Only tools of this server; may be repeated.",
 )
 @click.option(
     "--tool",
@@ -43,9 +43,9 @@ _SENT = (
     metavar="TOOL",
     multiple=True,
     shell_complete=complete_target,
-    help="Only this one, as `server:tool`; repeatable.",
+    help="Only this tool, as `server:tool`; may be repeated.",
 )
-@click.option("--again", is_flag=True, help="Also tools that have typical requests already.")
+@click.option("--again", is_flag=True, help="Also send tools that have typical requests.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--show", is_flag=True, help="Show what was written, and send nothing.")
@@ -62,15 +62,16 @@ def command(
     show: bool,
     forget: bool,
 ) -> ExitCode:
-    """Have a language model write typical requests for tools that have none.
+    """Have a language model write typical requests for tools.
 
-    Search then finds a tool by requests that are like them; agents never see one. The model is
-    that of `enrich` in the configuration: `url`, `model`, `apiKey`. First it is shown what would be
-    sent, and how much; without a terminal and without --yes nothing is, and the exit code is 4.
+    Search then also finds a tool by requests that resemble them; agents never see them. Only tools
+    without typical requests are sent, unless you say --again. The model is set under `enrich` in
+    discovery.yaml: `url`, `model`, `apiKey`.
 
-    Each answer is kept at once, for this definition of the tool. Run it again to go on after an
-    interruption, and for tools that are new or changed. `examples` under `overrides` replace what
-    was written. The exit code is 5 if the model cannot be asked, or writes nothing of use.
+    You see what would be sent, and how many tokens it takes, before you confirm. Each answer is
+    saved as it arrives, so you can interrupt the command and run it again. `examples` under
+    `overrides` replace what was written. Exits with 4 if nothing was confirmed, and with 5 if the
+    model cannot be reached or writes nothing usable.
 
     \b
       discovery tune enrich --dry-run

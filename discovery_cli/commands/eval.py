@@ -48,38 +48,45 @@ class _Options(Struct, frozen=True):
 @click.command("eval")
 @click.argument("queries", type=click.File("rb"), required=False)
 @click.option(
-    "--baseline", metavar="FILE", type=click.File("rb"), help="Show what moved since FILE."
+    "--baseline", metavar="FILE", type=click.File("rb"), help="Show what changed since FILE."
 )
-@click.option("--save", type=click.Path(dir_okay=False), help="Write this run, for --baseline.")
+@click.option(
+    "--save",
+    metavar="FILE",
+    type=click.Path(dir_okay=False),
+    help="Save this run in FILE, for --baseline.",
+)
 @click.option(
     "--fail-under",
     "least",
     metavar="METRIC=VALUE",
     multiple=True,
-    help="Exit with 7 if it is less, as in recall@5=0.9 or recall@5=baseline; may be repeated.",
+    help="Exit with 7 if METRIC is less: recall@5=0.9 or recall@5=baseline; may be repeated.",
 )
 @click.option(
     "--fail-over",
     "most",
     metavar="METRIC=VALUE",
     multiple=True,
-    help="Exit with 7 if it is more, as in false_match_rate=0.1; may be repeated.",
+    help="Exit with 7 if METRIC is more: false_match_rate=0.1; may be repeated.",
 )
-@click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML to this file.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Answer in Markdown.")
-@click.option("--allow-missing", is_flag=True, help="Leave out tools that are not in the catalog.")
-@click.option("--suggest", "wants_drafts", is_flag=True, help="Draft queries, to be edited.")
+@click.option(
+    "--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Write JUnit XML to FILE."
+)
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown.")
+@click.option("--allow-missing", is_flag=True, help="Ignore tools that are not in the catalog.")
+@click.option("--suggest", "wants_drafts", is_flag=True, help="Draft queries for you to edit.")
 @click.option(
     "--per-tool",
     metavar="N",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="With --suggest: the most drafts for a tool.",
+    help="With --suggest: write at most N drafts for a tool.",
 )
 @pass_invocation
 def command(invocation: Invocation, /, **given: Any) -> ExitCode:
-    """Run your own queries, and measure the answers.
+    """Run your own queries, and measure how well search answers them.
 
     QUERIES is a YAML file:
 
@@ -94,8 +101,8 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
       discovery tune eval queries.yaml --fail-under recall@5=0.9
       discovery tune eval --suggest > queries.yaml
 
-    Without QUERIES, discovery-queries.yaml beside the configuration is read: the page saves
-    queries there. The stored catalog is used. If a limit is exceeded, the exit code is 7.
+    Without QUERIES, discovery-queries.yaml beside the configuration is read, which is where the
+    page saves queries. No server is started. Exits with 7 if a limit is missed.
     """
     options = _Options(**given)
     if options.as_markdown and invocation.as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,16 @@ import click
 from msgspec import Struct
 
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.invocation import Concerned, Invocation, get_to_know
+from discovery_cli.invocation import Invocation, get_to_know
 from discovery_cli.json_option import read_object
-from discovery_cli.options import complete_server, complete_target, pass_invocation
+from discovery_cli.options import (
+    complete_server,
+    complete_target,
+    engine_in_view,
+    in_view,
+    pass_invocation,
+    view_option,
+)
 from discovery_cli.output import Output, json_text
 from discovery_cli.questions import answer_option, answering, expect
 from discovery_cli.targets import servers_of, tool_named
@@ -37,7 +45,7 @@ if TYPE_CHECKING:
     "words", metavar="TOOL [ARGS]...", nargs=-1, required=True, shell_complete=complete_target
 )
 @click.option(
-    "--server", metavar="SERVER", shell_complete=complete_server, help="Whose tool it is."
+    "--server", metavar="SERVER", shell_complete=complete_server, help="The server of the tool."
 )
 @click.option(
     "--args", "document", metavar="JSON|@FILE|-", help="Arguments as a JSON object; - is stdin."
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
 @answer_option
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
+@view_option
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -55,45 +64,46 @@ def command(
     answer: str | None,
     dry_run: bool,
     stream: bool,
+    view_name: str | None,
 ) -> ExitCode:
     """Call a tool.
 
-    TOOL is `server tool`, `server:tool`, or a tool's name that only one server has. ARGS are
-    `key=value`, values in the order of the signature, or one JSON object; each is parsed by the
-    tool's schema. They are checked before the server is started. Put `--` before a value that
-    begins with -.
+    TOOL is `server:tool`, `server tool`, or the name of a tool that only one server has. ARGS are
+    `key=value`, values in the order of the signature, or one JSON object. Arguments are checked
+    before the server is started. Put `--` before a value that begins with `-`.
 
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
     """
     arguments = read_object(document, "--args") if document is not None else {}
-    request = _Asked(words, server, arguments)
+    request = _Request(words, server, arguments, view_name)
     view = invocation.remembered(request.concerned)
     if view is not None:  # a mistake is answered before anything is started
         request.prepared_unless_unknown(view)
     output = invocation.output
     if dry_run:
-        return show_preview(output, invocation.run(partial(_preview, asked=request)))
+        return show_preview(output, invocation.run(partial(_preview, request=request)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
     with answering(invocation, answer) as client:
         entry, result = invocation.run(
-            partial(_execute, asked=request, client=client, on_progress=on_progress)
+            partial(_execute, request=request, client=client, on_progress=on_progress)
         )
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)
 
 
-class _Asked(Struct, frozen=True):
-    """The call that was asked for, in the words of the command line."""
+class _Request(Struct, frozen=True):
+    """A call in the words of the command line."""
 
     words: tuple[str, ...]
     server: str | None
-    given: JSONObject
+    document: JSONObject
+    view_name: str | None
 
-    @property
-    def concerned(self) -> Concerned:
-        return servers_of(self.words, self.server)
+    def concerned(self, view: View) -> Iterable[ServerName]:
+        """The servers that must be listed before the tool is known."""
+        return servers_of(self.words, self.server)(in_view(view, self.view_name))
 
     def prepared(self, view: View) -> tuple[Entry, JSONObject]:
         """The tool, if it may be called, and its arguments, checked.
@@ -101,9 +111,10 @@ class _Asked(Struct, frozen=True):
         Raises:
             DiscoveryError: If there is no such tool, or it may not be called, or not so.
         """
+        view = in_view(view, self.view_name)
         entry, rest = tool_named(view, self.words, self.server, takes_arguments=True)
         entry = view.details(entry.tool.server, entry.tool.name)
-        return entry, _arguments(entry, rest, self.given)
+        return entry, _arguments(entry, rest, self.document)
 
     def prepared_unless_unknown(self, view: View) -> tuple[Entry, JSONObject] | ToolNotFoundError:
         """Return `prepared`; or the error, if the server was never listed and may have the tool."""
@@ -115,21 +126,21 @@ class _Asked(Struct, frozen=True):
             return error
 
 
-async def _preview(engine: Engine, *, asked: _Asked) -> CallPreview:
-    tool, arguments = await _prepared(engine, asked)
-    return await engine.preview(tool.tool.server, tool.tool.name, arguments)
+async def _preview(engine: Engine, *, request: _Request) -> CallPreview:
+    entry, arguments = await _prepared(engine, request)
+    scoped = engine_in_view(engine, request.view_name)
+    return await scoped.preview(entry.tool.server, entry.tool.name, arguments)
 
 
 async def _execute(
-    engine: Engine, *, asked: _Asked, client: Client | None, on_progress: OnProgress | None
+    engine: Engine, *, request: _Request, client: Client | None, on_progress: OnProgress | None
 ) -> tuple[Entry, JSONObject]:
     """Call the tool."""
     expect(engine, client)
-    entry, arguments = await _prepared(engine, asked)
-    tool = entry.tool
-    call = engine.execute(
-        tool.server,
-        tool.name,
+    entry, arguments = await _prepared(engine, request)
+    call = engine_in_view(engine, request.view_name).execute(
+        entry.tool.server,
+        entry.tool.name,
         arguments,
         caller=client,
         on_progress=on_progress,
@@ -138,20 +149,20 @@ async def _execute(
     return entry, await call
 
 
-async def _prepared(engine: Engine, asked: _Asked) -> tuple[Entry, JSONObject]:
+async def _prepared(engine: Engine, request: _Request) -> tuple[Entry, JSONObject]:
     """The tool and its arguments; its servers are listed first if they never were."""
-    view = await get_to_know(engine, concerned=asked.concerned)
-    prepared = asked.prepared_unless_unknown(view)
+    view = await get_to_know(engine, concerned=request.concerned)
+    prepared = request.prepared_unless_unknown(view)
     if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again
         await engine.details(prepared.server, prepared.tool)
-        prepared = asked.prepared(engine.view)
+        prepared = request.prepared(engine.view)
     return prepared
 
 
-def _arguments(entry: Entry, words: tuple[str, ...], given: JSONObject) -> JSONObject:
+def _arguments(entry: Entry, words: tuple[str, ...], document: JSONObject) -> JSONObject:
     from discovery_engine.tools.arguments import Checker, from_words
 
-    arguments = given | from_words(entry.tool, words)
+    arguments = document | from_words(entry.tool, words)
     if not entry.tool.overridden.pinned:  # else the engine does it, which has the values
         Checker(entry.tool).check(arguments)
     return arguments

@@ -14,7 +14,7 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
-from discovery_engine.engine.json_forms.fleet_form import fleet_form
+from discovery_engine.engine.json_forms.owner_forms import fleet_form
 from discovery_engine.errors import plain_reason
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
 
 @click.group("fleet", cls=Group, modules={"worker": "worker"})
 def command() -> None:
-    """Run workers that list servers, and show and steer their queue.
+    """Run workers that list servers, and manage their queue.
 
-    `discovery fleet worker` lists servers from this queue; any number of workers share it.
+    Any number of workers can share a queue.
 
     \b
       discovery fleet worker --once
@@ -42,12 +42,12 @@ def command() -> None:
 @command.command("status")
 @pass_invocation
 def status(invocation: Invocation) -> ExitCode:
-    """Show the queue: states, what is due, who works on what, and what failed.
+    """Show the queue: states, due times, workers and failures.
 
-    With dead servers the exit code is 7.
+    Exits with 7 if a server is dead: it has failed for too long, and is not tried again.
 
     \b
-      discovery fleet status --json
+      discovery fleet status
     """
     output = invocation.output
     fleet_status, refusals = invocation.run(_status)
@@ -70,7 +70,7 @@ def status(invocation: Invocation) -> ExitCode:
 )
 @pass_invocation
 def retry(invocation: Invocation, *, servers: tuple[str, ...], all_failed: bool) -> None:
-    """Have workers try servers again that failed, or are dead.
+    """Try failed and dead servers again.
 
     \b
       discovery fleet retry github
@@ -88,9 +88,9 @@ def retry(invocation: Invocation, *, servers: tuple[str, ...], all_failed: bool)
 )
 @pass_invocation
 def refresh(invocation: Invocation, *, servers: tuple[str, ...]) -> None:
-    """Have workers list servers now, before all others.
+    """Make workers list servers now, ahead of all others.
 
-    `discovery refresh` lists them from here instead, without a worker.
+    To list them without a worker, use `discovery refresh`.
 
     \b
       discovery fleet refresh github linear

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.options import (
+    complete_server,
+    engine_in_view,
+    in_view,
+    pass_invocation,
+    view_option,
+)
 from discovery_cli.output import Cell, Output
 from discovery_cli.rendering import Row, is_open, say_notices, tool_count, with_last_line
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, named, quoted, visible
 from discovery_engine.engine.doctor.next_steps import advice_in_full, next_command
 from discovery_engine.engine.health import health, unhealthy
-from discovery_engine.engine.json_forms.server_form import health_form
+from discovery_engine.engine.json_forms.catalog_forms import health_form
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -38,13 +44,14 @@ _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--all", "show_all", is_flag=True, help="Also show the servers that are disabled.")
 @click.option("--online", is_flag=True, help="Connect to the servers first.")
-@click.option("--probe", is_flag=True, help="Ask each server now, and show how fast it answers.")
+@click.option("--probe", is_flag=True, help="Check each server now, and show how fast it answers.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1, max=3600),
     help="With --probe: how long to wait for each server.  [default: 10]",
 )
+@view_option
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -54,25 +61,28 @@ def command(
     online: bool,
     probe: bool,
     timeout: float | None,
+    view_name: str | None,
 ) -> ExitCode:
-    """Show the state of every server, and what to do.
+    """Show the state of each server, and how to repair it.
 
-    With SERVER everything that is known of it is shown, and the last lines of its stderr. Without
-    --online or --probe no server is started or connected. A server that answers --probe has its
-    errors reset, which `discovery metrics` shows. With problems the exit code is 7.
+    With SERVER, everything known about it is shown, and the last lines of its stderr. No server is
+    started without --online or --probe. A server that answers --probe has its errors reset. Exits
+    with 7 if there are problems.
 
     \b
       discovery health
       discovery health github
+      discovery health --probe
     """
     if timeout is not None and not probe:
         raise click.UsageError("--timeout needs --probe")
     output = invocation.output
     probed: Probed = {}
-    if probe:
-        view, reports, probed = _probed(invocation, servers, timeout or _WAIT, online=online)
+    if online or probe:
+        wait = (timeout or _WAIT) if probe else None
+        view, reports, probed = _asked(invocation, servers, view_name, wait, online=online)
     else:
-        view, reports = _online(invocation, servers) if online else _known(invocation, servers)
+        view, reports = _known(invocation, servers, view_name)
     rows = [report for report in reports if servers or show_all or report.state != "disabled"]
     is_bad = bool(unhealthy(rows)) or not all(ping.is_healthy for ping in probed.values())
     if output.as_json:
@@ -100,43 +110,45 @@ def _form(server: ServerReport, probed: Probed | None = None) -> JSONObject:
     return form | {"probe": result and result.to_json()}
 
 
-def _known(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
-    view = invocation.known()
-    chosen = [view.server(name).name for name in names]
+def _known(
+    invocation: Invocation, names: Sequence[str], view_name: str | None
+) -> tuple[View, list[ServerReport]]:
+    view = in_view(invocation.known(), view_name)
     reports = health(view, now=invocation.clock(), observed=invocation.observed(view))
-    return view, _chosen(reports, chosen)
+    return view, _chosen(reports, view, names)
 
 
-def _online(invocation: Invocation, names: Sequence[str]) -> tuple[View, list[ServerReport]]:
-    async def connect(engine: Engine) -> tuple[View, list[ServerReport]]:
-        chosen = [engine.view.server(name).name for name in names]
-        askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
-        await engine.refresh(askable)
-        reports = await engine.health(invocation.observed(engine.view))
-        return engine.view, _chosen(reports, chosen)
-
-    return invocation.run(connect, with_lines=True)
-
-
-def _probed(
-    invocation: Invocation, names: Sequence[str], max_wait: float, *, online: bool
+def _asked(
+    invocation: Invocation,
+    names: Sequence[str],
+    view_name: str | None,
+    max_wait: float | None,
+    *,
+    online: bool,
 ) -> tuple[View, list[ServerReport], Probed]:
-    """Report as `_online` does, with the answer of each server that may be asked."""
+    """Report on servers that were connected first, or probed for at most `max_wait` seconds."""
 
     async def ask(engine: Engine) -> tuple[View, list[ServerReport], Probed]:
-        chosen = [engine.view.server(name).name for name in names]
-        askable = [s.name for s in _chosen(await engine.health(), chosen) if _may_be_asked(s)]
+        scoped = engine_in_view(engine, view_name)
+        probed: Probed = {}
+        reports = _chosen(await engine.health(), scoped.view, names)
+        askable = [report.name for report in reports if _may_be_asked(report)]
         if online:
             await engine.refresh(askable)
-        probed = {ping.server: ping for ping in await engine.probe(askable, max_wait=max_wait)}
-        reports = await engine.health(invocation.observed(engine.view))
-        return engine.view, _chosen(reports, chosen), probed
+        if max_wait is not None:
+            probed = {ping.server: ping for ping in await engine.probe(askable, max_wait=max_wait)}
+        all_reports = await engine.health(invocation.observed(engine.view))
+        return engine.view, _chosen(all_reports, scoped.view, names), probed
 
     return invocation.run(ask, with_lines=True)
 
 
-def _chosen(servers: Sequence[ServerReport], names: Sequence[str]) -> list[ServerReport]:
-    return [server for server in servers if not names or server.name in names]
+def _chosen(
+    reports: Iterable[ServerReport], view: View, names: Sequence[str]
+) -> list[ServerReport]:
+    """The reports of the servers that a view shows, or of those of these names."""
+    shown = {view.server(name).name for name in names} or set(view.settings.by_name)
+    return [report for report in reports if report.name in shown]
 
 
 def _may_be_asked(server: ServerReport) -> bool:

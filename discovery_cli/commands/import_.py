@@ -38,17 +38,18 @@ _STORES: Mapping[str, Stores] = {"store": "all", "ask": "live", "keep": "none"}
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
-    help="Whose file, or which; may be repeated. Without it, those of all clients found. A file is"
-    " read as its client's, by its name and keys; CLIENT:PATH says whose it is.",
+    help="A client, or the path of its file; may be repeated. By default, the files of all clients."
+    " CLIENT:PATH names the client of a file that is not recognised.",
 )
-@click.option("--only", metavar="NAME", multiple=True, help="Only this server; may be repeated.")
+@click.option(
+    "--only", metavar="NAME", multiple=True, help="Copy only this server; may be repeated."
+)
 @click.option(
     "--secrets",
     type=click.Choice(["store", "keep", "ask"]),
     default="ask",
     show_default=True,
-    help="What becomes of secrets: `store` moves them into the secret store and refers to them;"
-    " `keep` leaves them to the client's file, for you to set variables.",
+    help="`store` encrypts and stores secrets, `keep` replaces them by variables for you to set.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be written, and write nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -64,10 +65,11 @@ def command(
 ) -> ExitCode:
     """Copy servers from another client's file into discovery.yaml.
 
-    Existing entries are kept. Secrets are replaced by references: to stored secrets, if you agree
-    or say --secrets store, else to variables. The client's file stays as it is. Nothing is
-    started. A server that is in force from its client's file is copied with its secrets stored, and
-    the copy is used in its place. If no server of the given files can be used the exit code is 2.
+    The client's file is not changed, existing entries are kept, and no server is started. Secrets
+    are replaced by references: to stored secrets if you agree or say `--secrets store`, otherwise
+    to environment variables. A server that is already used from its client's file is copied with
+    its secrets stored, and the copy takes its place. Exits with 2 if the given files have no usable
+    server.
 
     \b
       discovery config import --from cursor

@@ -27,18 +27,22 @@ if TYPE_CHECKING:
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
-    help="Use the servers of this client or file; may be repeated. Without it, you are asked. A"
-    " file is read as its client's, by its name and keys; CLIENT:PATH says whose it is.",
+    help="Use the servers of a client, or of its file; may be repeated. By default, you are asked."
+    " CLIENT:PATH names the client of a file that is not recognised.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask: use all that is found, with safe rules.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Do not ask: use every client, and disable tools that may destroy something.",
+)
 @click.option(
     "--global",
     "is_global",
     is_flag=True,
-    help="Write your own configuration, which counts in every folder and is trusted.",
+    help="Write the configuration of your user, which is trusted and used in every folder.",
 )
-@click.option("--dry-run", is_flag=True, help="Print the file, and write nothing.")
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -49,11 +53,11 @@ def command(
     dry_run: bool,
     force: bool,
 ) -> None:
-    """Write a first discovery.yaml from what is on this machine.
+    """Create a discovery.yaml from the files of your MCP clients.
 
-    The files of other MCP clients are looked for, and read only if you agree. They are used where
-    they are: no secret is copied. Nothing is started. The entry that connects an MCP client is
-    printed at the end, with absolute paths.
+    The files of other MCP clients are read only if you agree. They are used where they are: no
+    secret is copied, and no server is started. At the end the entry is printed that connects an MCP
+    client.
 
     \b
       discovery init --global

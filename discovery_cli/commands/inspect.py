@@ -24,9 +24,13 @@ from discovery_cli.targets import say_unlisted, server_named, servers_shown, too
 from discovery_engine._util.quantities import ago, date_of
 from discovery_engine._util.text import block, named, one_line, quoted, visible
 from discovery_engine.catalog import REMOVED_FOR
-from discovery_engine.engine.json_forms.example_call import command_line
-from discovery_engine.engine.json_forms.server_form import whole_server_form
-from discovery_engine.engine.json_forms.tool_form import details_form, examples_of, requests_form
+from discovery_engine.engine.json_forms.catalog_forms import (
+    command_line,
+    details_form,
+    examples_of,
+    requests_form,
+    whole_server_form,
+)
 from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.tools.signature import type_text
 
@@ -46,10 +50,10 @@ _INSPECT_TIMEOUT = 10.0  # seconds in which a server must be there to be shown
 @click.command("inspect")
 @click.argument("words", metavar="[TARGET]...", nargs=-1, shell_complete=complete_target)
 @click.option(
-    "--server", metavar="SERVER", shell_complete=complete_server, help="Search only this server."
+    "--server", metavar="SERVER", shell_complete=complete_server, help="The server of the tool."
 )
 @click.option("--tools", is_flag=True, help="Without a target: also show each server's tools.")
-@click.option("--compact", is_flag=True, help="One line for each thing.")
+@click.option("--compact", is_flag=True, help="Show one line for each server or tool.")
 @click.option("--args", "with_args", is_flag=True, help="Show the arguments of listed tools.")
 @click.option("--examples", is_flag=True, help="Show an example call of listed tools.")
 @click.option("--enabled", "which", flag_value="enabled", help="List enabled tools (the default).")
@@ -69,20 +73,21 @@ def command(  # noqa: PLR0913 - one for each option
     which: Which | None,
     view_name: str | None,
 ) -> None:
-    """Show a server or a tool in full; without a name, connect to all servers first.
+    """Show a server or a tool in full.
 
-    TARGET is a server, `server:tool`, `server tool`, or a tool's name that only one server has. A
-    name is read as a server's first.
+    TARGET is a server, `server:tool`, `server tool`, or the name of a tool that only one server
+    has. Without TARGET, all servers are connected to and shown.
 
     \b
       discovery inspect github
       discovery inspect github:create_issue
+      discovery inspect --tools
     """
     portrait = DetailPrinter(
         invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples
     )
     if not words and server is None:
-        _inspect_all(invocation, portrait, which or "enabled", with_tools=tools)
+        _inspect_all(invocation, portrait, which or "enabled", view_name, with_tools=tools)
         return
     view = in_view(invocation.view(servers_shown(words, server)), view_name)
     whole = _whole_server(view, words, server)
@@ -111,9 +116,14 @@ def _whole_server(view: View, words: tuple[str, ...], server: str | None) -> Ser
 
 
 def _inspect_all(
-    invocation: Invocation, portrait: DetailPrinter, which: Which, *, with_tools: bool
+    invocation: Invocation,
+    portrait: DetailPrinter,
+    which: Which,
+    view_name: str | None,
+    *,
+    with_tools: bool,
 ) -> None:
-    view = invocation.run(_connect)
+    view = in_view(invocation.run(_connect), view_name)
     waiting = [s.name for s in view.servers() if s.state == "starting"]
     chosen = {s.name: _chosen(view, s.name, which) if with_tools else [] for s in view.servers()}
     if portrait.output.as_json:

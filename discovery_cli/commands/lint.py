@@ -34,23 +34,21 @@ _IN_FULL = {"danger"}  # but of these all are shown
 
 @click.command("lint")
 @click.option(
-    "--strict", is_flag=True, help="Exit with 2 for findings about servers and tools, too."
+    "--strict", is_flag=True, help="Also exit with 2 for findings about servers and tools."
 )
 @click.option("--thorough", is_flag=True, help="Search for every tool, and show every finding.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @pass_invocation
 def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
-    """Find rules without effect, suspicious texts, and tools that are hard to find.
+    """Find rules without effect, suspicious texts and tools that search misses.
 
-    Rules and overrides are checked against every known tool. With findings about them the exit code
-    is 2.
+    Rules and overrides are checked against every known tool. Exits with 2 if one has no effect.
 
-    Texts of servers are scanned for hidden characters, instructions to a model and the like.
-    A `danger` occurs in no honest tool, a `warning` should be reviewed, and a `notice` is probably
-    harmless.
+    Texts of servers are scanned for hidden characters, instructions to a model and similar. A
+    `danger` occurs in no honest tool, review a `warning`, and a `notice` is probably harmless.
 
-    The catalog is checked for tools that are easily confused, not found or not understood. A fix
-    is drafted as an entry for `overrides:`; `discovery tune eval` shows its effect.
+    Tools that are easily confused, not found or poorly described are reported with a draft of an
+    entry for `overrides`; `discovery tune eval` measures its effect.
 
     \b
       discovery tune lint

@@ -29,8 +29,7 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.engine.doctor.next_steps import advice
 from discovery_engine.engine.gateway_reports import with_observations
-from discovery_engine.engine.json_forms.server_form import server_form
-from discovery_engine.engine.json_forms.verdict_form import visible_to_form
+from discovery_engine.engine.json_forms.catalog_forms import server_form, visible_to_form
 from discovery_engine.view.reservations import reservations_of_server
 
 if TYPE_CHECKING:
@@ -41,22 +40,24 @@ if TYPE_CHECKING:
 
 @click.command("list")
 @click.argument("query", nargs=-1)
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only those with this tag.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only servers with this tag.")
 @click.option(
     "--source",
     "sources",
     metavar="SOURCE",
     multiple=True,
-    help="Only those of discovery.yaml, registry, or another source such as cursor.",
+    help="Only servers of discovery.yaml, registry, or a client such as cursor.",
 )
 @click.option(
     "--installed",
     "installed_only",
     is_flag=True,
-    help="Only those that run a package of a marketplace.",
+    help="Only servers that were installed from the marketplace.",
 )
-@click.option("--status", is_flag=True, help="Also show what is wanted, the status, and why.")
-@click.option("--long", "-l", "is_long", is_flag=True, help="Show all that is known, in columns.")
+@click.option(
+    "--status", is_flag=True, help="Also show whether each server is enabled, its state, and why."
+)
+@click.option("--long", "-l", "is_long", is_flag=True, help="Show all columns.")
 @click.option("--tools", is_flag=True, help="Also show the enabled tools of each server.")
 @view_option
 @pass_invocation
@@ -71,13 +72,13 @@ def command(
     view_name: str | None,
     **filters: Any,
 ) -> ExitCode:
-    """Show the configured servers, those of the registry too. Also called `servers`.
+    """List the configured servers.
 
-    With QUERY only those that fit its words, the best first: names, descriptions and tags are
-    searched. `wanted` is what their owner switched, `state` what was observed. If none fits, the
-    exit code is 2.
+    With QUERY, only servers whose name, description or tags match its words are shown, the best
+    match first. Exits with 2 if none matches.
 
     \b
+      discovery list
       discovery list --status
       discovery list issue tracker --tools
     """

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def command(invocation: Invocation, *, check: bool) -> ExitCode:
     """Pin every server and tool in discovery.lock, beside the configuration.
 
-    All servers are listed first. With --frozen any command uses only what is pinned. Nothing is
-    written while a server cannot be listed, or a tool waits for review.
+    All servers are listed first. Nothing is written while a server cannot be listed or a tool waits
+    for review. With --frozen, every command uses only what is pinned.
 
     \b
       discovery config lock
@@ -73,7 +73,7 @@ def _show_write(output: Output, report: LockReport) -> ExitCode:
 
 def _show_check(output: Output, report: LockReport) -> ExitCode:
     from discovery_cli.finding_output import deviation_lines
-    from discovery_engine.engine.json_forms.review_form import deviation_form
+    from discovery_engine.engine.json_forms.owner_forms import deviation_form
 
     if report.unlisted:
         return _refuse(output, report.unlisted)

@@ -31,15 +31,21 @@ _DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 @click.command("login")
 @click.argument("server", shell_complete=complete_server)
 @click.option("--revoke", is_flag=True, help="Revoke and delete the tokens of SERVER.")
-@click.option("--scope", "scopes", metavar="SCOPE", multiple=True, help="Request this, too.")
-@click.option("--no-browser", is_flag=True, help="Only print the address; open it yourself.")
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    help="Also request this scope; may be repeated.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address, for you to open.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=_USUAL_TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for you.",
+    help="How long to wait for the login.",
 )
 @pass_invocation
 def command(
@@ -51,15 +57,15 @@ def command(
     no_browser: bool,
     timeout: float,
 ) -> ExitCode:
-    """Log in to a remote server, and store its tokens encrypted; or revoke them.
+    """Log in to a remote server, and store its tokens encrypted.
 
-    The address to open is written to stderr; with a terminal the browser is opened as well. The
-    browser returns to a port of this machine. On a machine without a browser, forward that port
-    or use `oauth: {grant: client_credentials}`. Afterwards the server's tools are listed; running
-    gateways use the new login at once. The exit code is 6 if the login fails.
+    The address to open is printed, and opened in your browser if there is one. The browser then
+    returns to a port of this machine; from a machine without a browser, forward that port, or use
+    `oauth: {grant: client_credentials}`. Running gateways use the new login at once. Exits with 6
+    if the login fails.
 
-    With --revoke its tokens are revoked where that is possible, and deleted in any case; stderr
-    says why one was not revoked, and until it expires who has a copy can use it.
+    --revoke revokes and deletes the tokens. If the server cannot be reached, they are only deleted,
+    and a copy of them stays valid until it expires.
 
     \b
       discovery login linear

@@ -47,32 +47,43 @@ _WIDTHS = (14, 4, 24, 4, 9)
     "tools",
     metavar="TOOL",
     multiple=True,
-    help="Only entries of this tool; may be repeated, as those below.",
+    help="Only entries of this tool; may be repeated, like --kind and --status.",
 )
-@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only of this kind.")
+@click.option(
+    "--view", "views", metavar="NAME", multiple=True, help="Only entries of clients of this view."
+)
+@click.option(
+    "--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only entries of this kind."
+)
 @click.option(
     "--status",
     "statuses",
     metavar="STATUS",
     multiple=True,
-    help="Only with this outcome: ok, error, or a code such as TOOL_DISABLED.",
+    help="Only entries with this outcome: ok, error, or a code such as TOOL_DISABLED.",
 )
 @click.option(
     "--since",
     metavar="WHEN",
     callback=duration_or_date,
-    help="Not older: 15m, 12h, 30d, or a date (UTC).",
+    help="Only entries since then: 15m, 12h, 30d, or a date (UTC).",
 )
-@click.option("--until", metavar="WHEN", callback=duration_or_date, help="Not newer, likewise.")
-@click.option("--text", metavar="WORDS", default="", help="Only with these words in them.")
+@click.option("--until", metavar="WHEN", callback=duration_or_date, help="Only entries until then.")
+@click.option("--text", metavar="WORDS", default="", help="Only entries with these words.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"The most entries, the newest ones.  [default: {_DEFAULT_LOG_LIMIT}; with --export: all]",
+    metavar="N",
+    help=f"Show the newest N entries.  [default: {_DEFAULT_LOG_LIMIT}; with --export: all]",
 )
-@click.option("--export", "form", type=click.Choice(["ndjson", "csv"]), help="Write them whole.")
 @click.option(
-    "-o", "--output", "file", type=click.Path(dir_okay=False), help="With --export: into FILE."
+    "--export",
+    "form",
+    type=click.Choice(["ndjson", "csv"]),
+    help="Print whole entries in this format.",
+)
+@click.option(
+    "-o", "--output", "file", type=click.Path(dir_okay=False), help="With --export: write to FILE."
 )
 @click.option("--clear", is_flag=True, help="Delete all entries of this configuration.")
 @pass_invocation
@@ -89,12 +100,12 @@ def command(
     clear: bool,
     **conditions: Any,
 ) -> None:
-    """Show calls, reads, questions and stderr of servers, or of those named.
+    """Show calls, reads, questions and stderr of servers.
 
-    One line for each call of a tool, resource that was read, prompt, ping, notification, progress
-    message and question, and for each line that a server wrote to stderr; in all processes that use
-    this configuration and data folder, also those that run now. Arguments and results are redacted
-    and cut as `log.calls` says.
+    Each call of a tool, read of a resource, prompt, ping, notification, progress message, question
+    and line of stderr is an entry. Entries come from every process that uses this configuration and
+    data folder, running ones too. Arguments and results are redacted, and shortened as `log.calls`
+    says.
 
     \b
       discovery logs -f

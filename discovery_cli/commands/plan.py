@@ -33,23 +33,26 @@ _MAX_LISTED_VIEW_CHANGES = 4  # changes of a view
 @click.option(
     "--rule",
     metavar="RULE",
-    help="A rule to put before all `toolRules`, such as '{pattern: \"*delete*\", enabled: false}'.",
+    help="A rule to add before all `toolRules`, such as '{pattern: \"*delete*\", enabled: false}'.",
 )
 @click.option(
     "--override",
     metavar="ENTRY",
-    help="An entry to put behind all `overrides`, such as '{pattern: a, examples: [b c]}'.",
+    help="An entry to add after all `overrides`, such as '{pattern: a, examples: [b c]}'.",
 )
 @click.option(
     "--synonym",
     metavar="GROUP",
-    help="A group to put behind all `search.synonyms`, such as '[ticket, incident]'.",
+    help="A group to add after all `search.synonyms`, such as '[ticket, incident]'.",
 )
 @click.option(
-    "--queries", type=click.File("rb"), help="Queries as of `discovery tune eval`: show what moves."
+    "--queries",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="Queries, as for `discovery tune eval`: show which results change.",
 )
 @click.option(
-    "--view", "view_name", metavar="NAME", help="What changes for the clients of this view."
+    "--view", "view_name", metavar="NAME", help="Show only what changes for clients of this view."
 )
 @pass_invocation
 def command(
@@ -64,12 +67,10 @@ def command(
 ) -> ExitCode:
     """Show what a change of the configuration would do, without doing it.
 
-    NEW.yaml is compared with the configuration; without it, the configuration as it is now with
-    what was last in force. The stored catalog is used: no server is started, and nothing is
-    written. The exit code is 0 if nothing changes, and 8 if something does.
-
-    Tools, resources and prompts are shown that clients would see or see no more, for all clients
-    and for those of each view.
+    NEW.yaml is compared with the configuration. Without it, the configuration is compared with what
+    was last in effect. Tools, resources and prompts that clients would gain or lose are shown, for
+    all clients and for each view. No server is started, and nothing is written. Exits with 8 if
+    anything would change.
 
     \b
       discovery tune plan new.yaml --queries queries.yaml

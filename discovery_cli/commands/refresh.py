@@ -18,8 +18,7 @@ from discovery_cli.rendering import (
 )
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.doctor.next_steps import with_detail
-from discovery_engine.engine.json_forms.notice_form import notice_forms
-from discovery_engine.engine.json_forms.server_form import refresh_form
+from discovery_engine.engine.json_forms.catalog_forms import notice_forms, refresh_form
 from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
 def command(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
-    """List the tools of servers again; of all without a name.
+    """List the tools of servers again.
 
-    The exit code is 5 if a server cannot be reached, 6 if only a secret is missing, or 7 if only
-    what a server lists cannot be used.
+    Exits with 5 if a server cannot be reached, with 6 if a secret is missing, and with 7 if a
+    server lists tools that cannot be used.
 
     \b
       discovery refresh

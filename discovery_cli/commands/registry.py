@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.group("registry", cls=Group)
 def command() -> None:
-    """Show, check, update, copy or clear what is stored: the catalog and your decisions.
+    """Show, check, update, copy or clear the stored catalog and decisions.
 
     \b
       discovery registry info
@@ -36,12 +36,12 @@ def command() -> None:
 @command.command("info")
 @pass_invocation
 def info(invocation: Invocation) -> None:
-    """Show where the registry is, what it has of each server, and what is only on this machine.
+    """Show where the registry is, and what is stored in it.
 
     \b
       discovery registry info
     """
-    from discovery_engine.engine.json_forms.cache_form import cache_form, size_of
+    from discovery_engine.engine.json_forms.owner_forms import cache_form, size_of
     from discovery_engine.engine.named_registry import ON_THIS_MACHINE
     from discovery_engine.engine.restore import registry_path
 
@@ -64,9 +64,9 @@ def info(invocation: Invocation) -> None:
 @command.command("check")
 @pass_invocation
 def check(invocation: Invocation) -> None:
-    """Reach the registry, and show what to change.
+    """Check that the registry can be reached, and how to improve it.
 
-    It ends with exit code 5 if a database does not answer.
+    Exits with 5 if the database does not answer.
 
     \b
       discovery registry check
@@ -86,9 +86,9 @@ def check(invocation: Invocation) -> None:
 @command.command("migrate")
 @pass_invocation
 def migrate(invocation: Invocation) -> None:
-    """Bring the tables of a database up to date, before gateways of a new version start.
+    """Update the tables of a database before gateways of a new version start.
 
-    Each of them does it as well; gateways of the version before work on.
+    A gateway also does this when it starts. Gateways of the previous version continue to work.
 
     \b
       discovery registry migrate
@@ -112,10 +112,10 @@ def migrate(invocation: Invocation) -> None:
 )
 @pass_invocation
 def copy(invocation: Invocation, target: str) -> None:
-    """Copy the registry into an empty one, and compare both by digests.
+    """Copy the registry into an empty one, and compare both.
 
-    Stop the gateways and workers first. Then name the copy in `registry` of discovery.yaml, and
-    start them.
+    Stop gateways and workers first. Afterwards name the copy under `registry` in discovery.yaml,
+    and start them again.
 
     \b
       discovery registry copy --to '${DATABASE_URL}'
@@ -147,11 +147,11 @@ def copy(invocation: Invocation, target: str) -> None:
 @command.command("reindex")
 @pass_invocation
 def reindex(invocation: Invocation) -> None:
-    """Make the search index and the vectors of all tools anew.
+    """Rebuild the search index and the vectors of all tools.
 
-    No server is asked: `discovery refresh` does that. It helps when an embedding model has changed
-    under its name, or when the index is suspected to be wrong. Until a tool has its vector it is
-    found by words; other gateways use the new vectors after their next start.
+    Use it when an embedding model has changed under the same name, or when you suspect that the
+    index is wrong. No server is started; `discovery refresh` lists tools again. Until its vector is
+    computed, a tool is found by words. Other gateways use the new vectors after a restart.
 
     \b
       discovery registry reindex
@@ -159,7 +159,7 @@ def reindex(invocation: Invocation) -> None:
     output = invocation.output
     report = invocation.run(lambda engine: engine.reindex())
     if output.as_json:
-        from discovery_engine.engine.json_forms.cache_form import reindex_form
+        from discovery_engine.engine.json_forms.owner_forms import reindex_form
 
         output.answer(reindex_form(report))
         return
@@ -174,9 +174,9 @@ def reindex(invocation: Invocation) -> None:
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @pass_invocation
 def clear(invocation: Invocation, servers: tuple[str, ...]) -> None:
-    """Delete the stored tools of servers, and their usage; of all without a name.
+    """Delete the stored tools of servers, and their usage.
 
-    The servers are listed again when needed.
+    Without SERVER, those of all servers are deleted. Servers are listed again when needed.
 
     \b
       discovery registry clear github

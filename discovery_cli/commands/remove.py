@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--secrets",
     type=click.Choice(["keep", "delete"]),
-    help="What becomes of the secrets that are stored for it; else it is asked.",
+    help="Keep or delete the secrets stored for the server; by default, you are asked.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
@@ -33,11 +33,11 @@ def command(
     secrets: Literal["keep", "delete"] | None,
     yes: bool,
 ) -> ExitCode:
-    """Remove a server from discovery.yaml, or from the registry if it stands there.
+    """Remove a server from discovery.yaml, or from the registry.
 
-    Its approval is revoked, and running gateways end its sessions. Of one that was installed, its
-    private folder goes as well. A server of another client's file is removed there;
-    `discovery disable` disables it here.
+    Its approval is revoked, and running gateways end its sessions. The private folder of an
+    installed server is deleted as well. To stop using a server of another client's file, use
+    `discovery disable`.
 
     \b
       discovery remove time
@@ -45,7 +45,7 @@ def command(
     """
     from discovery_cli.client_files import confirm, may_ask
     from discovery_cli.server_changes import place_of, say_kept_secrets, say_warnings, show_diff
-    from discovery_engine.engine.json_forms.server_plan_form import server_plan_form
+    from discovery_engine.engine.json_forms.owner_forms import server_plan_form
 
     output = invocation.output
 

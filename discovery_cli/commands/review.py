@@ -21,7 +21,7 @@ from discovery_cli.request_commands import accept, decline, requests
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.engine.json_forms.candidate_form import oauth_facts, place_of
+from discovery_engine.engine.json_forms.owner_forms import oauth_facts, place_of
 from discovery_engine.engine.owner.candidates import (
     Candidate,
     findings_in,
@@ -63,11 +63,11 @@ class Inbox(Group):
 @pass_invocation
 @click.pass_context
 def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
-    """Show everything that waits for your decision, and decide.
+    """Show everything that waits for your decision.
 
     These are servers to approve, changed tools to accept, and requests of agents. The commands
-    below show each in full, and ask before anything is accepted. While something waits, the
-    exit code is 4.
+    below show each in full, and ask before they accept anything. Exits with 4 while something
+    waits.
 
     \b
       discovery review
@@ -80,8 +80,10 @@ def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
     candidates, changes, agent_requests = invocation.run(_waiting)
     output = invocation.output
     if output.as_json:
-        from discovery_engine.engine.json_forms.candidate_form import candidate_form
-        from discovery_engine.engine.json_forms.review_form import reviewed_server_form
+        from discovery_engine.engine.json_forms.owner_forms import (
+            candidate_form,
+            reviewed_server_form,
+        )
 
         output.answer(
             {
@@ -130,17 +132,17 @@ def _row(kind: str, name: str, about: str, step: str) -> Row:
 @command.command("servers")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
 @click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
-@click.option("--revoke", is_flag=True, help="Revoke approvals; of all servers without a name.")
+@click.option("--revoke", is_flag=True, help="Revoke approvals; without SERVER, of all servers.")
 @pass_invocation
 def servers_(
     invocation: Invocation, servers: tuple[str, ...], *, yes: bool, revoke: bool
 ) -> ExitCode:
-    """Show what a discovered configuration would start, and approve it.
+    """Show what untrusted servers would run, and approve them.
 
-    A configuration that lies in the working folder, and a project's file of another client, start
-    nothing before this. An approval is bound to what is shown: when the command, an argument, a
-    variable, an address or a file of the project that runs changes, it ends. The value of
-    a variable may be set and changed at any time. Without approval the exit code is 4.
+    Servers of a configuration in the working folder, or of a project's file of another client, are
+    not started before you approve them. An approval covers what is shown: it ends when the command,
+    an argument, a variable, an address or a program file of the project changes. Values of
+    variables may change. Exits with 4 if servers are left unapproved.
 
     \b
       discovery review servers
@@ -161,7 +163,7 @@ def servers_(
     if approved:
         invocation.run(lambda engine: engine.trust.approve(candidates))
     if output.as_json:
-        from discovery_engine.engine.json_forms.candidate_form import candidate_form
+        from discovery_engine.engine.json_forms.owner_forms import candidate_form
 
         output.answer({"servers": list(map(candidate_form, candidates)), "approved": approved})
     elif approved:
@@ -196,13 +198,15 @@ def _revoke(invocation: Invocation, servers: tuple[str, ...]) -> ExitCode:
 
 @command.command("tools")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
-@click.option("--tool", "tools", metavar="TOOL", multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--tool", "tools", metavar="TOOL", multiple=True, help="Only this tool; may be repeated."
+)
 @click.option("--yes", "accept", is_flag=True, help="Do not ask: accept what is shown.")
 @click.option(
     "--all",
     "is_over",
     is_flag=True,
-    help="After decisions were lost: also end that for servers that cannot be listed.",
+    help="After lost decisions: stop withholding tools, even if a server cannot be listed.",
 )
 @pass_invocation
 def tools_(
@@ -215,12 +219,12 @@ def tools_(
 ) -> ExitCode:
     """Show changed and withheld tools, and accept them as they are now.
 
-    A tool whose meaning has changed is neither found nor executed before this; nor is a new one
-    with severe findings, or of a server with `trust: quarantine`. What is
-    suspicious in it is shown first. While something waits, the exit code is 4.
+    A tool whose meaning has changed is neither found nor called until you accept it. So is a new
+    tool with severe findings, or of a server with `trust: quarantine`. Suspicious texts are shown
+    first. Exits with 4 while something waits.
 
-    After earlier decisions were lost every tool that is not known to be accepted is withheld. That
-    ends once every server has been listed again and nothing is left to review.
+    If earlier decisions were lost, every tool that is not known to be accepted is withheld until
+    every server has been listed again and nothing is left to review.
 
     \b
       discovery review tools github
@@ -270,7 +274,7 @@ def _show_changes(output: Output, server: ServerName, found: tuple[Review, ...])
 
 
 def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:
-    from discovery_engine.engine.json_forms.review_form import reviewed_server_form
+    from discovery_engine.engine.json_forms.owner_forms import reviewed_server_form
 
     if output.as_json:
         servers = [reviewed_server_form(name, reviews) for name, reviews in waiting.items()]

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.offering_output import offering_row
 from discovery_cli.options import (
     any_tag_option,
     complete_server,
+    engine_in_view,
     in_view,
     pass_invocation,
     tag_option,
@@ -24,13 +24,14 @@ from discovery_cli.rendering import (
     explained_hit_row,
     explanation_rows,
     hit_row,
+    offering_row,
     say_notices,
     say_outages,
 )
 from discovery_cli.targets import one_server
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line
-from discovery_engine.engine.json_forms.search_form import search_form
+from discovery_engine.engine.json_forms.catalog_forms import search_form
 from discovery_engine.view.search_answers import SEARCH_KINDS, Decision, SearchAnswer, SearchKind
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _INDENT = 4  # of what explains a hit
 _LOCAL_EMBEDDING_TIMEOUT = 10.0
 
 
-class Asked(TypedDict):
+class Filters(TypedDict):
     """Arguments of the engine's `search`."""
 
     server: str | None
@@ -54,13 +55,18 @@ class Asked(TypedDict):
 
 @click.command("search")
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option("--server", metavar="SERVER", shell_complete=complete_server, help="Only its tools.")
+@click.option(
+    "--server", metavar="SERVER", shell_complete=complete_server, help="Only tools of this server."
+)
 @tag_option
 @any_tag_option
 @click.option(
-    "--limit", metavar="N", type=click.IntRange(min=1), help="The most results.  [default: 10]"
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Show at most N results.  [default: 10]",
 )
-@click.option("--all", "include_disabled", is_flag=True, help="Also tools that a rule disables.")
+@click.option("--all", "include_disabled", is_flag=True, help="Also show disabled tools.")
 @click.option(
     "--kind",
     "kinds",
@@ -68,7 +74,7 @@ class Asked(TypedDict):
     multiple=True,
     help="What to find; may be repeated.  [default: tool]",
 )
-@click.option("--explain", is_flag=True, help="Show what each word adds to a match.")
+@click.option("--explain", is_flag=True, help="Show how much each word adds to a match.")
 @max_tokens_option
 @view_option
 @pass_invocation
@@ -86,11 +92,11 @@ def command(  # noqa: PLR0913 - one for each option
     max_tokens: int | None,
     view_name: str | None,
 ) -> ExitCode:
-    """Find tools by words or by name.
+    """Find tools by what they do, or by name.
 
-    The best match comes first; the last line shows how certain it is: sure, likely, or unsure if
-    the tools are only the nearest. If none fits, the reasons are shown, and the exit code is 2; it
-    is 5 while a server is still starting.
+    The best match comes first. The last line says how certain it is: sure, likely or unsure. If
+    nothing matches, the reasons are shown. Exits with 2 if nothing matches, and with 5 while a
+    server is still starting.
 
     \b
       discovery search create an issue
@@ -101,7 +107,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("the query is empty; give the words to search for")
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
-    options: Asked = {
+    filters: Filters = {
         "server": server,
         "tags": tags,
         "any_tag": any_tag,
@@ -110,7 +116,7 @@ def command(  # noqa: PLR0913 - one for each option
     }
     answer = SearchAnswer(query, ())
     if not kinds or "tool" in kinds:
-        answer = _answer(invocation, view, query, options, view_name)
+        answer = _answer(invocation, view, query, filters, view_name)
     if set(kinds) - {"tool"}:
         others = view.search_offerings(
             query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit
@@ -182,17 +188,16 @@ def _summary(answer: SearchAnswer) -> str:
 
 
 def _answer(
-    invocation: Invocation, view: View, query: str, asked: Asked, view_name: str | None
+    invocation: Invocation, view: View, query: str, filters: Filters, view_name: str | None
 ) -> SearchAnswer:
     """From what is known, which is quick; by the engine only where an embedder is configured."""
     embeddings = view.settings.search.embeddings
     if not embeddings.is_on or view.searcher.is_tool_name(query):
-        return view.search(query, **asked)
+        return view.search(query, **filters)
 
     async def search(engine: Engine) -> SearchAnswer:
         patience = embeddings.timeout if embeddings.is_remote else _LOCAL_EMBEDDING_TIMEOUT
         await engine.wait_embedded(timeout=patience)
-        scope = engine if view_name is None else engine.in_view(view_name)
-        return await scope.search(query, **asked)
+        return await engine_in_view(engine, view_name).search(query, **filters)
 
     return invocation.run(search)

@@ -50,16 +50,16 @@ def command() -> None:
 @click.argument("name", required=False)
 @pass_invocation
 def set_(invocation: Invocation, name: str | None) -> None:
-    """Store a secret for `${secret:NAME}`, encrypted.
+    """Store a secret, encrypted; entries refer to it as `${secret:NAME}`.
 
-    Without NAME you are asked for every value that a server waits for: secrets, and variables that
-    are not set. In the entry of that server a reference to the stored secret takes the place of the
-    variable; an entry of another client's file is copied into discovery.yaml for that.
+    Without NAME, every value that a server waits for is asked for: secrets, and variables that are
+    not set. The server's entry then refers to the stored secret; the entry of another client's file
+    is copied into discovery.yaml first.
 
-    The value is asked for in the terminal, and not shown; without a terminal it is read from stdin.
-    SERVER/NAME is a secret of one server: no other entry may refer to it. A server that waits for
-    the secret is listed at once by a running gateway; one that runs gets a new value when it is
-    started or connected the next time.
+    The value is asked for without showing it, or read from stdin if there is no terminal.
+    SERVER/NAME is a secret that only the entry of SERVER may refer to. A running gateway lists a
+    server that waited for the secret at once; a server that is running gets a new value when it is
+    started again.
 
     \b
       discovery secrets set
@@ -90,10 +90,9 @@ def set_(invocation: Invocation, name: str | None) -> None:
 @command.command("list")
 @pass_invocation
 def list_(invocation: Invocation) -> ExitCode:
-    """Show the names of secrets, the servers that refer to them, and those that are missing.
+    """List secrets, the servers that use them, and those that are missing.
 
-    Where the key is kept that they are encrypted with is shown as well. The exit code is 6 if one
-    cannot be decrypted.
+    The place of the encryption key is shown as well. Exits with 6 if a secret cannot be decrypted.
 
     \b
       discovery secrets list
@@ -140,10 +139,10 @@ def list_(invocation: Invocation) -> ExitCode:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def remove(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> ExitCode:
-    """Remove secrets; a server that needs one can then not be started any more.
+    """Remove secrets.
 
-    If servers refer to one of them they are named, and you are asked before anything is deleted.
-    The exit code is 2 if a name is not stored; the others are deleted.
+    A server that needs a removed secret can no longer be started, so you are asked before a secret
+    that is in use is removed. Exits with 2 if a name is not stored; the others are removed.
 
     \b
       discovery secrets remove github/TOKEN
@@ -172,10 +171,10 @@ def remove(invocation: Invocation, names: tuple[str, ...], *, yes: bool) -> Exit
 def rotate_key(invocation: Invocation) -> None:
     """Encrypt all secrets and logins with a new key, and delete the old one.
 
-    The new key is derived from $DISCOVERY_SECRET_NEW_KEY, or $DISCOVERY_SECRETS_NEW_PASSPHRASE, if
-    that is set, which takes the place of $DISCOVERY_SECRET_KEY, or $DISCOVERY_SECRETS_PASSPHRASE;
-    else from that, with a new salt. Without any it is kept in the system's keyring, or in a file
-    beside the secrets if there is none.
+    The new key is derived from $DISCOVERY_SECRET_NEW_KEY or $DISCOVERY_SECRETS_NEW_PASSPHRASE, if
+    one is set; use it as $DISCOVERY_SECRET_KEY or $DISCOVERY_SECRETS_PASSPHRASE from then on.
+    Otherwise the current key or passphrase is used again, with a new salt. Without either, the new
+    key is stored in the keyring of the system, or else in a file beside the secrets.
 
     \b
       discovery secrets rotate-key

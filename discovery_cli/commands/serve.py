@@ -64,12 +64,12 @@ def _hosts(
     "address",
     metavar="HOST:PORT",
     callback=_address,
-    help="Serve many clients over streamable HTTP; port 0 takes a free one.",
+    help="Serve many clients over HTTP; port 0 picks a free port.",
 )
 @click.option(
     "--token-file",
     metavar="FILE",
-    help="With --http: take the bearer token from a file, or several, one a line.",
+    help="With --http: read bearer tokens from FILE, one a line.",
 )
 @click.option(
     "--new-token",
@@ -110,13 +110,13 @@ def _hosts(
     "--record",
     metavar="DIR",
     type=click.Path(file_okay=False),
-    help="Write what servers list and answer into DIR, without secrets.",
+    help="Record what servers list and answer in DIR, without secrets.",
 )
 @click.option(
     "--replay",
     metavar="DIR",
     type=click.Path(file_okay=False, exists=True),
-    help="Answer from what was recorded in DIR; no server is started.",
+    help="Answer from the recordings in DIR; no server is started.",
 )
 @click.option("--view", "view_name", metavar="NAME", help="Serve what this view shows.")
 @pass_invocation
@@ -131,18 +131,19 @@ def command(
     view_name: str | None,
     **options: Any,
 ) -> None:
-    """Serve the meta-tools to an agent over MCP.
+    """Serve the meta-tools to agents over MCP.
 
-    Agents start this command; add it to their configuration as the command `discovery` with the
-    argument `serve`. Over HTTP only this machine is served, unless others are allowed; they must
-    call it by an address, by the machine's own name, or by an --allowed-host.
+    Agents start this command themselves: add the command `discovery` with the argument `serve` to
+    their configuration; `discovery init` prints the entry.
 
-    Every request over HTTP needs a bearer token: the one of --token-file or $DISCOVERY_TOKEN, or
-    else one that is generated once and stored in the data folder. The entry that clients need is
-    printed. `discovery token create` makes further ones, also for one view only.
+    With --http, many clients share one gateway. Only this machine is served, unless you say
+    --allow-remote; clients must use an address, the name of this machine, or an --allowed-host.
+    Every request needs a bearer token: that of --token-file or $DISCOVERY_TOKEN, or one that is
+    generated once and stored in the data folder. The entry for clients is printed. `discovery token
+    create` makes further tokens, which can be limited.
 
-    With both --stdio and --http, each client starts a gateway of its own, and one of these serves
-    HTTP for all others; when it ends, another one does. The token is that of the data folder.
+    With --stdio and --http, each client starts its own gateway, and one of these gateways serves
+    HTTP for all others. When it ends, another one takes over.
 
     \b
       discovery serve

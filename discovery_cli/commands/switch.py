@@ -41,7 +41,7 @@ _server = click.argument("server", metavar="SERVER[:TOOL]", shell_complete=compl
 _to = click.option(
     "--to",
     type=click.Choice(["file", "registry"]),
-    help="Change discovery.yaml, or the registry; the file, if the server stands there.",
+    help="Change discovery.yaml or the registry; by default, where the server is.",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show what would be changed, and change nothing."
@@ -54,12 +54,12 @@ _dry_run = click.option(
 @_dry_run
 @pass_invocation
 def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
-    """Enable a server, which is started when it is needed, or a tool.
+    """Enable a server, or a tool.
 
-    A server of discovery.yaml is enabled in the file, a registered one in the registry. One of
-    another client's file is copied into discovery.yaml, with its secrets stored, and used in place
-    of that entry; with `--to registry` it stays where it is. A server that fails stays enabled, and
-    is tried again. SERVER:TOOL takes back the rule that `disable` wrote for the tool.
+    A server is enabled where its entry is: in discovery.yaml or in the registry. The entry of
+    another client's file is copied into discovery.yaml, with its secrets stored, and used in its
+    place; with `--to registry` it is not copied. An enabled server is started when it is needed.
+    SERVER:TOOL removes the rule that `disable` wrote for the tool.
 
     \b
       discovery enable github
@@ -76,11 +76,10 @@ def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bo
 def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bool) -> ExitCode:
     """Disable a server and end its sessions, or disable a tool.
 
-    A server of discovery.yaml is disabled in the file of this machine, which no other switch
-    undoes; with `--to registry` in the registry, for all machines that share it, and in no file.
-    A registered server is disabled in the registry. One of another client's file is copied into
-    discovery.yaml, with its secrets stored, and is disabled there; that file stays as it is.
-    SERVER:TOOL writes a rule for the tool into discovery.yaml, before all others.
+    A server is disabled where its entry is: in discovery.yaml or in the registry. The entry of
+    another client's file is copied into discovery.yaml, with its secrets stored, and disabled
+    there. With `--to registry` no file is changed, and the server is disabled on every machine that
+    shares the registry. SERVER:TOOL adds a rule for the tool to discovery.yaml, before all others.
 
     \b
       discovery disable github
@@ -104,7 +103,7 @@ def _switch(
 def _switch_server(
     invocation: Invocation, server: str, *, is_wanted: bool, to: Place | None, dry_run: bool
 ) -> ExitCode:
-    from discovery_engine.engine.json_forms.server_plan_form import copy_form
+    from discovery_engine.engine.json_forms.owner_forms import copy_form
 
     output = invocation.output
 

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask: register, and approve, what is shown.")
 @pass_invocation
 def command(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool) -> ExitCode:
-    """Register the servers of a setup file that are not registered yet, and approve them.
+    """Register and approve the servers of a setup file.
 
-    FILE is JSON, else that of $DISCOVERY_SETUP_FILE: a list of servers with `name`, `command` and
-    `args`, or `url`, and perhaps `env`, `headers`, `description`, `tags`, `secrets` and
-    `auto_activate`. NAME.local.json beside NAME.json adds to it. `$NAME` refers to a variable;
-    other `secrets` are stored encrypted. What is registered already stays as it is. If an entry
-    cannot be used the exit code is 2, and the others are registered.
+    Servers that are registered already are not changed. FILE, or $DISCOVERY_SETUP_FILE, is a JSON
+    list of servers with `name`, `command` and `args`, or `url`; optional are `env`, `headers`,
+    `description`, `tags`, `secrets` and `auto_activate`. NAME.local.json beside NAME.json adds to
+    it. `$NAME` refers to an environment variable; other `secrets` are stored encrypted. Exits with
+    2 if an entry is invalid; the others are registered.
 
     \b
       discovery config sync servers.json --dry-run
     """
     from discovery_cli.client_files import confirm
-    from discovery_engine.engine.json_forms.server_plan_form import sync_plan_form
+    from discovery_engine.engine.json_forms.owner_forms import sync_plan_form
 
     output = invocation.output
 

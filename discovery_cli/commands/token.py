@@ -29,7 +29,7 @@ _SHARED = "all gateways"
 
 @click.group("token", cls=Group)
 def command() -> None:
-    """Make, show and revoke tokens for clients over HTTP.
+    """Create, list and revoke tokens for clients over HTTP.
 
     \b
       discovery token create --name laptop
@@ -38,20 +38,20 @@ def command() -> None:
 
 
 @command.command("create", context_settings={"allow_extra_args": True})
-@click.option("--view", "view_name", metavar="NAME", help="The only view that it opens.")
+@click.option("--view", "view_name", metavar="NAME", help="Limit the token to this view.")
 @click.option(
     "--expires",
     metavar="WHEN",
     callback=duration_or_date,
-    help="Until when it is valid: 90m, 12h, 30d, 4w, or a date (UTC); by default for ever.",
+    help="When it expires: 90m, 12h, 30d, 4w, or a date (UTC); by default, never.",
 )
-@click.option("--name", default="", metavar="NAME", help="What you call it.")
+@click.option("--name", default="", metavar="NAME", help="A name for the token.")
 @click.option(
     "--scope",
     "scopes",
     type=click.Choice(["read", "call", "admin"]),
     multiple=True,
-    help="What it allows; may be repeated. `admin` is for what only you may do, over the API."
+    help="What the token allows; may be repeated. `admin` allows all that you may do, over the API."
     "  [default: read, call]",
 )
 @click.option(
@@ -59,27 +59,27 @@ def command() -> None:
     "servers",
     metavar="PATTERN",
     multiple=True,
-    help="The only servers that it shows, as patterns of the rules; may be repeated.",
+    help="Limit the token to servers that match PATTERN; may be repeated.",
 )
 @click.option(
     "--tool",
     "tools",
     metavar="PATTERN",
     multiple=True,
-    help="The only tools that it shows, and no resources and prompts; may be repeated.",
+    help="Limit the token to tools that match PATTERN, without resources and prompts; repeatable.",
 )
 @click.option(
     "--team",
     "teams",
     metavar="NAME",
     multiple=True,
-    help="A team that it stands for: it shows what is visible to that team; may be repeated.",
+    help="Also show what is reserved for this team; may be repeated.",
 )
 @click.option(
     "--user",
     "user",
     metavar="NAME",
-    help="The user that it stands for: it shows what is visible to that user.",
+    help="Also show what is reserved for this user.",
 )
 @pass_invocation
 def create(  # noqa: PLR0913 - one for each option
@@ -94,13 +94,13 @@ def create(  # noqa: PLR0913 - one for each option
     teams: tuple[str, ...],
     user: str | None,
 ) -> None:
-    """Make a token for a client of `discovery serve --http`.
+    """Create a token for a client of `discovery serve --http`.
 
-    The token is printed once, and cannot be shown again: only a digest of it is stored. It is valid
-    for every gateway with this data folder, or, where the registry is a database, for every gateway
-    with that and a configuration of this name. With --view it opens that view only, at /mcp, too.
-    With --server and --tool it shows and calls only these: all others are unknown to it. What the
-    configuration makes visible to some teams and users is shown with one of these alone.
+    The token is printed once: only a digest of it is stored. It is valid for every gateway with
+    this data folder, or, if the registry is a database, for every gateway with that database and
+    the same name in its configuration. A token can be limited to a view, to servers and to tools;
+    everything else is unknown to its client. What the configuration reserves for teams and users is
+    shown only to tokens with --team or --user.
 
     \b
       discovery token create --view readers --expires 30d --name ci
@@ -146,9 +146,7 @@ def create(  # noqa: PLR0913 - one for each option
 @command.command("list")
 @pass_invocation
 def list_(invocation: Invocation) -> None:
-    """Show the tokens that were made, without the tokens themselves.
-
-    Where the registry is a database, also whether they are for its gateways or for this machine.
+    """List tokens, without their values.
 
     \b
       discovery token list
@@ -188,7 +186,7 @@ def list_(invocation: Invocation) -> None:
 @click.argument("tokens", metavar="ID|NAME...", nargs=-1, required=True)
 @pass_invocation
 def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
-    """End tokens, by the ids or names that `discovery token list` shows.
+    """Revoke tokens, by the ids or names that `discovery token list` shows.
 
     Gateways refuse the next request with such a token, and end its sessions and streams within
     seconds.

@@ -30,17 +30,17 @@ _WAYS = {
 @view_option
 @pass_invocation
 def command(invocation: Invocation, words: tuple[str, ...], *, view_name: str | None) -> ExitCode:
-    """Show what the tools take of an agent's context, in tokens.
+    """Show how many tokens the tools take of an agent's context.
 
-    Compared are all tools up front, the meta-tools, and the mode `select` of a toolset, which binds
-    the tools that fit. `definitions` are given to the model at every turn; `answers` are read once
-    for a request, until the schema of its best tool is known.
-
-    Without a REQUEST the figures are the mean of requests that are drafted from the descriptions of
-    the tools. Tokens are estimated.
+    All tools up front are compared with the meta-tools, and with the mode `select` of a toolset,
+    which binds only tools that match. `definitions` are sent to the model at every turn; `answers`
+    are read once for a request, until the schema of the best tool is known. Without REQUEST, the
+    figures are the mean of requests drafted from the descriptions of the tools. Tokens are
+    estimated.
 
     \b
       discovery tune tokens create an issue
+      discovery tune tokens --view readers
     """
     from discovery_engine.agent.context_costs import context_costs
     from discovery_engine.evaluation.suggest import drafted_requests

@@ -22,8 +22,7 @@ from discovery_cli.options import (
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted
-from discovery_engine.engine.json_forms.notice_form import notice_forms
-from discovery_engine.engine.json_forms.tool_form import tool_form
+from discovery_engine.engine.json_forms.catalog_forms import notice_forms, tool_form
 from discovery_engine.tools.model import ServerName
 from discovery_engine.view.view import ToolList, ToolSelection
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 @click.argument("server", required=False, shell_complete=complete_server)
 @tag_option
 @any_tag_option
-@click.option("--all", "include_disabled", is_flag=True, help="Also tools that are disabled.")
+@click.option("--all", "include_disabled", is_flag=True, help="Also show disabled tools.")
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
 @max_tokens_option
 @view_option
@@ -53,12 +52,13 @@ def command(
 ) -> ExitCode:
     """List the tools of a server, or of all servers.
 
-    If it was never reached, the exit code is 5, or 6 if only a secret is missing; it is 2 if
-    its entry in the configuration cannot be used.
+    Exits with 5 if the server was never reached, with 6 if only a secret is missing, and with 2 if
+    its entry is invalid.
 
     \b
       discovery tools
       discovery tools github --tag issues
+      discovery tools --view readers
     """
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)

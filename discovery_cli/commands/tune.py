@@ -11,7 +11,7 @@ _COMMANDS = ("lint", "eval", "plan", "tokens", "enrich", "model")
 
 @click.group("tune", cls=Group, modules={name: name for name in _COMMANDS})
 def command() -> None:
-    """Check and improve what search finds, and what it costs.
+    """Improve what search finds, and reduce what it costs.
 
     \b
       discovery tune lint

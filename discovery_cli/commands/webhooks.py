@@ -24,25 +24,25 @@ _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
 
 @click.group("webhooks", cls=Group)
 def command() -> None:
-    """Show, test and retry webhooks.
+    """List, test and retry webhooks.
 
-    `webhooks:` in discovery.yaml names addresses to which signed requests are sent when servers
-    and tools are added, changed or removed, when a tool is held for review or released, and when a
-    server fails or works again.
+    Entries under `webhooks` in discovery.yaml are sent signed requests when servers and tools are
+    added, changed or removed, when a tool is withheld for review or released, and when a server
+    fails or recovers.
 
     \b
       discovery webhooks list
+      discovery webhooks test chat
     """
 
 
 @command.command("list")
 @pass_invocation
 def list_(invocation: Invocation) -> ExitCode:
-    """Show the webhooks, what waits for each, and why it fails.
+    """List webhooks, with what waits for each and why it fails.
 
-    With deliveries that are dead, or a webhook that cannot be used, the exit code is 7; also if
-    the file is not trusted, so that its webhooks are ignored. It is 0 while deliveries that
-    failed are only waiting for their next attempt.
+    Exits with 7 if a delivery is dead, or a webhook cannot be used. Deliveries that wait for their
+    next attempt are no failure.
 
     \b
       discovery webhooks list
@@ -50,7 +50,7 @@ def list_(invocation: Invocation) -> ExitCode:
     output = invocation.output
     reports, refusal = invocation.run(_list)
     if output.as_json:
-        from discovery_engine.engine.json_forms.webhook_form import webhooks_form
+        from discovery_engine.engine.json_forms.owner_forms import webhooks_form
 
         output.answer(webhooks_form(reports, refusal))
     elif refusal is not None:
@@ -70,10 +70,10 @@ def list_(invocation: Invocation) -> ExitCode:
 @click.argument("name")
 @pass_invocation
 def test(invocation: Invocation, name: str) -> ExitCode:
-    """Send a signed test message to a webhook now, and show the answer.
+    """Send a signed test message to a webhook, and show the answer.
 
-    Its type is `webhook.test`. It is sent once, also to a webhook that is switched off. If it is
-    not accepted, the exit code is 5.
+    The message has the type `webhook.test`, and is also sent to a webhook that is disabled. Exits
+    with 5 if it is not accepted.
 
     \b
       discovery webhooks test chat
@@ -81,7 +81,7 @@ def test(invocation: Invocation, name: str) -> ExitCode:
     output = invocation.output
     result = invocation.run(lambda engine: engine.webhooks.test(name))
     if output.as_json:
-        from discovery_engine.engine.json_forms.webhook_form import webhook_test_form
+        from discovery_engine.engine.json_forms.owner_forms import webhook_test_form
 
         output.answer(webhook_test_form(result))
     elif result.is_accepted:
@@ -101,12 +101,13 @@ def test(invocation: Invocation, name: str) -> ExitCode:
 )
 @pass_invocation
 def retry(invocation: Invocation, *, names: tuple[str, ...], all_dead: bool) -> None:
-    """Have dead deliveries sent again, with the ids that they had.
+    """Send dead deliveries again, with their original ids.
 
-    A running gateway or worker sends them. This also enables a webhook that was disabled because
-    its receiver answered 410.
+    A running gateway or worker sends them. A webhook that was disabled because its receiver
+    answered 410 is enabled again.
 
     \b
+      discovery webhooks retry chat
       discovery webhooks retry --all-dead
     """
     if bool(names) == all_dead:

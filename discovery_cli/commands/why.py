@@ -13,8 +13,8 @@ from discovery_cli.output import Cell, Output
 from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import clean, named
-from discovery_engine.engine.json_forms.tool_form import examples_of
-from discovery_engine.engine.json_forms.verdict_form import (
+from discovery_engine.engine.json_forms.catalog_forms import (
+    examples_of,
     explained_tool_form,
     verdict_form,
     visible_to_form,
@@ -39,24 +39,23 @@ if TYPE_CHECKING:
 @click.argument(
     "words", metavar="SERVER:TOOL", nargs=-1, required=True, shell_complete=complete_target
 )
-@click.option("--resource", "kind", flag_value="resource", help="It is the URI of a resource.")
-@click.option("--prompt", "kind", flag_value="prompt", help="It is the name of a prompt.")
+@click.option("--resource", "kind", flag_value="resource", help="Explain a resource, by its URI.")
+@click.option("--prompt", "kind", flag_value="prompt", help="Explain a prompt, by its name.")
 @view_option
 @pass_invocation
 def command(
     invocation: Invocation, words: tuple[str, ...], *, kind: str | None, view_name: str | None
 ) -> None:
-    """Explain why a tool is enabled or disabled, and its overrides.
+    """Explain why a tool, resource or prompt is enabled or disabled.
 
-    With --resource or --prompt, the same of these; a word with `://` is a URI without it.
-
-    Every rule is shown with what it did; the first that matches and has `enabled` decides.
-    Then come the teams and users that it is reserved for, and the `overrides` that match; of
-    several that give the same, the last one counts.
+    Each rule is shown with its effect: the first rule that matches and has `enabled` decides. Then
+    come the teams and users that the tool is reserved for, and its `overrides`; if several set the
+    same field, the last one counts. A word with `://` is the URI of a resource.
 
     \b
       discovery why git:git_reset
       discovery why file:///notes.txt
+      discovery why --prompt docs:review
     """
     output = invocation.output
     if kind is None and "://" in words[0]:

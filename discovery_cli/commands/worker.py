@@ -31,9 +31,7 @@ _FAILED = frozenset({"failed", "dead"})
 
 
 @click.command("worker")
-@click.option(
-    "--once", is_flag=True, help="End when nothing is due any more; 1 if a server failed."
-)
+@click.option("--once", is_flag=True, help="Exit when nothing is due, with 1 if a server failed.")
 @click.option("--daemon", is_flag=True, help="Work until SIGTERM or Ctrl-C (the default).")
 @click.option(
     "--slots",
@@ -49,7 +47,7 @@ _FAILED = frozenset({"failed", "dead"})
     type=click.FloatRange(1.0, schedule.LONGEST_LEASE),
     default=schedule.LEASE,
     show_default=True,
-    help="After so long without a heartbeat another worker takes a server over.",
+    help="Let another worker take over a server after this time without a heartbeat.",
 )
 @click.option(
     "--every",
@@ -57,7 +55,7 @@ _FAILED = frozenset({"failed", "dead"})
     type=click.FloatRange(0.1, schedule.LONGEST_INTERVAL / 3600.0),
     default=schedule.INTERVAL / 3600.0,
     show_default=True,
-    help="List each server this often; a server may want it sooner.",
+    help="List each server this often, or sooner if its entry says so.",
 )
 @pass_invocation
 def command(
@@ -65,16 +63,16 @@ def command(
 ) -> ExitCode:
     """List the servers that are due, as one of any number of workers.
 
-    Workers share the registry of the configuration: the file of the data folder on one machine, or
-    a database (`registry.url`) on many. Each server is listed by one of them at a time, under the
-    rules of trust that hold in a gateway: it has to be approved, and a tool whose meaning changed
-    waits for `discovery review`. Gateways of the registry have the new tools at once.
+    Workers share the registry of the configuration: the data folder of one machine, or a database
+    (`registry.url`) of many. Each server is listed by one worker at a time, under the same rules of
+    trust as in a gateway: it must be approved, and a tool whose meaning changed waits for
+    `discovery review`. Gateways use the new tools at once.
 
-    A server that fails is tried again, at first within 30 seconds and in the end within an hour.
-    After 24 hours of failing and at least 8 attempts it is given up.
+    A failed server is tried again, first within 30 seconds and later within an hour. It is given up
+    after 24 hours of failures and at least 8 attempts.
 
-    SIGTERM and Ctrl-C give back what was begun; a worker that is killed loses it with its lease.
-    With --json each line of the output is one event. `discovery fleet status` shows the queue.
+    SIGTERM and Ctrl-C return unfinished work to the queue. With --json, each line of output is an
+    event.
 
     \b
       discovery fleet worker

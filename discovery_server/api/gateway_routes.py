@@ -9,11 +9,15 @@ from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.serialization import serialize_redacted
-from discovery_engine.engine.json_forms.cache_form import cache_form, reindex_form
+from discovery_engine.engine.json_forms.catalog_forms import notice_forms
 from discovery_engine.engine.json_forms.error_form import problem_form
-from discovery_engine.engine.json_forms.fleet_form import fleet_form
-from discovery_engine.engine.json_forms.notice_form import notice_forms
-from discovery_engine.engine.json_forms.webhook_form import webhook_test_form, webhooks_form
+from discovery_engine.engine.json_forms.owner_forms import (
+    cache_form,
+    fleet_form,
+    reindex_form,
+    webhook_test_form,
+    webhooks_form,
+)
 from discovery_engine.store.call_log.log_entry import EntryKind, LogFilter
 from discovery_engine.store.call_log.timeline import MOST_SPANS, shortest_step
 from discovery_engine.version import __version__

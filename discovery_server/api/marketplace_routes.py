@@ -7,16 +7,14 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.install_form import (
-    rollback_plan_form,
-    update_form,
-    update_plan_form,
-)
-from discovery_engine.engine.json_forms.marketplace_form import (
+from discovery_engine.engine.json_forms.marketplace_forms import (
     entry_details_form,
     page_form,
+    rollback_plan_form,
     source_form,
     sync_form,
+    update_form,
+    update_plan_form,
 )
 from discovery_engine.engine.owner.server_plans import Target
 from discovery_engine.errors import DiscoveryError, MarketplaceCursorError

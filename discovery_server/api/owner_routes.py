@@ -9,9 +9,13 @@ import anyio.to_thread
 from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.candidate_form import candidate_form, override_forms
-from discovery_engine.engine.json_forms.install_form import request_plan_form
-from discovery_engine.engine.json_forms.review_form import review_summary_form, reviewed_server_form
+from discovery_engine.engine.json_forms.marketplace_forms import request_plan_form
+from discovery_engine.engine.json_forms.owner_forms import (
+    candidate_form,
+    override_forms,
+    review_summary_form,
+    reviewed_server_form,
+)
 from discovery_engine.engine.owner.candidates import Candidate
 from discovery_engine.errors import PlanChangedError
 from discovery_engine.store.request_records import AgentRequest

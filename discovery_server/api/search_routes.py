@@ -9,14 +9,14 @@ from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.context_costs import answer_tokens, context_costs, definition_tokens
-from discovery_engine.engine.json_forms.change_form import (
+from discovery_engine.engine.json_forms.catalog_forms import examination_form, search_form
+from discovery_engine.engine.json_forms.error_form import problem_form
+from discovery_engine.engine.json_forms.owner_forms import (
     case_file_form,
     case_run_form,
     change_form,
     section_form,
 )
-from discovery_engine.engine.json_forms.error_form import problem_form
-from discovery_engine.engine.json_forms.search_form import examination_form, search_form
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.suggest import drafted_requests
 from discovery_engine.tools.limits import QUERY_BYTES

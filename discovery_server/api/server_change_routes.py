@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.server_form import refresh_form, server_form
-from discovery_engine.engine.json_forms.server_plan_form import (
+from discovery_engine.engine.json_forms.catalog_forms import refresh_form, server_form
+from discovery_engine.engine.json_forms.owner_forms import (
     pasted_form,
     server_entry_form,
     shown_plan_form,

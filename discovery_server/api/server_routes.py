@@ -10,12 +10,19 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.engine.doctor.next_steps import next_command
-from discovery_engine.engine.json_forms.notice_form import notice_forms
-from discovery_engine.engine.json_forms.offering_form import offering_form
-from discovery_engine.engine.json_forms.prerequisite_form import prerequisite_form
-from discovery_engine.engine.json_forms.server_form import health_form, refresh_form, server_form
-from discovery_engine.engine.json_forms.tool_form import details_form, requests_form, tool_form
-from discovery_engine.engine.json_forms.verdict_form import explained_tool_form, visible_to_form
+from discovery_engine.engine.json_forms.catalog_forms import (
+    details_form,
+    explained_tool_form,
+    health_form,
+    notice_forms,
+    offering_form,
+    refresh_form,
+    requests_form,
+    server_form,
+    tool_form,
+    visible_to_form,
+)
+from discovery_engine.engine.json_forms.marketplace_forms import prerequisite_form
 from discovery_engine.tools.limits import QUERY_BYTES, TAGS, require_names
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.reservations import reservations_of, reservations_of_server

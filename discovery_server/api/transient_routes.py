@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.candidate_form import candidate_form
-from discovery_engine.engine.json_forms.server_form import server_form
+from discovery_engine.engine.json_forms.catalog_forms import server_form
+from discovery_engine.engine.json_forms.owner_forms import candidate_form
 from discovery_engine.engine.transient_servers import MOST, TransientServer, TransientServers
 from discovery_server.api.event_feed import event_form
 from discovery_server.api.route import (

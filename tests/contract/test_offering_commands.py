@@ -120,7 +120,7 @@ def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
         (["prompts", "hidden"], 4, "rule 1"),
         (["prompts", "review"], 2, " prompts review code=… [style=…]`"),
         (["prompts", "review", "code=1", "x=1"], 2, "there is no argument 'x'"),
-        (["prompts", "review", "code"], 2, "write it as key=value"),
+        (["prompts", "review", "code"], 2, "write KEY=VALUE"),
     ],
 )
 def test_a_mistake_is_answered_with_the_next_step(
@@ -174,6 +174,8 @@ def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> Non
     assert reasons["file:///docs/x/%70rivate"]
     assert "view narrow: hidden" in run("why", "file:///readme", *narrow).stdout
     assert run("prompts", "--view", "narow").exit_code == 2
+    assert run("resources", "file:///readme", *narrow).exit_code == 2
+    assert run("prompts", "review", "code=1", *narrow).exit_code == 2
 
 
 @pytest.mark.requirement("VIEW-2")

@@ -141,6 +141,28 @@ def test_commands_show_what_a_view_shows(discovery: Discovery) -> None:
     assert "did you mean 'quiet'? `views:` has their names" in unknown.err
 
 
+@pytest.mark.requirement("VIEW-2")
+def test_commands_call_and_count_what_a_view_shows(discovery: Discovery) -> None:
+    discovery.configure(rules=VIEW + "  none: {servers: [other], tags: []}\n")
+    called = discovery("execute", "demo:echo", "text=hi")
+
+    refused = discovery("execute", "demo:echo", "text=hi", "--view", "quiet")
+    shown = discovery("execute", "demo:delete_all", "--view", "quiet", "--json").json
+    counted = discovery("metrics", "--view", "quiet", "--json").json["servers"]
+    logged = discovery("logs", "--view", "quiet", "--json").json["entries"]
+    states = discovery("health", "--view", "none", "--json").json["servers"]
+    connected = discovery("inspect", "--view", "none", "--json").json["servers"]
+
+    assert called.code == 0
+    assert refused.code == 2
+    assert "server 'demo' has no tool 'echo'" in refused.err
+    assert shown["tool"] == "delete_all"
+    assert [tool["tool"] for server in counted for tool in server["tools"]] == ["delete_all"]
+    assert counted[0]["calls"] == 1
+    assert {entry["tool"] for entry in logged} == {"delete_all"}
+    assert states == connected == []
+
+
 @pytest.mark.requirement("VIEW-20")
 def test_token_is_created_listed_and_revoked(discovery: Discovery) -> None:
     discovery.configure(rules=VIEW)

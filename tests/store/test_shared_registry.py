@@ -18,7 +18,7 @@ import pytest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import Engine
-from discovery_engine.engine.json_forms.notice_form import notice_forms
+from discovery_engine.engine.json_forms.catalog_forms import notice_forms
 from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import RegistryError, RegistryUnavailableError, ToolWithheldError
 from discovery_engine.search.usage import UseCount

@@ -85,6 +85,8 @@ class LogFilter(Struct, frozen=True):
 
     servers: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
+    views: tuple[str, ...] = ()
+    """Of clients of these views of the configuration."""
     kinds: tuple[EntryKind, ...] = ()
     statuses: tuple[str, ...] = ()
     """`ok`, `error`, or an outcome."""

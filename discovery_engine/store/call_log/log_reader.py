@@ -6,7 +6,7 @@ It needs no engine and no event loop, and never writes.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -113,12 +113,18 @@ class LogReader:
             [last] = db.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()
             return int(last)
 
-    def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
-        """The calls of each server, or of one."""
+    def metrics(
+        self, server: str | None = None, shown: Collection[tuple[str, str]] | None = None
+    ) -> tuple[ServerMetrics, ...]:
+        """The calls of each server, or of one.
+
+        With `shown`, only those of these tools, each with its server.
+        """
         if self._scope is None:
             return ()
         with _opened(self.path) as db:
-            return () if db is None else metrics_of(read_counts(db, self._scope, server))
+            counts = read_counts(db, self._scope, server) if db else ()
+            return metrics_of(c for c in counts if shown is None or (c.server, c.tool) in shown)
 
     def timeline(
         self, since: float, until: float, step: float, server: str | None = None
@@ -209,6 +215,8 @@ def _conditions(chosen: LogFilter) -> tuple[list[str], list[object]]:
         conditions.append(one_of("server", chosen.servers))
     if chosen.tools:
         conditions.append(f"({one_of('tool', chosen.tools)} OR {one_of(_ADDRESS, chosen.tools)})")
+    if chosen.views:
+        conditions.append(one_of("view", chosen.views))
     if chosen.kinds:
         conditions.append(one_of("kind", chosen.kinds))
     if chosen.statuses:

@@ -13,20 +13,6 @@ from tests.unit.cli.backends import NOW, FakeEngine, nothing_known, run, usual_v
 DOWN = Failure("SERVER_CONNECTION_ERROR", "server 'down' is unavailable: it exited", "mend it", NOW)
 
 
-def rows(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines()]
-
-
-def test_list_has_a_row_for_each_server() -> None:
-    done = run("list", recalled=usual_view())
-
-    assert rows(done.stdout) == [
-        ["✓", "github", "2", "of", "3", "tools", "Code", "and", "issues."],
-        ["✓", "time", "2", "tools"],
-    ]
-    assert done.stderr == "2 servers, 5 tools (1 disabled)\n"
-
-
 def test_inspect_shows_a_tool_with_its_arguments() -> None:
     done = run("inspect", "github:create_issue", recalled=usual_view())
 

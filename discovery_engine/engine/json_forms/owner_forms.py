@@ -1,0 +1,345 @@
+"""What the owner decides and changes: approvals, reviews, plans, the queue and webhooks.
+
+Of what would be started nothing is cut, and nothing is hidden that decides what runs. No form holds
+a secret.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from discovery_engine._util.word_diff import word_diff
+from discovery_engine.config.serialization import (
+    serialize_oauth,
+    serialize_server,
+    serialize_server_redacted,
+)
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.engine.json_forms import all_fields, fields
+from discovery_engine.engine.owner.candidates import findings_in
+from discovery_engine.engine.owner.shown_diff import shown_diff
+from discovery_engine.secrets.references import redact_literals
+from discovery_engine.upstream.identity import shown_value
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.editing.section_edit import EditableSection
+    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.sources.pasted import PastedServer
+    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.engine.owner.candidates import Candidate
+    from discovery_engine.engine.owner.change_plan import ChangePlan, QueryMove
+    from discovery_engine.engine.owner.configuration_changes import PlannedChange
+    from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
+    from discovery_engine.engine.owner.eval_cases import CaseFile, CaseRun
+    from discovery_engine.engine.owner.fleet import FleetStatus
+    from discovery_engine.engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.setup_sync import SyncPlan
+    from discovery_engine.engine.reindex_report import ReindexReport
+    from discovery_engine.store.fleet.refresh_job import RefreshJob
+    from discovery_engine.trust.definition_diff import Change
+    from discovery_engine.trust.lockfile import Deviation
+    from discovery_engine.trust.review import Review
+    from discovery_engine.view.view import View
+
+_MAX_SHOWN_CHANGES = 200  # changes of a kind; of more there is only the count
+
+
+def candidate_form(candidate: Candidate) -> JSONObject:
+    """A server that waits for approval."""
+    server = candidate.server
+    form: JSONObject = {
+        "name": server.name,
+        "origin": place_of(candidate),
+        **fields(candidate.refused, "reason=refusal change=detail"),
+        **fields(candidate.subject, "identity=digest program"),
+        "files": dict(candidate.files),
+        "description": server.description,
+        "notes": list(candidate.notes),
+        "findings": [finding.to_json() for finding in candidate.findings],
+    }
+    match server.transport:
+        case StdioTransport(command, args, env, cwd, sandbox):
+            return form | {
+                "command": [command, *args],
+                "env": {
+                    name: shown_value(name, text, is_secret=True) for name, text in env.items()
+                },
+                "cwd": cwd,
+                "sandbox": to_builtins(sandbox) if sandbox else None,
+            }
+        case RemoteTransport(url, headers, kind):
+            hidden = {name: redact_literals(text) for name, text in headers.items()}
+            form |= {"url": url, "headers": hidden, "transport": kind}
+            return form | {"oauth": dict(oauth_facts(server.transport))}
+        case None:
+            return form
+
+
+def override_forms(settings: Settings) -> list[JSONObject]:
+    """The overrides of the file: texts that agents read, and pinned arguments."""
+    return [
+        {
+            "origin": str(override.origin),
+            **fields(override, "servers tools=patterns name description arguments"),
+            "findings": [finding.to_json() for finding in findings_in(override.description or "")],
+        }
+        for override in settings.overrides
+    ]
+
+
+def place_of(candidate: Candidate) -> str:
+    """The file of its entry, or the registry."""
+    return str(candidate.server.origin) or candidate.server.source
+
+
+def oauth_facts(remote: RemoteTransport) -> Iterator[tuple[str, str]]:
+    """The keys of `oauth` that are set; a secret only as its reference."""
+    for name, value in serialize_oauth(remote).items():
+        yield name, value if isinstance(value, str) else " ".join(value)
+
+
+def reviewed_server_form(server: str, reviews: Sequence[Review]) -> JSONObject:
+    return {"name": server, "reviews": list(map(review_form, reviews))}
+
+
+def review_form(review: Review) -> JSONObject:
+    return {
+        **_review_head(review),
+        "fingerprint": review.acceptance.meaning,
+        "findings": [finding.to_json() for finding in review.findings],
+        "changes": list(map(definition_change_form, review.changes)),
+        "now": review.after,
+    }
+
+
+def review_summary_form(server: str, reviews: Sequence[Review]) -> JSONObject:
+    """How much waits of a server, without the texts."""
+    return {
+        "name": server,
+        "waiting_count": len(reviews),
+        "finding_count": sum(len(review.findings) for review in reviews),
+        "waiting": list(map(_review_head, reviews)),
+    }
+
+
+def _review_head(review: Review) -> JSONObject:
+    state = "pending" if review.before is None else "changed"
+    return {"tool": review.tool or None, "state": state, "weight": review.weight}
+
+
+def deviation_form(deviation: Deviation) -> JSONObject:
+    """A server or tool that differs from the lock file."""
+    return {
+        **deviation.to_json(),
+        **fields(deviation, "what server"),
+        "tool": deviation.tool or None,
+        "weight": deviation.weight,
+        "changes": list(map(definition_change_form, deviation.changes)),
+    }
+
+
+def definition_change_form(change: Change) -> JSONObject:
+    """`words` has the parts of both texts in order: `same`, `removed` or `added`."""
+    texts = change.before, change.after
+    words = word_diff(*texts) if all(isinstance(text, str) for text in texts) else None
+    return {
+        "weight": change.weight,
+        "path": change.path,
+        "before": change.before,
+        "after": change.after,
+        "words": words and all_fields(words, "kind text"),
+    }
+
+
+def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
+    """A change of a configured server: what it would write."""
+    return {
+        **fields(plan, "name where"),
+        "path": str(plan.edit.path) if plan.edit else None,
+        "written": is_written,
+        **fields(plan, "diff secrets warnings"),
+        **copy_form(plan),
+    }
+
+
+def copy_form(plan: ServerPlan) -> JSONObject:
+    """Return the origin in another client's file, and the changes; empty if nothing is copied."""
+    if plan.original is None:
+        return {}
+    origin = plan.original.origin
+    source = {"source": plan.original.source, "client": origin.client, "path": origin.file}
+    return {"copied_from": source, "changes": plan.changes}
+
+
+def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
+    """A plan under these settings, for those who read no file: without secrets of the file."""
+    form = server_plan_form(plan, is_written=False)
+    hidden = {key: shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
+    return form | {"verb": plan.verb} | hidden
+
+
+def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:
+    form = {"path": str(plan.path), "written": is_written}
+    return form | fields(plan.report, "registered activated skipped errors")
+
+
+def shown_sync_form(plan: SyncPlan, settings: Settings) -> JSONObject:
+    """The same with what each server would run."""
+    forms = [shown_plan_form(server_plan, settings) for server_plan in plan.plans]
+    return sync_plan_form(plan, is_written=False) | {"plans": forms}
+
+
+def server_entry_form(server: ServerSettings) -> JSONObject:
+    """The entry of a server, with references as they are written, and without values."""
+    return {
+        **fields(server, "name source"),
+        "origin": str(server.origin),
+        "entry": serialize_server_redacted(server),
+    }
+
+
+def pasted_form(pasted: PastedServer) -> JSONObject:
+    """A server of a pasted text, with what its own text has in it, for who pasted it."""
+    entry = serialize_server(pasted.server) if pasted.server else None
+    return {"name": pasted.name, "entry": entry, **fields(pasted, "notes problem")}
+
+
+def section_form(section: EditableSection) -> JSONObject:
+    return fields(section, "name text") | {"line": section.line or None}
+
+
+def change_form(planned: PlannedChange, plan: ChangePlan, moves: Sequence[QueryMove]) -> JSONObject:
+    """A change of the configuration; of long lists the first 200, and the counts of all."""
+    form = plan.to_json()
+    for changes in (form, *form["views"]):
+        for key in ("tools", "offerings"):
+            changes[f"{key}_counts"] = _counts(changes[key])
+            changes[key] = changes[key][:_MAX_SHOWN_CHANGES]
+    return {
+        "problems": [],
+        **form,
+        "queries": [_move_form(move) for move in moves],
+        "diff": planned.edit.diff,
+        "digest": planned.digest,
+    }
+
+
+def _move_form(move: QueryMove) -> JSONObject:
+    pairs = {"decision": move.decision, "confidence": move.confidence}
+    return {
+        **fields(move, "query before after moved=has_moved"),
+        **{name: {"before": before, "after": after} for name, (before, after) in pairs.items()},
+    }
+
+
+def _counts(changes: Sequence[JSONObject]) -> JSONObject:
+    counts = Counter(change["what"] for change in changes)
+    return {what: counts[what] for what in ("appears", "vanishes", "changes")}
+
+
+def case_file_form(file: CaseFile) -> JSONObject:
+    return {"path": str(file.path), "cases": to_builtins(file.cases)}
+
+
+def case_run_form(run: CaseRun) -> JSONObject:
+    """A run of the saved queries; with one after a change, the differences between the two."""
+    from discovery_engine.evaluation.baseline import (  # noqa: PLC0415 - for this form alone
+        Baseline,
+        metric_changes,
+        query_changes,
+    )
+
+    form: JSONObject = {"before": run.before.to_json(), "after": None, "moves": [], "changes": []}
+    if run.after is None:
+        return form
+    baseline, other = Baseline.of(run.before), Baseline.of(run.after)
+    return form | {
+        "after": run.after.to_json(),
+        "moves": [move.to_json() for move in query_changes(baseline, other)],
+        "changes": [change.to_json() for change in metric_changes(baseline, other)],
+    }
+
+
+def cache_form(view: View, path: Path, now: float) -> JSONObject:
+    """The stored catalog; `path` is that of the registry, `now` is Unix time in seconds."""
+    return {
+        "path": str(path),
+        "decisions_kept_for": view.settings.name or view.settings.path,
+        "size_bytes": size_of(path),
+        "ttl_seconds": view.settings.cache.ttl,
+        "tool_count": len(view.catalog),
+        "servers": [
+            {
+                "name": part.server,
+                "tool_count": len(part.entries),
+                "listed_at": part.listed_at,
+                "age_seconds": now - part.listed_at if part.listed_at else None,
+                "is_stale": part.is_stale,
+            }
+            for part in view.catalog.parts.values()
+        ],
+    }
+
+
+def reindex_form(report: ReindexReport) -> JSONObject:
+    return fields(report, "tool_count=tools vector_count=vectors")
+
+
+def size_of(path: Path) -> int:
+    """The size of a file in bytes; 0 if it does not exist."""
+    return path.stat().st_size if path.exists() else 0
+
+
+def fleet_form(status: FleetStatus) -> JSONObject:
+    """The refresh queue."""
+    oldest = status.oldest_due
+    return {
+        "counts": dict(status.counts),
+        "oldest_due": oldest and {"server": oldest.server, "seconds": status.seconds_overdue},
+        "jobs": [job_form(job) for job in status.jobs],
+        "recent_activity": [job.server for job in status.recent_activity()],
+        "recent_registrations": [job.server for job in status.recent_registrations()],
+        **fields(status, "embedding_count now"),
+    }
+
+
+def job_form(job: RefreshJob) -> JSONObject:
+    return {
+        **fields(job, "server state due_at priority attempts"),
+        "worker": job.holder if job.state == "processing" else None,
+        **fields(job, "claimed_at lease_until listed_at tool_count created_at failing_since"),
+        "error": {"code": job.error_code, "message": job.error_message} if job.error_code else None,
+    }
+
+
+def webhooks_form(reports: Iterable[WebhookReport], refusal: Diagnostic | None) -> JSONObject:
+    """All webhooks, and why those of the file are ignored, if they are."""
+    return {
+        "webhooks": [_webhook_form(report) for report in reports],
+        "refusal": refusal.to_json() if refusal else None,
+    }
+
+
+def _webhook_form(report: WebhookReport) -> JSONObject:
+    return {
+        **fields(report, "name condition url events servers enabled=is_enabled"),
+        **to_builtins(report.state),
+        "failure": report.state.failure or None,
+        "problem": report.problem or None,
+    }
+
+
+def webhook_test_form(test: WebhookTest) -> JSONObject:
+    return {
+        **fields(test, "webhook event_id accepted=is_accepted status"),
+        "reason": test.reason or None,
+        "hint": test.hint or None,
+        "seconds": test.seconds,
+    }
