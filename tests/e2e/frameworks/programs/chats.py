@@ -115,22 +115,6 @@ async def the_next_turn_has_what_was_used_and_what_fits(chat: OpenChat, world: W
 
 
 @shared
-async def a_changed_catalog_is_there_in_the_next_turn(chat: OpenChat, world: World) -> None:
-    async with world.open("place_order", "count_stock") as engine:
-        one = chat(engine)
-        await one.say("draw a chart")
-        world.has("draw_chart", "count_stock")
-        await engine.refresh()
-        await one.say("draw a chart", ("shop__draw_chart", {}))
-
-    first, second, third = one.seen
-    assert "shop__draw_chart" not in first.tools
-    assert "shop__draw_chart" in second.tools
-    assert "shop__place_order" not in second.tools
-    assert third.media == ["image/png"]
-
-
-@shared
 async def a_server_that_dies_in_a_turn_is_an_error_that_the_model_reads(
     chat: OpenChat, world: World
 ) -> None:
@@ -182,24 +166,6 @@ async def images_files_and_structured_content_are_of_its_own_types(
 
 
 @shared
-async def agents_side_by_side_share_nothing_but_the_engine(chat: OpenChat, world: World) -> None:
-    def meet(name: str) -> Call:
-        return "shop__meet_colleague", {"name": name}
-
-    async with world.open() as engine:
-        ann, bob = chat(engine), chat(engine)
-        find = ("search_tools", {"query": "draw a chart"})
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ann.say, "meet a colleague", find, meet("Ann"))
-            tasks.start_soon(bob.say, "meet a colleague", meet("Bob"))
-
-    assert "met Ann" in ann.seen[-1].text
-    assert "met Bob" in bob.seen[-1].text
-    assert "shop__draw_chart" in ann.seen[-1].tools
-    assert "shop__draw_chart" not in bob.seen[-1].tools
-
-
-@shared
 async def questions_and_progress_reach_the_program(chat: OpenChat, world: World) -> None:
     seen: list[tuple[Any, ...]] = []
 
@@ -236,20 +202,6 @@ async def a_turn_that_is_cancelled_cancels_its_call(chat: OpenChat, world: World
 
     assert scope.cancelled_caught
     assert len(json.loads(again.seen[-1].text)) == 1
-
-
-@shared
-async def the_meta_tools_never_change(chat: OpenChat, world: World) -> None:
-    find = ("search_tools", {"query": "order a product"})
-    order = {"tool": "shop:place_order", "arguments": {"product": "chair"}}
-    async with world.open() as engine:
-        one = chat(engine.toolset(mode="meta"))
-        await one.say("order a product", find, ("execute_tool", order))
-
-    assert "execute_tool" in one.seen[0].tools
-    assert one.seen[0].tools == one.seen[1].tools == one.seen[2].tools
-    assert "shop:place_order" in one.seen[1].text
-    assert '"order": 7' in one.seen[2].text
 
 
 @shared

@@ -15,8 +15,6 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
-from langgraph.checkpoint.memory import InMemorySaver
-from msgspec.structs import replace
 
 from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine
@@ -27,7 +25,6 @@ from discovery_engine.integrations.langchain import (
     langchain_tool,
     langchain_tools,
 )
-from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.sync import SyncClient, open_engine
 from tests.e2e.frameworks.programs.scenarios import World, run
 
@@ -84,33 +81,12 @@ async def talk(
     return model, state["messages"]
 
 
-async def answered(engine: Engine, tool: str) -> str:
-    result = await engine.execute("shop", tool, {})
-    return str(result["content"][0]["text"])
-
-
 def results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
 
 
 def ours(names: Sequence[str]) -> list[str]:
     return [name for name in names if name.startswith("shop__")]
-
-
-async def the_fitting_tools_are_bound_at_each_turn(world: World) -> None:
-    async with world.open() as engine:
-        order = calls(("shop__place_order", {"product": "lamp"}))
-        model, messages = await talk(engine, order)
-
-    assert model.bound[0][:2] == ["search_tools", "read_result"]
-    assert model.bound[0][2] == "shop__place_order"
-    assert len(model.bound[0]) < 12
-    assert model.bound[1] == model.bound[0]
-    assert model.definitions[0] == model.definitions[1]
-    [result] = results(messages)
-    assert result.status == "success"
-    assert "Ordered." in result.text
-    assert result.artifact["structured_content"] == {"order": 7, "product": "lamp"}
 
 
 async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> None:
@@ -180,51 +156,6 @@ async def a_tool_that_fails_is_a_result(world: World) -> None:
     assert "did you mean 'shop__place_order'" in unknown.text
 
 
-async def progress_is_in_the_stream_of_the_run(world: World) -> None:
-    async with world.open() as engine:
-        model = Scripted.saying(calls(("shop__count_stock", {})), AIMessage("done"))
-        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
-        told = [one async for one in agent.astream(asked(), stream_mode="custom")]
-
-    assert [(one["progress"], one["total"], one["message"]) for one in told] == [
-        (1, 3, "hall 1"),
-        (2, 3, "hall 2"),
-        (3, 3, "hall 3"),
-    ]
-    assert {one["tool_call_id"] for one in told} == {"shop__count_stock 0"}
-
-
-async def a_question_in_a_call_is_answered_by_the_client(world: World) -> None:
-    async def answer(_: str, params: dict[str, Any]) -> dict[str, Any]:
-        return {"action": "accept", "content": {"yes": params["message"] == "Do you sign?"}}
-
-    client = CallbackClient(answer, capabilities={"elicitation": {"form": {}}})
-    async with world.open() as engine:
-        _, messages = await talk(engine, calls(("shop__sign_contract", {})), client=client)
-
-    assert '"yes": true' in results(messages)[0].text
-
-
-async def a_cancelled_run_cancels_its_calls(world: World) -> None:
-    async with world.open() as engine:
-        model = Scripted.saying(calls(("shop__wait_forever", {})))
-        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
-        begun = asyncio.Event()
-
-        async def talk() -> None:
-            async for _ in agent.astream(asked(), stream_mode="custom"):
-                begun.set()
-
-        run = asyncio.create_task(talk())
-        await begun.wait()
-        run.cancel()
-        await asyncio.wait([run])
-        while len(json.loads(await answered(engine, "list_cancelled"))) != 1:  # noqa: ASYNC110
-            await anyio.sleep(0.01)  # a graph does not wait for what it has cancelled
-
-    assert run.cancelled()
-
-
 async def a_cancelled_run_cancels_its_calls_of_an_engine_without_async(world: World) -> None:
     with open_engine(world.write(), data_dir=world.folder / "data") as engine:
         await anyio.to_thread.run_sync(engine.refresh)
@@ -267,41 +198,14 @@ async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) 
     assert ordered.status == "success"
 
 
-async def a_changed_catalog_is_used_in_the_next_turn(world: World) -> None:
-    async with world.open("place_order", "draw_chart") as engine:
-        memory = {"configurable": {"thread_id": "1"}}
-        model = Scripted.saying(AIMessage("one"), AIMessage("two"))
-        agent: Any = create_agent(
-            model, middleware=[DiscoveryMiddleware(engine)], checkpointer=InMemorySaver()
-        )
-        await agent.ainvoke(asked(), memory)
-        world.has("draw_chart", "cancel_order")
-        await engine.refresh()
-        await agent.ainvoke(asked("cancel the order of a customer"), memory)
-
-    assert ours(model.bound[0]) == ["shop__place_order"]
-    assert "shop__place_order" not in model.bound[1]
-    assert "shop__cancel_order" in model.bound[1]
-
-
-async def two_agents_share_an_engine_and_one_agent_has_many_conversations(world: World) -> None:
+async def one_agent_has_many_conversations(world: World) -> None:
     async with world.open() as engine:
-        scripts = [calls(("shop__meet_colleague", {"name": name})) for name in ("ann", "bob")]
-        outcomes: dict[str, list[AnyMessage]] = {}
-
-        async def one(name: str, script: AIMessage, text: str) -> None:
-            _, outcomes[name] = await talk(engine, script, text=text)
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(one, "ann", scripts[0], ORDER)
-            group.start_soon(one, "bob", scripts[1], "draw a chart of the revenue")
-
         model = Scripted.saying(*[AIMessage("done") for _ in range(2)])
         agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
         await agent.ainvoke(asked())
         await agent.ainvoke(asked("draw a chart of the revenue"))
 
-    assert {results(messages)[0].text for messages in outcomes.values()} == {"met ann", "met bob"}
+    assert model.bound[0][:3] == ["search_tools", "read_result", "shop__place_order"]
     assert "shop__place_order" not in model.bound[1]
 
 
@@ -318,22 +222,6 @@ async def the_tools_of_the_program_are_left_to_it(world: World) -> None:
 
     assert model.bound[0][:2] == ["add", "search_tools"]
     assert results(state["messages"])[0].text == "3"
-
-
-async def the_meta_tools_are_the_same_in_every_turn(world: World) -> None:
-    async with world.open() as engine:
-        execute = {"tool": "shop:place_order", "arguments": {"product": "lamp"}}
-        script = calls(("execute_tool", execute))
-        model = Scripted.saying(script, AIMessage("done"))
-        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(engine.toolset())])
-        state = await agent.ainvoke(asked())
-        plain = langchain_tools(engine)
-        answer = await plain[1].ainvoke({"query": ORDER})
-
-    assert model.bound[0] == [one.name for one in plain]
-    assert model.bound[0] == model.bound[1]
-    assert "Ordered." in results(state["messages"])[0].text
-    assert "shop:place_order" in answer
 
 
 def an_agent_without_async_stands_on_an_engine_without_async(world: World) -> None:
@@ -388,22 +276,6 @@ async def discovered_tools_are_bound_to_a_model_with_all_their_arguments(world: 
     assert json.loads(answer.text) == {"$filter": "a", "$top": 2, "fields": ["config"]}
     assert [one.name for one in tagged.tools] == ["shop__query_records"]
     assert none.tools == []
-
-
-async def arguments_have_any_names(world: World) -> None:
-    async with world.open("wait_forever") as engine:
-        [found] = engine.toolset(mode="select").available()
-        given = {"config": 1, "self": 2, "run_manager": 3, "callbacks": 4}
-        seen: list[Any] = []
-
-        class Calls:
-            async def run_as_result(self, _: Any, arguments: Any, *rest: Any) -> dict[str, Any]:
-                seen.append(arguments)
-                return {"content": []}
-
-        await langchain_tool(replace(found, calls=Calls())).ainvoke(given)
-
-    assert seen == [given]
 
 
 async def an_async_engine_says_how_it_is_used(world: World) -> None:

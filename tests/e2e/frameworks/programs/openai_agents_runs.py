@@ -74,18 +74,6 @@ async def an_agent_has_the_tools_that_fit_and_those_that_it_finds(world: World) 
     assert names(third) == names(second)
 
 
-async def another_request_has_other_tools(world: World) -> None:
-    async with world.open() as engine:
-        shopper, model = agent(engine.toolset(mode="select", limit=3), DONE, DONE)
-
-        await Runner.run(shopper, "order a product")
-        content: Any = [{"type": "input_text", "text": "print the invoice of an order"}]
-        await Runner.run(shopper, [{"role": "user", "content": content}])
-
-    assert "shop__place_order" in names(model.calls[0])
-    assert "shop__print_invoice" in names(model.calls[1])
-
-
 async def a_conversation_goes_on_with_the_tools_that_it_has_found(world: World) -> None:
     find = use("search_tools", 1, query="draw a chart")
     async with world.open() as engine:
@@ -100,24 +88,6 @@ async def a_conversation_goes_on_with_the_tools_that_it_has_found(world: World) 
     assert {"shop__place_order", "shop__draw_chart"} <= set(found)
     assert names(model.calls[3]) == found
     assert "shop__place_order" not in names(model.calls[4])
-
-
-async def runs_at_once_share_no_tools(world: World) -> None:
-    find = use("search_tools", 1, query="draw a chart")
-    meet = [use("shop__meet_colleague", 2, name=name) for name in ("Ann", "Bob")]
-    async with world.open() as engine:
-        toolset = engine.toolset(mode="select")
-        first, first_model = agent(toolset, [find], [meet[0]], DONE)
-        second, second_model = agent(toolset, [meet[1]], DONE)
-
-        await asyncio.gather(
-            Runner.run(first, "meet a colleague"), Runner.run(second, "meet a colleague")
-        )
-
-    assert "shop__draw_chart" in names(first_model.calls[1])
-    assert "shop__draw_chart" not in names(second_model.calls[1])
-    assert outputs(first_model.calls[2])[1] == "met Ann"
-    assert outputs(second_model.calls[1])[0] == "met Bob"
 
 
 async def one_agent_can_be_run_twice_at_once(world: World) -> None:
@@ -139,21 +109,6 @@ async def one_agent_can_be_run_twice_at_once(world: World) -> None:
 
     met = {output for call in model.calls for output in outputs(call)}
     assert met == {"met Ann", "met Bob"}
-
-
-async def the_meta_tools_are_tools_of_any_agent(world: World) -> None:
-    find = use("search_tools", 1, query="order a product")
-    order = use("execute_tool", 2, tool="shop:place_order", arguments={"product": "chair"})
-    async with world.open() as engine:
-        model = ScriptedModel([[find], [order], DONE])
-        shopper = Agent("shopper", model=model, tools=[*function_tools(engine.toolset())])
-
-        await Runner.run(shopper, "order a chair")
-
-    assert "execute_tool" in names(model.calls[0])
-    assert names(model.calls[0]) == names(model.calls[2])
-    assert "shop:place_order" in outputs(model.calls[1])[0]
-    assert "Ordered." in outputs(model.calls[2])[1]
 
 
 async def an_agent_keeps_its_own_tools_and_hands_over(world: World) -> None:
@@ -231,39 +186,6 @@ async def whatever_fails_is_an_output_that_the_model_reads(world: World) -> None
     assert counted == "300 pieces"
 
 
-async def a_changed_catalog_is_there_in_the_next_turn(world: World) -> None:
-    async with world.open("place_order", "count_stock") as engine:
-
-        async def change(call: ModelCall) -> list[Any]:
-            world.has("count_stock", "draw_chart")
-            await engine.refresh()
-            return [use("search_tools", 1, query="draw a chart")]
-
-        shopper, model = agent(
-            engine.toolset(mode="select"),
-            {"responder": change},
-            [use("shop__draw_chart", 2)],
-            DONE,
-        )
-
-        await Runner.run(shopper, "order a product")
-
-    assert "shop__place_order" in names(model.calls[0])
-    assert "shop__place_order" not in names(model.calls[1])
-    assert "shop__draw_chart" in names(model.calls[1])
-    assert outputs(model.calls[2])[1][1]["type"] == "input_image"
-
-
-async def a_hidden_tool_is_not_there(world: World) -> None:
-    rules = [{"pattern": "place_order", "enabled": False}]
-    async with world.open(toolRules=rules) as engine:
-        shopper, model = agent(engine.toolset(mode="select"), DONE)
-
-        await Runner.run(shopper, "order a product")
-
-    assert "shop__place_order" not in names(model.calls[0])
-
-
 async def a_run_that_is_cancelled_cancels_its_calls(world: World) -> None:
     scope = anyio.CancelScope()
 
@@ -293,29 +215,6 @@ async def a_streamed_run_and_a_session_work_alike(world: World) -> None:
 
     assert "Ordered." in outputs(model.calls[1])[0]
     assert "shop__print_invoice" in names(model.calls[2])
-
-
-async def questions_and_progress_reach_the_program(world: World) -> None:
-    seen: list[CallProgress] = []
-
-    async def note(progress: CallProgress) -> None:
-        seen.append(progress)
-
-    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
-        return {"action": "accept", "content": {"yes": True}}
-
-    client = CallbackClient(ask, capabilities={"elicitation": {"form": {}}})
-    calls = [use("shop__count_stock", 1), use("shop__sign_contract", 2)]
-    async with world.open() as engine:
-        toolset = engine.toolset(mode="select", limit=20)
-        shopper, model = agent(
-            toolset, [calls[0]], [calls[1]], DONE, discovery_client=client, on_tool_progress=note
-        )
-
-        await Runner.run(shopper, "count the stock and sign the contract")
-
-    assert [(one.call_id, one.tool) for one in seen] == [("call_1", "shop__count_stock")] * 3
-    assert '"yes": true' in outputs(model.calls[2])[1]
 
 
 async def each_run_can_have_a_client_of_its_own(world: World) -> None:

@@ -132,17 +132,6 @@ async def without_deferral_the_fitting_tools_are_bound_at_each_step(world: World
     assert "(1 new" in str(script.result("search_tools").content)
 
 
-async def the_meta_tools_are_the_same_in_every_step(world: World) -> None:
-    async with world.open() as engine:
-        given = {"tool": "shop:place_order", "arguments": {"product": "lamp"}}
-        script = Script([ToolCallPart("execute_tool", given)])
-        await Agent(script.model, toolsets=[DiscoveryToolset[None](engine.toolset())]).run(ORDER)
-
-    assert script.given[0][:2] == ["list_mcp_servers", "search_tools"]
-    assert script.definitions[0] == script.definitions[1]
-    assert "Ordered." in str(script.result("execute_tool").content)
-
-
 async def content_arrives_in_its_own_types(world: World) -> None:
     async with world.open() as engine:
         script = Script(
@@ -221,50 +210,6 @@ async def a_cancelled_run_cancels_its_calls(world: World) -> None:
             await anyio.sleep(0.01)
 
     assert task.cancelled()
-
-
-async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) -> None:
-    async with world.open() as engine:
-        script = Script(
-            search("burn the warehouse down", ORDER),
-            [call("shop__burn_down")],
-            [call("shop__place_order", product="lamp")],
-        )
-        await agent_of(engine, script).run("x")
-
-    assert "TOOL_OUTCOME_UNKNOWN" in str(script.result("shop__burn_down").content)
-    assert script.result("shop__place_order").outcome == "success"
-
-
-async def a_changed_catalog_is_used_in_the_next_step(world: World) -> None:
-    async with world.open("place_order", "draw_chart") as engine:
-        script = Script(search(ORDER), [], search("cancel an order"), [])
-        script.steps[1] = script.steps[3] = [TextPart("done")]  # type: ignore[list-item]
-        agent = agent_of(engine, script)
-        first = await agent.run("x")
-        world.has("draw_chart", "cancel_order")
-        await engine.refresh()
-        await agent.run("y", message_history=first.all_messages())
-
-    assert "shop__place_order" in script.given[1]
-    assert "shop__place_order" not in script.given[2]
-    assert "shop__cancel_order" in script.given[3]
-
-
-async def two_agents_share_an_engine(world: World) -> None:
-    async with world.open() as engine:
-        scripts = {
-            name: Script(
-                search("wait in the meeting room"), [call("shop__meet_colleague", name=name)]
-            )
-            for name in ("ann", "bob")
-        }
-        async with anyio.create_task_group() as group:
-            for script in scripts.values():
-                group.start_soon(agent_of(engine, script).run, "x")
-
-    met = {name: script.result("shop__meet_colleague").content for name, script in scripts.items()}
-    assert met == {"ann": "met ann", "bob": "met bob"}
 
 
 async def answered(engine: Engine, tool: str) -> str:

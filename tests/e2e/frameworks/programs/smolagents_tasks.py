@@ -8,7 +8,6 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
 from typing import Any
 
 from smolagents import LogLevel, Model, ToolCallingAgent  # type: ignore[import-untyped]
@@ -136,16 +135,6 @@ def a_code_agent_calls_tools_and_reads_structured_content(world: World) -> None:
     assert '"fields": ["a", "b"]' in model.seen[3]
 
 
-def the_prompt_of_a_code_agent_has_types_choices_and_the_output(world: World) -> None:
-    with opened(world) as engine:
-        order = tool(engine, "shop_place_order").to_code_prompt()
-        query = tool(engine, "shop_query_records").to_code_prompt()
-
-    assert order.startswith("def shop_place_order(product: string) -> dict:")
-    assert '"order"' in order
-    assert "$filter" not in query.split('"""')[0]
-
-
 def images_are_images_and_other_content_is_text(world: World) -> None:
     with opened(world) as engine:
         chart = tool(engine, "shop_draw_chart")()
@@ -178,33 +167,6 @@ def whatever_fails_is_a_result_that_the_model_reads(world: World) -> None:
     assert "INVALID_ARGUMENTS" in str(wrong)
 
 
-def a_failure_in_code_says_what_it_was(world: World) -> None:
-    rules = [{"pattern": "count_stock", "enabled": False}]
-    with opened(world, toolRules=rules) as engine:
-        model = Script(
-            'order = shop_place_order(product=7)\nprint(order["order"])', 'final_answer("done")'
-        )
-        DiscoveryCodeAgent(model, discovery=engine, **QUIET).run("order a product")
-
-    assert "INVALID_ARGUMENTS" in model.seen[1]
-
-
-def a_changed_catalog_is_there_after_the_step(world: World) -> None:
-    with opened(world, "place_order", "count_stock") as engine:
-
-        def change(_: str) -> Any:
-            world.has("count_stock", "draw_chart")
-            engine.refresh()
-            return [("search_tools", {"query": "draw a chart"})]
-
-        model = Script(change, [("shop_draw_chart", {})], final())
-        DiscoveryToolCallingAgent(model, discovery=engine, **QUIET).run("order a product")
-
-    assert "shop_place_order" in model.tools[0]
-    assert "shop_place_order" not in model.tools[1]
-    assert "The revenue:" in model.seen[2]
-
-
 def an_agent_keeps_its_own_tools(world: World) -> None:
     with opened(world) as engine:
         own = [tool(engine, "shop_count_stock"), tool(engine, "shop_place_order")]
@@ -215,34 +177,6 @@ def an_agent_keeps_its_own_tools(world: World) -> None:
     assert model.tools[1][:3] == ["shop_count_stock", "shop_place_order", "final_answer"]
     assert agent.tools["shop_place_order"] is own[1]
     assert "shop_draw_chart" in model.tools[1]
-
-
-def agents_side_by_side_share_an_engine(world: World) -> None:
-    find = [("search_tools", {"query": "draw a chart"})]
-    with opened(world) as engine:
-        first = Script(find, [("shop_meet_colleague", {"name": "Ann"})], final())
-        second = Script([("shop_meet_colleague", {"name": "Bob"})], final())
-        agents = [DiscoveryToolCallingAgent(m, discovery=engine, **QUIET) for m in (first, second)]
-        threads = [Thread(target=agent.run, args=("meet a colleague",)) for agent in agents]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert "shop_draw_chart" in first.tools[1]
-    assert "shop_draw_chart" not in second.tools[1]
-    assert "met Ann" in first.seen[2]
-    assert "met Bob" in second.seen[1]
-
-
-def calls_of_one_step_are_made_side_by_side(world: World) -> None:
-    both = [("shop_meet_colleague", {"name": name}) for name in ("Ann", "Bob")]
-    with opened(world) as engine:
-        model = Script(both, final())
-        ToolCallingAgent([tool(engine, "shop_meet_colleague")], model, **QUIET).run("meet")
-
-    assert "met Ann" in model.seen[1]
-    assert "met Bob" in model.seen[1]
 
 
 def questions_progress_and_interrupts_reach_their_place(world: World) -> None:
