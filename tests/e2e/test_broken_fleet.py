@@ -87,15 +87,6 @@ def test_each_is_explained_by_list_and_by_doctor(
     assert (check["level"] == "problem") == (server in BROKEN | MALFORMED)
 
 
-def test_a_malformed_tool_costs_that_tool_alone(asked: Shell) -> None:
-    done = asked.run(["inspect", "malformed", "--json"])
-
-    server = done.answer["server"]
-    assert {"first", "odd_description", "last"} <= {tool["tool"] for tool in server["tools"]}
-    assert "too_big" in {dropped["name"] for dropped in server["unusable"]}
-    assert all(dropped["reason"] for dropped in server["unusable"])
-
-
 def test_a_search_finds_what_is_there_and_says_what_it_cannot_speak_for(asked: Shell) -> None:
     found = asked.run(["search", "echo", "--json"])
     nothing = asked.run(["search", "xyzzyqwert"])
@@ -107,46 +98,6 @@ def test_a_search_finds_what_is_there_and_says_what_it_cannot_speak_for(asked: S
     assert nothing.code == 2
     assert "missing" in nothing.err
     assert "`discovery doctor` explains" in nothing.err
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        pytest.param("execute good:echo text=hi", 0, id="a good server"),
-        pytest.param("execute malformed:last", 0, id="a good tool among malformed ones"),
-        pytest.param("execute dead:echo", 5, id="a dead server"),
-        pytest.param("execute missing:echo", 5, id="no such program"),
-        pytest.param("execute hanging:echo", 5, id="one that hangs"),
-        pytest.param("execute unset:echo", 6, id="a secret is missing"),
-        pytest.param("execute misspelt:echo", 2, id="a broken entry"),
-        pytest.param("refresh unset", 6, id="asking where a secret is missing"),
-        pytest.param("refresh good other", 0, id="asking the good ones"),
-        pytest.param("config validate", 2, id="a broken entry is found"),
-        pytest.param("doctor --exit-zero", 0, id="a doctor who does not mind"),
-    ],
-)
-def test_exit_codes_tell_failures_apart(asked: Shell, words: str, code: int) -> None:
-    done = asked.run(words.split())
-
-    assert done.code == code, done.err
-    assert "Traceback" not in done.err
-
-
-def test_a_dead_server_is_shown_with_its_last_words(asked: Shell) -> None:
-    done = asked.run(["execute", "dead:echo"])
-
-    assert "it exited with status 3" in done.err
-    assert "no licence found" in done.err
-
-
-def test_a_broken_entry_is_shown_at_its_place(asked: Shell) -> None:
-    done = asked.run(["config", "check", "--json"])
-
-    [problem] = done.answer["problems"]
-    assert problem["path"].startswith("servers.misspelt")
-    assert problem["file"] == str(asked.config)
-    assert problem["line"]
-    assert "command" in problem["hint"]
 
 
 async def test_nothing_waits_for_those_that_are_broken(tmp_path: Path) -> None:

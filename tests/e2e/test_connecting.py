@@ -91,15 +91,6 @@ async def test_the_printed_entry_works_wherever_a_client_starts_it(
     assert "mine:echo" in found
 
 
-@pytest.mark.requirement("CLI-40")
-async def test_the_users_own_configuration_is_found_from_any_folder(person: Person) -> None:
-    person.init()
-    user_config_path = {"PATH": f"{person.bin}:/usr/bin:/bin"}
-
-    async with person.client({**PLAIN, "env": user_config_path}) as client:
-        assert "mine:echo" in await found_by(client, "echo", "mine")
-
-
 @pytest.mark.requirement("MET-22")
 async def test_without_a_configuration_every_answer_says_what_to_do(person: Person) -> None:
     async with person.client(PLAIN) as client:

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -102,32 +101,6 @@ def test_a_person_finds_installs_and_uses_an_npm_server(person: Shell) -> None:
     assert '"DEMO_TOKEN": "hunter-2"' not in done.out + person.config.read_text()
     answer(person, "remove", "everything", "--yes", "--secrets", "delete")
     assert json.loads(answer(person, "list", "--json"))["servers"] == []
-
-
-@pytest.mark.requirement("INS-1", "INS-20", "INS-30")
-@pytest.mark.skipif(not (UV / "uvx").exists(), reason="`make servers` would bring uv")
-def test_a_person_finds_installs_and_uses_a_python_server(person: Shell) -> None:
-    need("time")
-    packages = [str(path) for path in REAL_SERVERS.glob("time/lib/*/site-packages")]
-    [version] = [one.version for one in distributions(name=PYTHON_PACKAGE, path=packages)]
-    wanted = person.home / "wanted.in"
-    wanted.write_text(f"{PYTHON_PACKAGE}=={version}\n", "utf-8")
-    skip_without("uv", "pip", "compile", "--quiet", "--no-deps", str(wanted))
-    zone = {"type": "named", "name": "--local-timezone", "default": "Europe/Zurich"}
-    name = "io.github.modelcontextprotocol/time"
-    time = entry(name, "pypi", PYTHON_PACKAGE, version, packageArguments=[zone])
-    with registry_server(time) as registry:
-        person.config.write_text(json.dumps(configuration(registry.url)), "utf-8")
-        done = person.run(["marketplace", "install", name, "--yes"], **environ())
-        assert done.code == 0, done.err
-        checked = person.run(["marketplace", "update", "--check"], **environ())
-
-    starts = f"starts   uvx {PYTHON_PACKAGE}=={version} --local-timezone Europe/Zurich\n"
-    assert starts in done.out
-    assert f"{PYTHON_PACKAGE} {version} sha256:" in done.out
-    assert checked.code == 0, checked.out
-    told = answer(person, "execute", "time:get_current_time", "timezone=Europe/Zurich")
-    assert json.loads(told)["timezone"] == "Europe/Zurich"
 
 
 def configuration(registry: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import pytest
 
 from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
-from tests.e2e.commands import QUICKSTART, Done, Shell, need
-from tests.forked import Preloaded
+from tests.e2e.commands import QUICKSTART, Shell, need
 from tests.kinds import thinned
 
 pytestmark = pytest.mark.e2e
@@ -164,29 +162,6 @@ def test_failure_has_its_code_in_words_and_in_json(
     assert (as_json.error["code"], as_json.error["exit_code"]) == (name, code)
 
 
-def test_a_tool_that_fails_is_a_result_in_json(quickstart: Shell) -> None:
-    words = ["execute", "time:get_current_time", "Nowhere"]
-    plain = quickstart.run(words)
-    as_json = quickstart.run([*words, "--json"])
-
-    assert (plain.code, as_json.code) == (3, 3)
-    assert (plain.out, as_json.err) == ("", "")
-    assert "error: time:get_current_time failed" in plain.err
-    assert as_json.answer["success"] is False
-    assert as_json.answer["result"]["isError"] is True
-
-
-def test_no_result_says_why_and_leaves_with_its_code(quickstart: Shell) -> None:
-    plain = quickstart.run(["search", "xyzzyqwert"])
-    as_json = quickstart.run(["search", "xyzzyqwert", "--json"])
-
-    assert (plain.code, as_json.code) == (2, 2)
-    assert plain.out == ""
-    assert "no tool fits" in plain.err
-    assert as_json.answer["results"] == []
-    assert as_json.answer["notices"][0]["kind"] == "no_match"
-
-
 @pytest.mark.parametrize(
     ("words", "stdin"),
     thinned(
@@ -211,24 +186,6 @@ def test_tool_is_executed_with_arguments_given_in_any_way(
 
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)["timezone"] == "Asia/Tokyo"
-
-
-def test_result_comes_whole_with_json(quickstart: Shell) -> None:
-    done = quickstart.run(["execute", "time:get_current_time", "Asia/Tokyo", "--json"])
-
-    assert done.answer["success"] is True
-    assert json.loads(done.answer["result"]["content"][0]["text"])["timezone"] == "Asia/Tokyo"
-
-
-def test_git_reads_a_repository(quickstart: Shell, tmp_path: Path) -> None:
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.example", "-C", str(tmp_path)]
-    subprocess.run([*git, "init", "--quiet"], check=True)
-    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "-m", "the first"], check=True)
-
-    done = quickstart.run(["execute", "git", "git_log", f"repo_path={tmp_path}"])
-
-    assert done.code == 0, done.err
-    assert "the first" in done.out
 
 
 @pytest.mark.node
@@ -258,17 +215,6 @@ def test_servers_of_another_language_are_executed(
 
 
 @pytest.mark.node
-def test_all_four_servers_connect(quickstart: Shell) -> None:
-    need("everything", "filesystem")
-
-    done = quickstart.run(["inspect", "--json"])
-
-    assert {s["name"]: s["status"] for s in done.answer["servers"]} == dict.fromkeys(
-        ["everything", "filesystem", "git", "time"], "ready"
-    )
-
-
-@pytest.mark.node
 def test_doctor_finds_nothing_wrong(quickstart: Shell) -> None:
     need("everything", "filesystem")
 
@@ -276,40 +222,6 @@ def test_doctor_finds_nothing_wrong(quickstart: Shell) -> None:
 
     assert done.code == 0
     assert {check["level"] for check in done.answer["checks"]} <= {"good", "note"}
-
-
-def test_one_server_is_asked_again(quickstart: Shell) -> None:
-    done = quickstart.run(["refresh", "time", "--json"])
-
-    assert done.code == 0
-    [asked] = done.answer["servers"]
-    assert (asked["name"], asked["success"], asked["tool_count"]) == ("time", True, 2)
-
-
-def test_what_is_forgotten_is_asked_for_again_when_it_is_needed(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    need("time")
-    config = tmp_path / "discovery.yaml"
-    command = QUICKSTART.parents[2] / ".tools" / "servers" / "time" / "bin" / "mcp-server-time"
-    config.write_text(json.dumps({"servers": {"time": {"command": str(command)}}}), "utf-8")
-    shell = Shell(config, tmp_path, forked)
-    shell.run(["refresh"])
-
-    cleared = shell.run(["registry", "clear", "--json"])
-    info = shell.run(["registry", "info", "--json"])
-    found = shell.run(["search", "convert_time", "--json"])
-
-    assert cleared.answer["forgotten"] == 2
-    assert info.answer["tool_count"] == 0
-    assert tools(found.answer)[0] == "convert_time"
-
-
-def test_schema_is_one_that_editors_read(quickstart: Shell) -> None:
-    done = quickstart.run(["config", "schema"])
-
-    assert done.code == 0
-    assert "toolRules" in json.dumps(done.answer["properties"])
 
 
 def test_every_command_has_help_with_its_options(quickstart: Shell) -> None:
@@ -322,9 +234,3 @@ def test_every_command_has_help_with_its_options(quickstart: Shell) -> None:
         assert f" {name}" in top.out
         assert f" discovery {name} " in done.out.splitlines()[0]
         assert "--json" in done.out
-
-
-def test_colours_and_progress_stay_out_of_a_pipe(quickstart: Shell) -> None:
-    done: Done = quickstart.run(["refresh", "time"], NO_COLOR="", TERM="xterm-256color")
-
-    assert ESCAPE not in done.out + done.err

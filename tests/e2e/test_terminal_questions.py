@@ -17,7 +17,6 @@ import pytest
 
 from discovery_engine._util.json import JSONObject
 from tests.engines import Folder
-from tests.servers.offerings import World, prompt, resource
 from tests.servers.programs import fault_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
@@ -75,33 +74,6 @@ def test_a_person_fills_in_a_form(tmp_path: Path) -> None:
     assert "it must be a whole number" in shown
 
 
-@pytest.mark.requirement("CLI-12")
-def test_a_server_is_started_once_although_it_may_ask(tmp_path: Path) -> None:
-    command(tmp_path, "form")
-    home, starts = Folder(tmp_path), tmp_path / "starts"
-    content = json.loads(home.config.read_text("utf-8"))
-    server = content["servers"]["asking"]
-    script = 'echo started >> "$0"; exec "$@"'
-    server["args"] = ["-c", script, str(starts), server["command"], *server["args"]]
-    server["command"] = "/bin/sh"
-    home.config.write_text(json.dumps(content), "utf-8")
-    options = ["--config", str(home.config), "--data-dir", str(home.data)]
-
-    code, _, shown = in_terminal([*PROGRAM, *options, "execute", "asking", "echo"], "n\n")
-
-    assert code == 0, shown
-    assert starts.read_text("utf-8").split() == ["started"]
-
-
-@pytest.mark.requirement("QST-50")
-def test_an_address_is_shown_and_not_opened(tmp_path: Path) -> None:
-    code, printed, shown = in_terminal(command(tmp_path, "address"), "y\n")
-
-    assert code == 0, shown
-    assert answered(printed)["result"] == {"action": "accept"}
-    assert "https://example.org/login" in shown
-
-
 @pytest.mark.requirement("QST-51")
 def test_a_script_gives_the_answer_beforehand(tmp_path: Path) -> None:
     given = '{"name": "Ada", "age": 36, "password": "x", "other": 1}'
@@ -134,67 +106,6 @@ def test_a_script_without_the_answer_fails_and_reads_what_to_do(
     assert ("TOOL_NEEDS_INPUT" in text) is ("--json" in options)
     assert "--answer" in text
     assert "Who are you?" in text
-
-
-PART = {
-    "type": "object",
-    "properties": {"part": {"type": "string", "enum": ["head", "tail"]}},
-    "required": ["part"],
-}
-
-
-@pytest.fixture
-def asking_world(tmp_path: Path) -> list[str]:
-    """The options of a configuration whose server asks before it gives a resource or a prompt."""
-    world = World(tmp_path / "world.json").offer(
-        resources=[resource("x:/log")],
-        prompts=[prompt("review")],
-        asks={"resources/read": PART, "prompts/get": PART},
-    )
-    home = Folder(tmp_path)
-    home.write(world.server(era="modern"))
-    return ["--config", str(home.config), "--data-dir", str(home.data)]
-
-
-@pytest.mark.requirement("QST-50")
-@pytest.mark.parametrize("words", [["resources", "x:/log"], ["prompts", "review"]])
-def test_a_person_is_asked_by_a_resource_and_by_a_prompt(
-    asking_world: list[str], words: list[str]
-) -> None:
-    code, printed, shown = in_terminal([*PROGRAM, *asking_world, *words], "y\n2\n")
-
-    assert code == 0, shown
-    assert "docs asks:" in shown
-    assert '{"action": "accept", "content": {"part": "tail"}}' in printed
-
-
-@pytest.mark.requirement("QST-51")
-def test_an_answer_that_does_not_fit_says_which_field_and_what_is_expected(tmp_path: Path) -> None:
-    given = '{"name": 7, "age": "old", "password": 5, "colour": "green", "colr": "red"}'
-
-    failed, tolerated = (
-        subprocess.run(
-            command(folder, mode, "--answer", given),
-            check=False,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
-        for folder, mode in ((tmp_path, "fails_form"), (tmp_path, "form"))
-    )
-
-    problem = (
-        "--answer does not fit its form: name must be text, not 7; age must be a whole number,"
-        ' not "old"; password must be text; colour must be "red" or "blue", not "green"'
-    )
-    assert failed.returncode == 3
-    assert problem in failed.stderr
-    assert "hint: correct `--answer`; the form takes name (text); age (whole number)" in (
-        failed.stderr
-    )
-    assert tolerated.returncode == 0  # the server was told, and answered all the same
-    assert f"note: {problem}" in tolerated.stderr
-    assert "note: no form has asked for colr of --answer" in tolerated.stderr
 
 
 @dataclass
@@ -264,18 +175,4 @@ def test_a_key_cancels_the_form_and_the_terminal_shows_what_is_typed_again(
 
         assert terminal.process.wait(60) == code
         assert not terminal.is_hidden
-    assert answered(printed)["result"] == {"action": "cancel"}
-
-
-@pytest.mark.requirement("QST-50")
-def test_a_terminal_that_is_closed_cancels_the_form(tmp_path: Path) -> None:
-    with at_terminal(command(tmp_path, "form")) as terminal:
-        terminal.until("[y/n]: ")
-        terminal.type("y\n")
-        terminal.until("name (text): ")
-        terminal.close()
-        assert terminal.process.stdout
-        printed = terminal.process.stdout.read().decode()
-
-        assert terminal.process.wait(60) == 130
     assert answered(printed)["result"] == {"action": "cancel"}

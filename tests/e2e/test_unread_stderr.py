@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import signal
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -99,40 +97,3 @@ async def test_a_client_on_stdio_that_reads_no_stderr_is_answered_and_can_end_it
         end(process)
 
         assert await within(60, process.wait) == 0
-
-
-@pytest.mark.requirement("SRV-42")
-@pytest.mark.parametrize(
-    ("options", "code"),
-    thinned(
-        [
-            pytest.param((), 0, id="stdio"),
-            pytest.param(("--http", "localhost:{port}"), 2, id="http"),
-        ]
-    ),
-)
-async def test_a_stderr_that_was_full_before_holds_up_neither_beginning_nor_end(
-    home: Home, options: tuple[str, ...], code: int
-) -> None:
-    """Without a configuration there is a note to write, and for a port in use an error."""
-    from_stderr, stderr = os.pipe()
-    size = fcntl.fcntl(stderr, fcntl.F_SETPIPE_SZ, 4096)
-    os.write(stderr, b"x" * size)
-    with socket.create_server(("localhost", 0)) as taken:
-        words = [option.format(port=taken.getsockname()[1]) for option in options]
-        environ = {"HOME": str(home.folder), "DISCOVERY_DATA_DIR": str(home.folder / "data")}
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("DISCOVERY_", "XDG_"))}
-        with anyio.fail_after(90):
-            done = await anyio.run_process(
-                home.command(*words),
-                input=json.dumps(INITIALIZE).encode() + b"\n",
-                stderr=stderr,
-                env=kept | environ,
-                cwd=home.folder,
-                check=False,
-            )
-    os.close(stderr)
-    os.close(from_stderr)
-
-    assert done.returncode == code
-    assert (b'"id":2' in done.stdout) == (not options)

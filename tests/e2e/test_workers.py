@@ -19,10 +19,9 @@ import pytest
 
 from discovery_engine.store.backends import open_registry
 from discovery_engine.store.fleet.refresh_job import RefreshJob
-from discovery_engine.store.fleet.schedule import NAMED_FOR
 from discovery_engine.store.protocols import Registry
 from tests.servers.programs import HERE, eventually
-from tests.store.registry_stores import back_ends, pass_time, url_of
+from tests.store.registry_stores import back_ends, url_of
 
 pytestmark = pytest.mark.anyio
 
@@ -194,80 +193,3 @@ async def test_a_worker_that_is_killed_has_its_server_taken_over(fleet: Fleet) -
     job = fleet.job()
     assert (job.state, job.fence, job.tool_count) == ("enabled", 2, 1)
     assert fleet.tools() == ["a:of_2"]
-
-
-@pytest.mark.requirement("FLT-3", "FLT-11")
-async def test_a_worker_that_was_stopped_beyond_its_lease_writes_nothing(fleet: Fleet) -> None:
-    fleet.configure(a=fleet.numbered())
-    first = fleet.start("--lease", SHORT)
-    await eventually(fleet.started(1), within=_PATIENCE)
-
-    fleet.stop(first)
-    second = fleet.start()
-    await eventually(fleet.started(2), within=_PATIENCE)
-    fleet.let(2)
-    await eventually(second.has("changed"), within=_PATIENCE)
-    before = fleet.job()
-    fleet.let(1)  # what the first worker waits for has arrived when it goes on
-    first.process.send_signal(signal.SIGCONT)
-    await eventually(first.has("lost"), within=_PATIENCE)
-
-    assert fleet.tools() == ["a:of_2"]
-    assert fleet.job() == before
-    assert not first.has("changed")()
-
-
-@pytest.mark.requirement("FLT-3", "FLT-11")
-async def test_a_worker_that_is_ended_gives_back_what_it_has_begun(fleet: Fleet) -> None:
-    fleet.configure(a=fleet.numbered())
-    first = fleet.start("--lease", "3000")
-    await eventually(fleet.started(1), within=_PATIENCE)
-
-    first.process.terminate()
-    assert await first.wait() == 0
-    assert first.has("returned")()
-    assert (fleet.job().state, fleet.job().attempts) == ("pending", 0)
-
-    fleet.let()
-    second = fleet.start("--once")
-    assert await second.wait() == 0
-    assert fleet.tools() == ["a:of_2"]
-
-
-@pytest.mark.requirement("FLT-5", "FLT-8", "FLT-11")
-async def test_once_works_until_nothing_is_due_and_a_failure_shows(fleet: Fleet) -> None:
-    fleet.configure(
-        a=fleet.numbered(),
-        off=fleet.numbered("off") | {"enabled": False},
-        gone={"command": "no-such-program"},
-    )
-    fleet.let()
-
-    first = fleet.start("--once", "--slots", "2")
-    assert await first.wait() == 1
-
-    states = {name: fleet.job(name).state for name in ("a", "off", "gone")}
-    assert states == {"a": "enabled", "off": "disabled", "gone": "error"}
-    claimed = fleet.job().fence
-    failed = fleet.job("gone")
-    assert failed.error_code == "SERVER_CONNECTION_ERROR"
-    assert "no-such-program" in failed.error_message
-    assert fleet.job("off").error_code == "SERVER_DISABLED"
-
-    fleet.configure(a=fleet.numbered())
-    with fleet.store() as store:
-        store.hasten_refreshes(fleet._scope)
-    second = fleet.start("--once")
-    assert await second.wait() == 0
-    assert fleet.job().fence > claimed
-    # Another process may have a newer configuration: what left is not shown, and goes later.
-    program = [sys.executable, "-m", "discovery_cli"]
-    command = [*program, "fleet", "status", "--json"]
-    shown = await anyio.run_process(command, cwd=fleet.folder, env=fleet.environ())
-    assert [job["server"] for job in json.loads(shown.stdout)["jobs"]] == ["a"]
-    assert fleet.job("gone").state == "error"
-    with fleet.store() as store:
-        pass_time(store, NAMED_FOR)
-    await anyio.run_process([*program, "refresh", "a"], cwd=fleet.folder, env=fleet.environ())
-    with fleet.store() as store:
-        assert [job.server for job in store.refresh_jobs(fleet._scope)] == ["a"]

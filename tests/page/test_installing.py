@@ -125,26 +125,3 @@ def test_a_server_is_installed_with_its_secret_called_updated_set_back_and_remov
         installed.get_by_role("button", name="Uninstall", exact=True).click(timeout=LONG)
         expect(installed.get_by_text("None was installed")).to_be_visible(timeout=LONG)
         assert '"files"' not in shop.home.config.read_text("utf-8").partition("marketplace")[0]
-
-
-@pytest.mark.requirement("PAGE-32")
-def test_what_was_published_since_is_shown_before_it_is_installed(
-    shop: Shop, chromium: Browser
-) -> None:
-    with gateway(shop.home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        opened.go("marketplace/io.github.acme%2Ffiles")
-        dialog = entry(page)
-        dialog.get_by_role("button", name="Install …").click(timeout=LONG)
-        dialog.get_by_label("FILES_KEY").fill(SECRET, timeout=LONG)
-        dialog.get_by_role("button", name="Show the plan").click()
-        install = dialog.get_by_role("button", name="Install", exact=True)
-        expect(install).to_be_enabled(timeout=LONG)
-        shop.publish("1.0.1")
-        page.evaluate(SYNC)
-        install.click()
-        expect(dialog.get_by_role("alert")).to_contain_text("PLAN_CHANGED", timeout=LONG)
-        dialog.get_by_role("button", name="as it is now").click()
-        expect(dialog.locator("form pre").first).to_contain_text("@1.0.1", timeout=LONG)
-        assert "@acme/files" not in shop.home.config.read_text("utf-8")
-        opened.faults.clear()  # the browser reports the refusal as an error of its own

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home
 from tests.page.conftest import gateway
-from tests.page.lab import ask, edit, save
+from tests.page.lab import ask, edit
 
 
 @pytest.mark.requirement("PAGE-20")
@@ -71,35 +70,6 @@ def test_rules_show_what_they_would_do_and_are_saved_after_the_difference_was_sh
     old = '  # nothing that deletes\n  - pattern: "*delete*"\n    enabled: false\n'
     assert after == before.replace(old, "  # ours\n  - pattern: open_issue\n    enabled: false\n")
     assert config.with_name("discovery.yaml.bak").read_text("utf-8") == before
-
-
-@pytest.mark.requirement("PAGE-21")
-@pytest.mark.parametrize("button", ["Find it by this request", "Synonym"])
-def test_the_right_tool_is_second_and_after_a_change_from_the_page_first(
-    home: Home, config: Path, chromium: Browser, button: str
-) -> None:
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = ask(opened, "open a complaint")
-        hits = page.locator(".hits > li")
-        expect(hits.nth(0)).to_contain_text("hub:open_issue")
-        right = hits.filter(has_text="desk:open_dossier")
-        right.get_by_text("Why, and what could be changed").click()
-        expect(right).to_contain_text("It does not mention complaint")
-        right.get_by_role("button", name=button).click()
-        expect(page.get_by_role("row").filter(has_text="desk:open_dossier").first).to_contain_text(
-            "1 ▲"
-        )
-        expect(right).to_contain_text("▲ 2 → 1")
-        save(page)
-        expect(hits.nth(0)).to_contain_text("desk:open_dossier")
-
-    written = yaml.safe_load(config.read_text("utf-8"))
-    if button == "Synonym":
-        assert written["search"] == {"synonyms": [["complaint", "dossier"]]}
-    else:
-        [override] = written["overrides"]
-        assert override["examples"] == ["open a complaint"]
-    assert config.read_text("utf-8").startswith("# What agents may use.\n")
 
 
 @pytest.mark.requirement("PAGE-21")

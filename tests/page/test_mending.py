@@ -41,29 +41,3 @@ def test_servers_that_wait_are_shown_in_full_and_approved_on_the_page(
         expect(waiting).not_to_be_visible()
         opened.go("servers")
         expect(page.get_by_role("row", name="good")).to_contain_text("ready")
-
-
-@pytest.mark.requirement("PAGE-3")
-def test_a_missing_secret_is_stored_under_the_name_that_the_entry_has(
-    home: Home, chromium: Browser
-) -> None:
-    home.write({"needy": fault_entry(env={"TOKEN": "${secret:MY_TOKEN}", "R": "${MY_REGION}"})})
-    with gateway(home) as served, served.opened(chromium) as opened:
-        page = opened.page
-        page.get_by_role("link", name="Give its values").click()
-        item = page.get_by_role("dialog").locator("li", has_text="MY_TOKEN")
-        expect(item).to_contain_text("missing")
-        item.get_by_role("button", name="Give it a value").click()
-        page.get_by_label("Value").fill("s3cr3t-value")
-        page.get_by_role("button", name="Store").click()
-        expect(item).to_contain_text("stored")
-        variable = page.get_by_role("dialog").locator("li", has_text="MY_REGION")
-        variable.get_by_role("button", name="Give it a value").click()
-        page.get_by_label("Value").fill("s3cr3t-region")
-        page.get_by_role("button", name="Store").click()
-        expect(page.get_by_text("The server is connected.")).to_be_visible()
-        expect(page.get_by_role("dialog")).to_contain_text("${secret:needy/MY_REGION}")
-        assert "s3cr3t" not in page.content()
-        assert violations(page) == []
-        opened.go("")
-        expect(page.get_by_text("Nothing. Every server answers")).to_be_visible()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import signal
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home, fault_entry
 from tests.page.conftest import gateway
 from tests.page.test_page import settled
-from tests.ports import free_port
 from tests.servers.web_server import WebAnswer, WebRequest, web_server
 
 # What a page of another origin can try; each answers with what it read, or why it could not.
@@ -109,50 +106,3 @@ def test_another_page_of_the_same_browser_reads_and_changes_nothing(
         expect(page.get_by_role("button", name="Disable")).to_be_visible()
         page.reload()
         expect(page.get_by_text("Connected")).to_be_visible()  # its session has not been ended
-
-
-def log_in(page: Page, home: Home) -> None:
-    page.get_by_label("Token").fill(
-        (home.folder / "data" / "http-token").read_text("ascii").strip()
-    )
-    page.get_by_role("button", name="Open").click()
-    expect(page.get_by_text("Connected")).to_be_visible()
-
-
-@pytest.mark.requirement("PAGE-6")
-def test_a_gateway_that_was_killed_comes_back_and_the_page_is_whole_after_the_token(
-    home: Home, chromium: Browser
-) -> None:
-    home.write({"good": fault_entry()})
-    context = chromium.new_context()
-    page = context.new_page()
-    loads: list[str] = []
-    alerts: list[int] = []
-    page.on("domcontentloaded", lambda loaded: loads.append(loaded.url))
-    port = free_port()
-    with gateway(home, port) as first:
-        page.goto(f"{first.origin}/?code={first.code}")
-        page.get_by_text("Connected").wait_for()
-        page.goto(f"{first.origin}/#/tools/good/echo")
-        page.get_by_label("text").fill("kept while it is away")
-        loads.clear()
-        first.process.send_signal(signal.SIGKILL)
-        first.process.wait()
-        expect(page.get_by_text("Connection lost")).to_be_visible()
-        page.get_by_role("button", name="Call", exact=True).click()
-        expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
-        expect(page.get_by_label("text")).to_have_value("kept while it is away")
-        alerts.append(page.get_by_role("alert").count())
-    assert loads == []
-    assert alerts == [1]
-    with gateway(home, port):
-        expect(page.get_by_label("Token")).to_be_visible()
-        assert len(loads) == 1  # once, to the form
-        log_in(page, home)
-        settled(page)
-        expect(page.get_by_role("alert")).to_have_count(0)
-        assert page.url.endswith("/#/tools/good/echo")  # as before the token was asked for
-        page.get_by_label("text").fill("again")
-        page.get_by_role("button", name="Call", exact=True).click()
-        expect(page.locator(".outcome")).to_contain_text(json.dumps("again"))
-    context.close()

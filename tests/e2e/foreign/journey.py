@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 TEXT = "test://static-text"
-WATCHED = "test://watched-resource"
 FILLED = "test://template/7/data"
 PROMPT = "test_prompt_with_arguments"
 PROMPT_ARGUMENTS = {"arg1": "one", "arg2": "two"}
