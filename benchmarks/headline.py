@@ -2,9 +2,11 @@
 
     python benchmarks/headline.py [--peers FILE] [--calls 1000] [--only start,search,call,...]
 
-All are driven by one raw client over stdio, interleaved in one run. CPU is that of the gateway's
-process alone, as the kernel counts it. *direct* is the server without a gateway, *raw* a gateway
-that only passes calls on (`raw_gateway.py`). A file of peers is JSON:
+All are driven by one raw client over stdio, interleaved in one run, and started as a client starts
+them. CPU is that of the gateway's process alone, as the kernel counts it. With `--tools real` the
+servers list the tools of `everyday`, and the searches are its requests. *direct* is the server
+without a gateway, *raw* a gateway that only passes calls on (`raw_gateway.py`). A file of
+peers is JSON:
 
     {"NAME": {"command": [...], "search": {"name": ..., "arguments": {"query": "$query"}},
               "call": {"name": ..., "arguments": {...}}, "environ": {...}}}
@@ -17,6 +19,7 @@ one day: compare within a run.
 from __future__ import annotations
 
 import argparse
+import gzip
 import itertools
 import json
 import os
@@ -26,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,8 +37,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SERVER = [sys.executable, "-I", "-S", str(HERE / "raw_server.py")]
 SERVERS = 10
+WITHHELD = 7  # the exit code where a definition looks poisoned, as one of the real ones does
 ROUNDS = 3
-QUERIES = ("baco difu", "create geha", "list kilo mune", "pora situ vebaco", "hakilo and difuge")
+EVERYDAY = HERE / "everyday"
+SEARCHES = 100
+WORDS = ("baco difu", "create geha", "list kilo mune", "pora situ vebaco", "hakilo and difuge")
+MADE_UP = [f"{WORDS[number % len(WORDS)]} {number}" for number in range(SEARCHES)]
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -131,16 +138,38 @@ class Contestant:
 
     def search(self, query: str) -> dict[str, Any] | None:
         text = json.dumps(self.spec.get("search"))
-        found: dict[str, Any] | None = json.loads(text.replace("$query", query))
+        found: dict[str, Any] | None = json.loads(text.replace("$query", json.dumps(query)[1:-1]))
         return found
 
 
-def ours(folder: Path, tools: int, servers: int = SERVERS) -> Contestant:
-    """Our gateway, with the catalog of so many tools remembered."""
-    each = tools // servers
+def made_up(tools: int, servers: int = SERVERS) -> dict[str, str]:
+    """What servers of so many tools list, as `raw_server.py` takes it."""
+    return {f"s{i}": str(tools // servers) for i in range(servers)}
+
+
+def real(folder: Path) -> dict[str, str]:
+    """The files with the tools of real servers; the first of them is called `s0`."""
+    definitions: dict[str, list[dict[str, Any]]] = {}
+    with gzip.open(EVERYDAY / "catalog.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for definition in map(json.loads, lines):
+            definitions.setdefault(definition.pop("server"), []).append(definition)
+    folder.mkdir()
+    for name, listed in definitions.items():
+        (folder / f"{name}.json").write_text(json.dumps(listed), "utf-8")
+    names = ["s0", *list(definitions)[1:]]
+    return {name: str(folder / f"{key}.json") for name, key in zip(names, definitions, strict=True)}
+
+
+def requests() -> list[str]:
+    lines = (EVERYDAY / "development.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["query"] for line in lines[:SEARCHES]]
+
+
+def ours(folder: Path, listed: dict[str, str]) -> Contestant:
+    """Our gateway, with the catalog of these servers remembered."""
     entries = {
-        f"s{i}": {"command": SERVER[0], "args": [*SERVER[1:], f"s{i}", str(each)]}
-        for i in range(servers)
+        name: {"command": SERVER[0], "args": [*SERVER[1:], name, tools]}
+        for name, tools in listed.items()
     }
     folder.mkdir(exist_ok=True)
     config = folder / "discovery.yaml"
@@ -151,7 +180,10 @@ def ours(folder: Path, tools: int, servers: int = SERVERS) -> Contestant:
     }
     discovery = [sys.executable, "-m", "discovery_cli"]
     command = [*discovery, "refresh"]
-    subprocess.run(command, env={**os.environ, **environ}, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, env={**os.environ, **environ}, check=False, stdout=subprocess.DEVNULL
+    )
+    assert done.returncode in (0, WITHHELD), done
     spec = {
         "command": [*discovery, "serve"],
         "environ": environ,
@@ -168,8 +200,8 @@ def ours(folder: Path, tools: int, servers: int = SERVERS) -> Contestant:
     return gateway
 
 
-def floor(tools: int) -> list[Contestant]:
-    server = [*SERVER, "s0", str(tools // SERVERS)]
+def floor(listed: str) -> list[Contestant]:
+    server = [*SERVER, "s0", listed]
     call = {"name": "echo", "arguments": {"text": "hello"}}
     outer = {
         "name": "execute_tool",
@@ -183,30 +215,41 @@ def floor(tools: int) -> list[Contestant]:
 
 
 def start(one: Contestant) -> dict[str, float]:
-    began = time.perf_counter()
-    with one.started() as client:
-        client.initialize()
-        took = (time.perf_counter() - began) * 1000
-        return {"start CPU ms": client.cpu(), "first answer ms": took}
+    """What comes first after a start, each in a process of its own, from the start on."""
+    row = {}
+    firsts = {"answer": None, "search": one.search("create a branch"), "call": one.call}
+    for name, request in firsts.items():
+        if name != "answer" and request is None:
+            continue
+        began = time.perf_counter()
+        with one.started() as client:
+            client.initialize()
+            if request is not None:
+                client.tool(request)
+            row[f"to 1st {name}: CPU ms"] = client.cpu()
+            row[f"to 1st {name}: ms"] = (time.perf_counter() - began) * 1000
+    return row
 
 
-def search(one: Contestant) -> dict[str, float]:
+def search(one: Contestant, queries: Sequence[str]) -> dict[str, float]:
     if one.search("x") is None:
         return {}
     with one.started() as client:
         client.initialize()
-        began = time.perf_counter()
-        client.tool(one.search(QUERIES[0]))
-        first = (time.perf_counter() - began) * 1000
+        client.tool(one.search(queries[0]))
         settle(client)
-        for query in QUERIES:
+        before, times = client.cpu(), []
+        for query in queries:
+            began = time.perf_counter()
             client.tool(one.search(query))
-        before, repeats = client.cpu(), 20
-        for number in range(repeats):
-            for query in QUERIES:
-                client.tool(one.search(f"{query} {number}"))
-        spent = (client.cpu() - before) / (repeats * len(QUERIES))
-        return {"1st search ms": first, "search CPU ms": spent, "MB": client.memory()}
+            times.append((time.perf_counter() - began) * 1000)
+        spent = (client.cpu() - before) / len(queries)
+        return {
+            "search CPU ms": spent,
+            "search p50 ms": statistics.median(times),
+            "search p99 ms": sorted(times)[int(len(times) * 0.99)],
+            "MB": client.memory(),
+        }
 
 
 def call(one: Contestant, calls: int) -> dict[str, float]:
@@ -264,7 +307,7 @@ def settle(client: Client, within: float = 60.0) -> None:
 
 def awake(folder: Path) -> dict[str, float]:
     """The cost of a call while all servers are awake, as a multiple of that with one awake."""
-    one = ours(folder, 1000, servers=100)
+    one = ours(folder, made_up(1000, servers=100))
     with one.started() as client:
         client.initialize()
 
@@ -283,14 +326,20 @@ def awake(folder: Path) -> dict[str, float]:
         return {"100 awake / 1": cost() / alone}
 
 
-def fill(folder: Path, tools: int) -> dict[str, float]:
-    one = ours(folder, tools)
+def fill(folder: Path, listed: dict[str, str]) -> dict[str, float]:
+    """What the first refresh costs, without its servers."""
+    one = ours(folder, listed)
     environ = {**os.environ, **one.spec["environ"], "DISCOVERY_DATA_DIR": str(folder / "empty")}
     command = [sys.executable, "-m", "discovery_cli", "refresh"]
+    began = time.perf_counter()
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
-        _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0
-    return {f"fill {tools} CPU s": usage.ru_utime + usage.ru_stime}
+        clock = Path(f"/proc/{process.pid}/stat")
+        spent = 0.0
+        while process.poll() is None:
+            fields = clock.read_text("ascii").rpartition(")")[2].split()
+            spent = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            time.sleep(0.02)
+    return {"fill CPU s": spent, "fill s": time.perf_counter() - began}
 
 
 def medians(measure: Callable[[], dict[str, float]], rounds: int = ROUNDS) -> dict[str, float]:
@@ -310,34 +359,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--peers", type=Path, help="a JSON file with the commands of peers")
     parser.add_argument("--calls", type=int, default=1000)
-    parser.add_argument("--tools", default="1000,10000", help="sizes of the catalog")
-    parser.add_argument("--only", default="start,search,call,awake,fill,start-50000")
-    given = parser.parse_args()
-    parts = given.only.split(",")
-    specs = json.loads(given.peers.read_text("utf-8")) if given.peers else {}
+    parser.add_argument("--tools", default="1000,10000,real", help="sizes of catalogs, or `real`")
+    parser.add_argument("--only", default="start,search,call,fill,awake,start-50000")
+    options = parser.parse_args()
+    parts = options.only.split(",")
+    specs = json.loads(options.peers.read_text("utf-8")) if options.peers else {}
     peers = [Contestant(name, spec) for name, spec in specs.items()]
-    with tempfile.TemporaryDirectory() as folder:
-        for tools in map(int, given.tools.split(",")):
-            gateway = ours(Path(folder, str(tools)), tools)
-            all_ = [*floor(tools), gateway, *peers]
-            rows: dict[str, dict[str, float]] = {one.name: {} for one in all_}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for size in options.tools.split(","):
+            is_real = size == "real"
+            listed = real(folder / "lists") if is_real else made_up(int(size))
+            queries = requests() if is_real else MADE_UP
+            gateway = ours(folder / size, listed)
+            contestants = [*floor(listed["s0"]), gateway, *peers]
+            rows: dict[str, dict[str, float]] = {one.name: {} for one in contestants}
             for part, measure in (
                 ("start", start),
-                ("search", search),
-                ("call", lambda one: call(one, given.calls)),
+                ("search", lambda one, queries=queries: search(one, queries)),
+                ("call", lambda one: call(one, options.calls)),
             ):
-                if part in parts:
-                    for one in all_:
-                        rows[one.name] |= medians(lambda one=one, measure=measure: measure(one))
-            show(f"{tools:,} tools over {SERVERS} servers", rows)
+                for one in contestants if part in parts else ():
+                    rows[one.name] |= medians(lambda one=one, measure=measure: measure(one))
+            if "fill" in parts:
+                rows["ours"] |= fill(folder / f"fill {size}", listed)
+            show(f"{size} tools over {len(listed)} servers", rows)
         rest: dict[str, float] = {}
         if "start-50000" in parts:
-            large = ours(Path(folder, "50000"), 50_000)
-            rest["start CPU ms, 50,000 tools"] = medians(lambda: start(large))["start CPU ms"]
+            large = ours(folder / "50000", made_up(50_000))
+            row = medians(lambda: start(large))
+            rest |= {f"{key}, 50,000": value for key, value in row.items()}
         if "awake" in parts:
-            rest |= awake(Path(folder, "awake"))
-        if "fill" in parts:
-            rest |= fill(Path(folder, "fill"), 10_000)
+            rest |= awake(folder / "awake")
         if rest:
             show("Growth", {"ours": rest})
 
