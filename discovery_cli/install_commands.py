@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.marketplace.installer.installer import Installer
+    from discovery_engine.engine.owner.installer import Installer
     from discovery_engine.marketplace.installer.plan import InstalledChange, InstallPlan, UpdatePlan
 
     Given = Mapping[str, Sequence[str]]

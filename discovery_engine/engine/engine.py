@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.enrichment_run import EnrichmentReport
     from discovery_engine.engine.owner.eval_cases import EvalCases
     from discovery_engine.engine.owner.fleet import Fleet
+    from discovery_engine.engine.owner.installer import Installer
     from discovery_engine.engine.owner.owned_servers import OwnedServers
     from discovery_engine.engine.owner.presets import Presets
     from discovery_engine.engine.owner.reviews import Reviews
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
     from discovery_engine.engine.reindex_report import ReindexReport
     from discovery_engine.marketplace.entry_details import EntryDetails
-    from discovery_engine.marketplace.installer.installer import Installer
     from discovery_engine.marketplace.marketplace import Marketplace
     from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
     from discovery_engine.search.embedders import Vector
@@ -280,7 +280,7 @@ class Engine(ScopedEngine):
     @cached_property
     def installer(self) -> Installer:
         """Servers of the marketplace: `plan_install`, `install`, `plan_updates`, `update`, ..."""
-        from discovery_engine.marketplace.installer.installer import Installer  # noqa: PLC0415
+        from discovery_engine.engine.owner.installer import Installer  # noqa: PLC0415
 
         async def find(name: str, version: str) -> EntryDetails:
             return await self.marketplace.show(name, version=version)

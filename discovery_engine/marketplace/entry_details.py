@@ -93,43 +93,10 @@ async def entry_details(
         prerequisites: What is known of this machine.
         now: Unix time in seconds.
     """
-    checked = await check_packages(entry, managers)
-    kinds = dict.fromkeys(offer.registry_type for offer in checked.entry.packages)
-    programs = [program for kind in kinds for program in RUNTIMES[kind]]
-    warnings = (*checked.warnings, *entry_warnings(checked.entry, now=now))
-    return EntryDetails(
-        checked.entry,
-        warnings=tuple(sorted(warnings, key=lambda warning: _GRAVITY.index(warning.severity))),
-        prerequisites=await prerequisites.probe(programs),
-        problems=checked.problems,
-    )
-
-
-# An entry compared with what its package manager says of its package.
-#
-# A registry lists what a publisher sent in; the package itself may be gone, deprecated, without a
-# program, or of another repository.
-
-_MANAGERS = {"npm": "npm", "pypi": "PyPI"}
-
-
-class CheckedEntry(Struct, frozen=True):
-    """An entry with what its package managers add."""
-
-    entry: MarketplaceEntry
-    warnings: tuple[Diagnostic, ...] = ()
-    problems: tuple[Diagnostic, ...] = ()
-    """Why a package manager could not be asked."""
-
-
-async def check_packages(
-    entry: MarketplaceEntry, sources: Mapping[str, LiveSource]
-) -> CheckedEntry:
-    """Ask about each package; `sources` are those to ask, by the type of the package."""
     warnings: list[Diagnostic] = []
     problems: list[Diagnostic] = []
     for offer in entry.packages:
-        source = sources.get(offer.registry_type)
+        source = managers.get(offer.registry_type)
         if source is None or offer.registry_url or _is_from(source, entry, offer):
             continue
         try:
@@ -140,7 +107,22 @@ async def check_packages(
         warnings += _differences(entry, offer, facts)
         if facts is not None:
             entry = _with_facts(entry, offer, facts)
-    return CheckedEntry(entry, tuple(warnings), tuple(problems))
+    warnings += entry_warnings(entry, now=now)
+    programs = [program for offer in entry.packages for program in RUNTIMES[offer.registry_type]]
+    return EntryDetails(
+        entry,
+        warnings=tuple(sorted(warnings, key=lambda warning: _GRAVITY.index(warning.severity))),
+        prerequisites=await prerequisites.probe(programs),
+        problems=tuple(problems),
+    )
+
+
+# An entry compared with what its package manager says of its package.
+#
+# A registry lists what a publisher sent in; the package itself may be gone, deprecated, without a
+# program, or of another repository.
+
+_MANAGERS = {"npm": "npm", "pypi": "PyPI"}
 
 
 def _is_from(source: LiveSource, entry: MarketplaceEntry, offer: PackageOffer) -> bool:

@@ -20,7 +20,13 @@ from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
-from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
+from discovery_engine.marketplace.source import (
+    PageReader,
+    SourceFailure,
+    SourcePage,
+    SyncedSource,
+    SyncPoint,
+)
 from discovery_engine.marketplace.source_content import (
     SourceAddress,
     invalid,
@@ -36,24 +42,22 @@ _LONGEST_NAME = 40  # characters that are shown of the name of a malformed entry
 _MOST_PROBLEMS = 20  # entries that are named with what is wrong with them
 
 
-class McpRegistry:
+class McpRegistry(SyncedSource):
     """A source of type `mcp-registry`."""
 
-    is_local = False
     has_changes = True
 
     def __init__(
         self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
     ) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self._secrets = secrets
         self._folder = folder
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[RegistryReader]:
-        async with open_address(self.settings, self._secrets, self._folder) as address:
-            origin = EntryOrigin(self.settings.name, self.settings.trusted_as)
-            yield RegistryReader(address, origin)
+    async def open(self) -> AsyncGenerator[PageReader]:
+        async with self._reader() as reader:
+            yield reader.read
 
     async def published(self, name: str) -> tuple[MarketplaceEntry, ...]:
         """All versions of a server that the registry has now, without those that were deleted.
@@ -61,8 +65,13 @@ class McpRegistry:
         Raises:
             SourceFailure: If it cannot be asked, or has no such server.
         """
-        async with self.open() as reader:
+        async with self._reader() as reader:
             return await reader.published(name)
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncGenerator[RegistryReader]:
+        async with open_address(self.settings, self._secrets, self._folder) as address:
+            yield RegistryReader(address, self.origin)
 
 
 class RegistryReader:

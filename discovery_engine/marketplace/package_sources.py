@@ -8,9 +8,11 @@ package.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
+from typing import ClassVar, Generic, TypeVar
 
 import anyio
 
@@ -40,8 +42,10 @@ from discovery_engine.marketplace.package_managers.python_packages import Python
 from discovery_engine.marketplace.package_names import identifier_problem
 from discovery_engine.marketplace.source import (
     LiveSource,
+    PageReader,
     SourceFailure,
     SourcePage,
+    SyncedSource,
     SyncPoint,
 )
 
@@ -56,40 +60,59 @@ _FILLING = re.compile(
     r"|or|please|servers?|some|something|that|the|this|to|tools?|use|want|with"
 )
 """Words that tell nothing about a package."""
+_Manager = TypeVar("_Manager", Npm, PythonPackages)
 _NAME_LIKE = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._/-]*")
 
 
-class NpmSource:
-    """Packages that `npm search` finds, and those whose very name is asked for."""
+class _PackageManagerSource(ABC, Generic[_Manager]):
+    """A package manager that is asked for each query."""
+
+    kind: ClassVar[RegistryType]
+    program: ClassVar[str]
+    """The program that answers, for messages."""
 
     def __init__(
-        self, settings: MarketplaceSource, environ: Environ, *, time_limit: float = TIME_LIMIT
+        self, settings: MarketplaceSource, manager: _Manager, *, time_limit: float = TIME_LIMIT
     ) -> None:
         self.settings = settings
-        self._origin = _origin(settings)
-        self._npm = Npm(environ)
+        self._origin = EntryOrigin(settings.name, settings.trusted_as)
+        self._manager: _Manager = manager
         self._time_limit = time_limit
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        """Return the packages that fit a query and have a program.
+        """Return what was found for a query until the time was up.
 
         Raises:
-            SourceFailure: If nothing was found until the time was up, or npm fails.
+            SourceFailure: If there is nothing, and the time was up or the package manager failed.
         """
-        most = min(limit, _CHECKED)
-        return await _in_time(
-            lambda entries: self._search(query, most, entries), "npm", self._time_limit
-        )
+        entries: dict[str, MarketplaceEntry] = {}
+        with anyio.move_on_after(self._time_limit) as scope, _failures():
+            await self._search(query, min(limit, _CHECKED), entries)
+        if scope.cancelled_caught and not entries:
+            reason = f"{self.program} did not answer within {self._time_limit:g} s"
+            raise SourceFailure("MARKETPLACE_SOURCE_UNAVAILABLE", reason)
+        return tuple(entries.values())
 
     async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
         """A package; None if there is none, or the name cannot be one.
 
         Raises:
-            SourceFailure: If npm fails.
+            SourceFailure: If the package manager is missing or fails.
         """
         with _failures():
-            return package_entry("npm", await self._npm.view(name, version), self._origin)
+            return package_entry(self.kind, await self._manager.view(name, version), self._origin)
         return None
+
+    @abstractmethod
+    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
+        """Add what fits a query, by its name."""
+
+
+class NpmSource(_PackageManagerSource[Npm]):
+    """Packages that `npm search` finds, and those whose very name is asked for."""
+
+    kind = "npm"
+    program = "npm"
 
     async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
         hits: list[NpmHit] = []
@@ -97,7 +120,7 @@ class NpmSource:
 
         async def ask(text: str) -> None:
             try:
-                hits.extend(await self._npm.search(text, limit=_SIZE))
+                hits.extend(await self._manager.search(text, limit=_SIZE))
             except PackageManagerError as error:
                 problems.append(error)
 
@@ -129,69 +152,42 @@ class NpmSource:
                 tasks.start_soon(look_up, name)
 
 
-class PyPISource:
+class PyPISource(_PackageManagerSource[PythonPackages]):
     """Packages whose very name is asked for: PyPI has no search."""
 
-    def __init__(
-        self, settings: MarketplaceSource, environ: Environ, *, time_limit: float = TIME_LIMIT
-    ) -> None:
-        self.settings = settings
-        self._origin = _origin(settings)
-        self._packages = PythonPackages(environ)
-        self._time_limit = time_limit
+    kind = "pypi"
+    program = "pip"
 
-    async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:  # noqa: ARG002 - at most one is found
-        """The package of which the query is the name.
-
-        Raises:
-            SourceFailure: If pip does not answer in time, or fails.
-        """
-        return await _in_time(lambda entries: self._search(query, entries), "pip", self._time_limit)
-
-    async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
-        """A package; None if there is none, or the name cannot be one.
-
-        Raises:
-            SourceFailure: If pip and uv fail, or are missing.
-        """
-        with _failures():
-            package = await self._packages.view(name, version)
-            return package_entry("pypi", package, self._origin)
-        return None
-
-    async def _search(self, query: str, found: dict[str, MarketplaceEntry]) -> None:
+    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:  # noqa: ARG002 - at most one is found
         if not (name := exact_name("pypi", query)):
             return
         with suppress(PackageNotFoundError):
-            versions = await self._packages.versions(name)  # without reading a wheel
+            versions = await self._manager.versions(name)  # without reading a wheel
             purpose = known_packages().pypi.get(name, "")
             found[name] = named_entry(
                 "pypi", name, description=purpose, version=versions[0], origin=self._origin
             )
 
 
-class KnownPackagesSource:
+class KnownPackagesSource(SyncedSource):
     """The well-known packages of npm or PyPI, from the list that ships with the program."""
 
-    is_local = True
-    has_changes = False
-
     def __init__(self, settings: MarketplaceSource) -> None:
-        self.settings = settings
+        super().__init__(settings)
+        self.is_local = True
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[KnownPackagesSource]:
-        yield self
+    async def open(self) -> AsyncIterator[PageReader]:
+        yield self._read
 
-    async def read(self, point: SyncPoint) -> SourcePage:
+    async def _read(self, point: SyncPoint) -> SourcePage:
         """The whole list, as one page."""
         packages = known_packages()
         if point.etag == packages.etag:
             return SourcePage(etag=packages.etag, is_unchanged=True)
         kind: RegistryType = "npm" if self.settings.type == "npm" else "pypi"
-        origin = _origin(self.settings)
         entries = tuple(
-            named_entry(kind, name, description=purpose, origin=origin)
+            named_entry(kind, name, description=purpose, origin=self.origin)
             for name, purpose in packages.of(kind).items()
         )
         return SourcePage(entries, etag=packages.etag)
@@ -200,11 +196,11 @@ class KnownPackagesSource:
 def live_sources(settings: MarketplaceSettings, environ: Environ) -> list[LiveSource]:
     """The package managers among the enabled sources."""
     sources: list[LiveSource] = []
-    for source_settings in settings.active_sources:
-        if source_settings.type == "npm":
-            sources.append(NpmSource(source_settings, environ))
-        elif source_settings.type == "pypi":
-            sources.append(PyPISource(source_settings, environ))
+    for source in settings.active_sources:
+        if source.type == "npm":
+            sources.append(NpmSource(source, Npm(environ)))
+        elif source.type == "pypi":
+            sources.append(PyPISource(source, PythonPackages(environ)))
     return sources
 
 
@@ -220,24 +216,6 @@ def exact_name(registry_type: RegistryType, query: str) -> str:
     return query if re.search(r"[@._/-]|mcp", query, re.IGNORECASE) else ""
 
 
-async def _in_time(
-    work: Callable[[dict[str, MarketplaceEntry]], Awaitable[None]], program: str, limit: float
-) -> Sequence[MarketplaceEntry]:
-    """Return the entries that `work` puts into its argument before its time is up.
-
-    Raises:
-        SourceFailure: If there are none, and the time was up or a package manager failed.
-    """
-    entries: dict[str, MarketplaceEntry] = {}
-    with anyio.move_on_after(limit) as scope, _failures():
-        await work(entries)
-    if scope.cancelled_caught and not entries:
-        raise SourceFailure(
-            "MARKETPLACE_SOURCE_UNAVAILABLE", f"{program} did not answer within {limit:g} s"
-        )
-    return tuple(entries.values())
-
-
 @contextmanager
 def _failures() -> Iterator[None]:
     """Failures of package managers as those of a source; what is not there is no failure."""
@@ -249,10 +227,6 @@ def _failures() -> Iterator[None]:
         raise SourceFailure(
             "MARKETPLACE_SOURCE_UNAVAILABLE", error.message, hint=error.hint
         ) from error
-
-
-def _origin(settings: MarketplaceSource) -> EntryOrigin:
-    return EntryOrigin(settings.name, settings.trusted_as)
 
 
 def _telling_words(query: str) -> str:

@@ -66,16 +66,14 @@ def _good_package(text: str) -> str:
 class TeamInput(Section):
     """A value that is asked for at installation; a text stands for one that is given."""
 
-    value: Text = Field(default="", description="The value itself.", examples=["{region}-1"])
-    description: Text = Field(default="", description="What it is.", examples=["The folder"])
-    required: Flag = Field(default=False, description="Whether there must be one.", examples=[True])
-    secret: Flag = Field(default=False, description="Whether it is kept secret.", examples=[True])
-    default: Text = Field(default="", description="What it is without one.", examples=["eu"])
-    choices: Words = Field(default=[], description="All it may be.", examples=[["eu", "us"]])
-    placeholder: Text = Field(default="", description="An example.", examples=["sk-…"])
-    format: Annotated[InputFormat, choice] = Field(
-        default="string", description="What kind of value it is.", examples=["filepath"]
-    )
+    value: Text = ""
+    description: Text = ""
+    required: Flag = False
+    secret: Flag = False
+    default: Text = ""
+    choices: Words = Field(default=[])
+    placeholder: Text = ""
+    format: Annotated[InputFormat, choice] = "string"
 
     @model_validator(mode="before")
     @classmethod
@@ -98,8 +96,8 @@ class TeamInput(Section):
 class TeamTool(Section):
     """A tool of a server; a text is its name."""
 
-    name: Word = Field(description="Its name.", examples=["read_file"])
-    description: Text = Field(default="", description="What it does.", examples=["Reads a file."])
+    name: Word
+    description: Text = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -110,48 +108,22 @@ class TeamTool(Section):
 class TeamServer(Section):
     """One server of a list."""
 
-    title: Text = Field(default="", description="A name for people.", examples=["Acme files"])
-    description: Text = Field(default="", description="What it is for.", examples=["Files."])
-    publisher: Text = Field(default="", description="Who offers it.", examples=["Acme"])
-    repository: Text = Field(default="", description="Its source.", examples=["https://…"])
-    website: Text = Field(default="", description="Its page.", examples=["https://…"])
-    package: Annotated[Text, AfterValidator(_good_package)] = Field(
-        default="",
-        description="The package that is started: TYPE:NAME@VERSION.",
-        examples=["npm:@acme/files@1.2.0"],
-    )
-    sha256: Text = Field(default="", description="The hash of an mcpb file.", examples=["9f86…"])
-    url: Text = Field(
-        default="",
-        description="The address, of a server that runs already.",
-        examples=["https://acme.example/mcp"],
-    )
-    transport: Annotated[Literal["streamable-http", "sse"], choice] = Field(
-        default="streamable-http", description="How the address is spoken to.", examples=["sse"]
-    )
-    arguments: Words = Field(
-        default=[],
-        description="Arguments of the program, with {names} of `inputs`.",
-        examples=[["--root", "{root}"]],
-    )
-    env: Annotated[dict[Word, TeamInput], mapping_or_nothing] = Field(
-        default={},
-        description="Variables: a text with {names} of `inputs`, or what is asked for.",
-        examples=[{"FILES_KEY": {"secret": True}}],
-    )
-    headers: Annotated[dict[HeaderName, TeamInput], mapping_or_nothing] = Field(
-        default={}, description="Headers of an address, as `env`.", examples=[{"X-Key": "{key}"}]
-    )
-    inputs: Annotated[dict[Word, TeamInput], mapping_or_nothing] = Field(
-        default={}, description="What is asked for at installation.", examples=[{"root": {}}]
-    )
-    tools: Annotated[list[TeamTool], list_or_nothing] = Field(
-        default=[], description="Its tools, if they are known.", examples=[["read_file"]]
-    )
-    tags: Words = Field(default=[], description="Words to find it by.", examples=[["files"]])
-    deprecated: Text = Field(
-        default="", description="Why it should not be used.", examples=["use acme-drive"]
-    )
+    title: Text = ""
+    description: Text = ""
+    publisher: Text = ""
+    repository: Text = ""
+    website: Text = ""
+    package: Annotated[Text, AfterValidator(_good_package)] = ""
+    sha256: Text = ""
+    url: Text = ""
+    transport: Annotated[Literal["streamable-http", "sse"], choice] = "streamable-http"
+    arguments: Words = Field(default=[])
+    env: Annotated[dict[Word, TeamInput], mapping_or_nothing] = Field(default={})
+    headers: Annotated[dict[HeaderName, TeamInput], mapping_or_nothing] = Field(default={})
+    inputs: Annotated[dict[Word, TeamInput], mapping_or_nothing] = Field(default={})
+    tools: Annotated[list[TeamTool], list_or_nothing] = Field(default=[])
+    tags: Words = Field(default=[])
+    deprecated: Text = ""
 
 
 class ServerList(DocumentSource):
@@ -276,9 +248,7 @@ def _server(name: str, listed: TeamServer) -> JSONObject:
         },
     }
     if listed.tools:
-        document["tools"] = [
-            {"name": tool.name, "description": tool.description} for tool in listed.tools
-        ]
+        document["tools"] = [tool.model_dump() for tool in listed.tools]
     if listed.url:
         variables = {key: declaration.to_json() for key, declaration in listed.inputs.items()}
         headers = [_input(listed, key, value) for key, value in listed.headers.items()]

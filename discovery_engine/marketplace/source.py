@@ -6,7 +6,8 @@ served, and the failure is in the answer as a diagnostic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol, TypeAlias
 
@@ -15,7 +16,7 @@ from msgspec import Struct
 from discovery_engine._util import digests
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 
 FailureCode: TypeAlias = Literal[
     "MARKETPLACE_SOURCE_UNAVAILABLE",  # down, slow, limited: it may pass
@@ -80,15 +81,8 @@ class SourcePage(Struct, frozen=True):
     """Bytes that were read."""
 
 
-class PageReader(Protocol):
-    """Reads one page after the other."""
-
-    async def read(self, point: SyncPoint) -> SourcePage:
-        """The page at a point.
-
-        Raises:
-            SourceFailure: If there is none.
-        """
+PageReader: TypeAlias = Callable[[SyncPoint], Awaitable[SourcePage]]
+"""Returns the page at a point; raises SourceFailure if there is none."""
 
 
 def copy_key(settings: MarketplaceSource) -> str:
@@ -100,20 +94,19 @@ def copy_key(settings: MarketplaceSource) -> str:
     return f"{settings.name} {digests.digest(repr(made_of).encode()).hex()[:16]}"
 
 
-class SyncedSource(Protocol):
+class SyncedSource(ABC):
     """A source of which there is a copy, searched without asking the source."""
 
-    @property
-    def settings(self) -> MarketplaceSource: ...
+    has_changes = False
+    """True if it can be asked for the changes since a moment."""
 
-    @property
-    def is_local(self) -> bool:
+    def __init__(self, settings: MarketplaceSource) -> None:
+        self.settings = settings
+        self.origin = EntryOrigin(settings.name, settings.trusted_as)
+        self.is_local = bool(settings.path)
         """True if looking for changes costs next to nothing, so that each search does it."""
 
-    @property
-    def has_changes(self) -> bool:
-        """True if it can be asked for the changes since a moment."""
-
+    @abstractmethod
     def open(self) -> AbstractAsyncContextManager[PageReader]:
         """Connect to it.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import stat
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -20,8 +21,13 @@ from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Origin
 from discovery_engine.marketplace import bounds
-from discovery_engine.marketplace.entry import EntryOrigin
-from discovery_engine.marketplace.source import SourceFailure, SourcePage, SyncPoint
+from discovery_engine.marketplace.source import (
+    PageReader,
+    SourceFailure,
+    SourcePage,
+    SyncedSource,
+    SyncPoint,
+)
 from discovery_engine.rpc.json_codec import decode
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
@@ -197,44 +203,23 @@ def _file_failure(path: Path, reason: str) -> SourceFailure:
 # A source that is one document, read whole.
 
 
-class DocumentSource(ABC):
-    """Implements `SyncedSource`; a subclass reads the document."""
-
-    has_changes = False
+class DocumentSource(SyncedSource):
+    """A subclass reads the document."""
 
     def __init__(
         self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
     ) -> None:
-        self.settings = settings
-        self.origin = EntryOrigin(settings.name, settings.trusted_as)
+        super().__init__(settings)
         self._secrets = secrets
         self._folder = folder
 
-    @property
-    def is_local(self) -> bool:
-        return bool(self.settings.path)
-
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[DocumentReader]:
+    async def open(self) -> AsyncGenerator[PageReader]:
         if self.settings.path:
-            yield DocumentReader(self, None)
+            yield partial(self._read, None)
             return
         async with open_address(self.settings, self._secrets, self._folder) as address:
-            yield DocumentReader(self, address)
-
-    async def content(self, address: SourceAddress | None, etag: str) -> tuple[bytes | None, str]:
-        """The document at an address, or in the file of the source, and its tag.
-
-        None if it is the one of `etag`.
-
-        Raises:
-            SourceFailure: If it cannot be read.
-        """
-        if address is None:
-            folder = Path(self._folder or ".")
-            return await anyio.to_thread.run_sync(_read_file, folder, self.settings.path, etag)
-        answer = await address.get(address.url, limit=bounds.CATALOG_BYTES, etag=etag)
-        return (answer.body, answer.headers.get("etag", "")) if answer else (None, etag)
+            yield partial(self._read, address)
 
     @abstractmethod
     def page(self, content: bytes, etag: str) -> SourcePage:
@@ -244,16 +229,16 @@ class DocumentSource(ABC):
             SourceFailure: If it is no such document.
         """
 
-
-class DocumentReader:
-    """Reads a document as one page."""
-
-    def __init__(self, source: DocumentSource, address: SourceAddress | None) -> None:
-        self._source = source
-        self._address = address
-
-    async def read(self, point: SyncPoint) -> SourcePage:
-        content, etag = await self._source.content(self._address, point.etag)
+    async def _read(self, address: SourceAddress | None, point: SyncPoint) -> SourcePage:
+        content: bytes | None = None
+        etag = point.etag
+        if address is None:
+            folder = Path(self._folder or ".")
+            content, etag = await anyio.to_thread.run_sync(
+                _read_file, folder, self.settings.path, etag
+            )
+        elif answer := await address.get(address.url, limit=bounds.CATALOG_BYTES, etag=etag):
+            content, etag = answer.body, answer.headers.get("etag", "")
         if content is None:
             return SourcePage(etag=etag, is_unchanged=True)
-        return await anyio.to_thread.run_sync(self._source.page, content, etag)
+        return await anyio.to_thread.run_sync(self.page, content, etag)

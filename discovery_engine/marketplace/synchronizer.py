@@ -220,7 +220,7 @@ class Synchronizer:
     async def _page(self, reader: PageReader, point: SyncPoint) -> SourcePage:
         for tries in range(1, _TRIES + 1):
             try:
-                return await reader.read(point)
+                return await reader(point)
             except SourceFailure as failure:
                 wish = failure.retry_after
                 if not failure.is_passing or tries == _TRIES or (wish or 0.0) > _LONGEST_WISH:

@@ -9,12 +9,12 @@ from discovery_engine.engine.owner.configured_webhooks import Webhooks
 from discovery_engine.engine.owner.enrichment import Enrichment
 from discovery_engine.engine.owner.eval_cases import EvalCases
 from discovery_engine.engine.owner.fleet import Fleet
+from discovery_engine.engine.owner.installer import Installer
 from discovery_engine.engine.owner.owned_servers import OwnedServers
 from discovery_engine.engine.owner.presets import Presets
 from discovery_engine.engine.owner.reviews import Reviews
 from discovery_engine.engine.owner.server_logins import ServerLogins
 from discovery_engine.engine.server_offerings import ServerOfferings
-from discovery_engine.marketplace.installer.installer import Installer
 from discovery_engine.marketplace.marketplace import Marketplace
 from discovery_engine.store.call_log.call_log import CallLog
 from discovery_engine.sync.blocking_call import mirror

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -14,13 +15,12 @@ from discovery_engine.config.editing.import_entries import (
     import_entry,
     own_copy,
 )
-from discovery_engine.config.loading.endpoints import Endpoint, endpoint
+from discovery_engine.config.loading.endpoints import Endpoint, endpoint, value_of
 from discovery_engine.config.loading.merging import unique_name
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
-from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.tools.model import ServerName
@@ -143,7 +143,7 @@ def _add_client(
 
 class KnownServers:
     def __init__(self, servers: Iterable[ServerSettings], secrets: SecretResolver) -> None:
-        self._secrets = secrets
+        self._value_of = partial(value_of, secrets=secrets, kinds=("variable", "secret"))
         self._by_name = {server.name: server for server in servers}
         self._by_endpoint: dict[Endpoint, ServerName] = {}
         for server in self._by_name.values():
@@ -189,15 +189,7 @@ class KnownServers:
         self.names.add(name.casefold())
 
     def _endpoint(self, server: ServerSettings) -> Endpoint:
-        return endpoint(server, self._value) or ("", server.name)
-
-    def _value(self, reference: Reference) -> str:
-        if reference.kind not in {"variable", "secret"}:
-            return str(reference)
-        try:
-            return self._secrets.value(reference, base_dir=None) or str(reference)
-        except UnsetReference:
-            return str(reference)
+        return endpoint(server, self._value_of) or ("", server.name)
 
 
 def _is_copy(entry: ServerSettings, server: ServerSettings) -> bool:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from discovery_engine.config.command_words import command_words
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.secrets.references import MalformedReferenceError, Reference, split
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    Reference,
+    UnsetReference,
+    split,
+)
+from discovery_engine.secrets.resolver import SecretResolver
 
 Endpoint: TypeAlias = tuple[str, ...]
 ValueOf: TypeAlias = Callable[[Reference], str]
@@ -25,6 +31,18 @@ def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
         return tuple(resolved(word, value_of) for word in words)
     url = resolved(server.transport.url, value_of).rstrip("/")
     return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+
+
+def value_of(
+    reference: Reference, secrets: SecretResolver, kinds: Collection[str] = ("variable",)
+) -> str:
+    """The value of a reference of these kinds, as far as it is known; others stay as written."""
+    if reference.kind not in kinds:
+        return str(reference)
+    try:
+        return secrets.value(reference, base_dir=None) or str(reference)
+    except UnsetReference:
+        return str(reference)
 
 
 def resolved(text: str, value_of: ValueOf) -> str:

@@ -8,12 +8,13 @@ of a source takes its place, whatever either says.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from functools import partial
 from itertools import count
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from discovery_engine.config.loading.endpoints import Endpoint, endpoint, resolved
+from discovery_engine.config.loading.endpoints import Endpoint, endpoint, resolved, value_of
 from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.settings import (
     OWN_SOURCE,
@@ -25,7 +26,6 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
-from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 
@@ -59,7 +59,7 @@ class _ServerIndex:
     """The names that are taken, and the servers that are there."""
 
     def __init__(self, secrets: SecretResolver) -> None:
-        self._secrets = secrets
+        self._value_of = partial(value_of, secrets=secrets)
         self._names: set[str] = set()
         self._own: set[ServerName] = set()
         self._copies: dict[tuple[str, str], ServerSettings] = {}
@@ -164,7 +164,7 @@ class _ServerIndex:
         return result.renamed(names), warnings
 
     def _endpoint(self, server: ServerSettings) -> Endpoint:
-        return endpoint(server, self._value)
+        return endpoint(server, self._value_of)
 
     def _values(self, server: ServerSettings) -> _Values:
         """Return what distinguishes two accounts at an endpoint: variables, headers, the folder."""
@@ -176,16 +176,7 @@ class _ServerIndex:
                 named += [("oauth", oauth.client_id)] if oauth.client_id else []
             case None:
                 named = []
-        return frozenset((name, resolved(value, self._value)) for name, value in named)
-
-    def _value(self, reference: Reference) -> str:
-        """The value of a variable, as far as it is known; files and secrets are not read."""
-        if reference.kind != "variable":
-            return str(reference)
-        try:
-            return self._secrets.value(reference, base_dir=None) or str(reference)
-        except UnsetReference:
-            return str(reference)
+        return frozenset((name, resolved(value, self._value_of)) for name, value in named)
 
 
 def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:

@@ -17,7 +17,6 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from discovery_engine._util.address_classes import is_reserved
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.key_redaction import NAME_LIKE
@@ -33,6 +32,7 @@ from discovery_engine.config.model.field_types import (
     list_or_nothing,
     mapping_or_nothing,
     one_or_many,
+    require_web_address,
 )
 from discovery_engine.config.model.marketplace_section import MarketplaceSection
 from discovery_engine.config.model.rules import (
@@ -279,14 +279,14 @@ EnrichSection = section(
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-def _view_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        hint = "use letters, digits, `-` and `_`, and begin with a letter or a digit"
-        raise custom_error(f"is no name for a view: {name!r}", hint=hint)
-    return name
+def _name_of(what: str) -> Any:
+    def checked(name: str) -> str:
+        if not _NAME.fullmatch(name):
+            hint = "use letters, digits, `-` and `_`, and begin with a letter or a digit"
+            raise custom_error(f"is no name for a {what}: {name!r}", hint=hint)
+        return name
 
-
-ViewName = Annotated[str, AfterValidator(_view_name)]
+    return Annotated[str, AfterValidator(checked)]
 
 
 def _is_for_all_of_its_clients(view: Any) -> None:
@@ -322,36 +322,18 @@ _MOST_SECRETS = 4
 MOST_WEBHOOKS = 32
 
 
-def _webhook_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        hint = "use letters, digits, `-` and `_`, and begin with a letter or a digit"
-        raise custom_error(f"is no name for a webhook: {name!r}", hint=hint)
-    return name
-
-
 def _webhook_address(text: str) -> str:
     parts = split(text)
     if not text or (parts and isinstance(parts[0], Reference)):
         if text:
             return text
         raise custom_error("must not be empty", hint="write https://hooks.example.com/discovery")
-    try:
-        address = urlsplit(text)
-        is_web = address.scheme in ("http", "https") and bool(address.hostname)
-        is_plain = not (address.username or address.password or address.fragment)
-    except ValueError:
-        is_web = is_plain = False
-    if not is_web or not is_plain or re.search(r"[\s\\]", text):
-        raise custom_error(
-            "must be an http:// or https:// address, without a user",
-            hint='write https://hooks.example.com/discovery, or refer to it: "${HOOK_URL}"',
-        )
-    if is_reserved(address.hostname or ""):
-        raise custom_error(
-            "leads to an address that is never connected to: link-local, a cloud's metadata,"
-            " multicast, or reserved",
-            hint="name the host of the receiver",
-        )
+    require_web_address(
+        text,
+        problem="must be an http:// or https:// address, without a user",
+        hint='write https://hooks.example.com/discovery, or refer to it: "${HOOK_URL}"',
+        owner="receiver",
+    )
     return text
 
 
@@ -398,7 +380,6 @@ WebhookEntry = section(
     ),
     events=Annotated[list[Annotated[Word, AfterValidator(_event)]], one_or_many],
 )
-WebhookName = Annotated[str, AfterValidator(_webhook_name)]
 
 
 def _has_a_database_to_search_in(written: Any) -> None:
@@ -438,14 +419,15 @@ Configuration = section(
     webhooks=(
         Annotated[
             Annotated[
-                GenericAlias(dict, (WebhookName, WebhookEntry)), Field(max_length=MOST_WEBHOOKS)
+                GenericAlias(dict, (_name_of("webhook"), WebhookEntry)),
+                Field(max_length=MOST_WEBHOOKS),
             ],
             mapping_or_nothing,
         ],
         {},
     ),
     server=Annotated[_ServeSection, mapping_or_nothing],
-    views=(Annotated[GenericAlias(dict, (ViewName, ViewEntry)), mapping_or_nothing], {}),
+    views=(Annotated[GenericAlias(dict, (_name_of("view"), ViewEntry)), mapping_or_nothing], {}),
     schema_address=(
         Text,
         Field(

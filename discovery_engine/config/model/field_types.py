@@ -7,12 +7,15 @@ booleans read it as one. A value in quotes is always text.
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from discovery_engine._util.address_classes import is_reserved
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.settings_section import MIN_RESULT_TOKENS, Kind
@@ -120,6 +123,31 @@ def _good_header(text: str) -> str:
     if "\r" in text or "\n" in text:
         raise custom_error("must be on one line")
     return text
+
+
+def require_web_address(text: str, *, problem: str, hint: str, owner: str) -> None:
+    """Check that a text is an address of the web that may be connected to.
+
+    Args:
+        text: Without references.
+        problem: The message if it is none.
+        hint: The next step then.
+        owner: Whose host it is, for the hint if it leads to a reserved one.
+    """
+    try:
+        address = urlsplit(text)
+        is_web = address.scheme in ("http", "https") and bool(address.hostname)
+        is_plain = not (address.username or address.password or address.fragment)
+    except ValueError:
+        is_web = is_plain = False
+    if not is_web or not is_plain or re.search(r"[\s\\]", text):
+        raise custom_error(problem, hint=hint)
+    if is_reserved(address.hostname or ""):
+        raise custom_error(
+            "leads to an address that is never connected to: link-local, a cloud's metadata,"
+            " multicast, or reserved",
+            hint=f"name the host of the {owner}",
+        )
 
 
 def _good_pattern(text: str) -> str:

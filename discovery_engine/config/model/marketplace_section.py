@@ -6,11 +6,9 @@ import re
 from collections import Counter
 from types import GenericAlias
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from discovery_engine._util.address_classes import is_reserved
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.document.scalars import PlainScalar
 from discovery_engine.config.marketplace_settings import (
@@ -25,6 +23,7 @@ from discovery_engine.config.model.field_types import (
     custom_error,
     mapping_or_nothing,
     one_line,
+    require_web_address,
 )
 from discovery_engine.config.model.section import Section, section
 
@@ -43,23 +42,12 @@ def _good_id(text: str) -> str:
 
 
 def _web_address(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        is_web = not text or (parts.scheme in ("http", "https") and bool(parts.hostname))
-        is_plain = not (parts.username or parts.password or parts.fragment)
-    except ValueError:
-        is_web = is_plain = False
-    if not is_web or not is_plain or re.search(r"[\s\\]", text) or "${" in text:
-        raise custom_error(
-            "must be an http:// or https:// address, without a user and without ${references}",
-            hint="keys belong into `headers`",
-        )
-    if text and is_reserved(parts.hostname or ""):
-        raise custom_error(
-            "leads to an address that is never connected to: link-local, a cloud's metadata,"
-            " multicast, or reserved",
-            hint="name the host of the source",
-        )
+    problem = "must be an http:// or https:// address, without a user and without ${references}"
+    hint = "keys belong into `headers`"
+    if "${" in text:
+        raise custom_error(problem, hint=hint)
+    if text:
+        require_web_address(text, problem=problem, hint=hint, owner="source")
     return text
 
 

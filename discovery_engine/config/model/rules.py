@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -82,9 +81,18 @@ class RuleEntry(Section):
             raise custom_error("the rule does nothing", hint=hint)
         return self
 
-    @abstractmethod
     def to_rule(self, origin: Origin) -> Rule:
-        """The rule that is written at `origin`."""
+        """The rule that is written at `origin`; each kind has some of these keys."""
+        return Rule(
+            patterns=tuple(getattr(self, "pattern", ())),
+            servers=tuple(getattr(self, "server", ())),
+            annotations=dict(getattr(self, "annotations", {})),
+            has_tags=tuple(getattr(self, "match_tags", ())),
+            enabled=self.enabled,
+            tags=tuple(dict.fromkeys(self.tags)),
+            visible_to=tuple(self.visible_to),
+            origin=origin,
+        )
 
 
 class ToolRuleEntry(RuleEntry):
@@ -108,17 +116,6 @@ class ToolRuleEntry(RuleEntry):
         examples=[{"destructiveHint": True}],
     )
 
-    def to_rule(self, origin: Origin) -> Rule:
-        return Rule(
-            patterns=tuple(self.pattern),
-            servers=tuple(self.server),
-            annotations=dict(self.annotations),
-            enabled=self.enabled,
-            tags=tuple(dict.fromkeys(self.tags)),
-            visible_to=tuple(self.visible_to),
-            origin=origin,
-        )
-
 
 class _OfferingRuleEntry(RuleEntry):
     server: Patterns = Field(
@@ -131,18 +128,6 @@ class _OfferingRuleEntry(RuleEntry):
         description="Patterns of which a tag of the server must match one.",
         examples=[["internal"]],
     )
-    pattern: Patterns = Field(default=[])
-
-    def to_rule(self, origin: Origin) -> Rule:
-        return Rule(
-            patterns=tuple(self.pattern),
-            servers=tuple(self.server),
-            has_tags=tuple(self.match_tags),
-            enabled=self.enabled,
-            tags=tuple(dict.fromkeys(self.tags)),
-            visible_to=tuple(self.visible_to),
-            origin=origin,
-        )
 
 
 class ResourceRuleEntry(_OfferingRuleEntry):
@@ -177,13 +162,3 @@ class ServerRuleEntry(RuleEntry):
         description="Patterns of which one of the server's own tags must match one.",
         examples=["production"],
     )
-
-    def to_rule(self, origin: Origin) -> Rule:
-        return Rule(
-            patterns=tuple(self.pattern),
-            has_tags=tuple(self.match_tags),
-            enabled=self.enabled,
-            tags=tuple(dict.fromkeys(self.tags)),
-            visible_to=tuple(self.visible_to),
-            origin=origin,
-        )

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from discovery_engine.config.sources.formats import Format, parse
 
@@ -35,7 +35,7 @@ class Switch(Struct, frozen=True):
 
     at: Pointer
     means: Literal["allowed", "disabled"]
-    scope: Scope | None
+    scope: Scope | None = None
     """Only the servers of this scope are meant; None is all of them."""
 
 
@@ -111,41 +111,19 @@ def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     return {**defaults, **row, "entry": entry}
 
 
-def _client(row: dict[str, Any]) -> ClientRow:
-    row["files"] = tuple(_file(spec, row["containers"]) for spec in row["files"])
-    del row["containers"]
-    row["entry"] = _entry(row["entry"])
-    row["switches"] = tuple(
-        Switch(tuple(switch["at"]), switch["means"], switch.get("scope"))
-        for switch in row["switches"]
-    )
-    row["tool_switches"] = _pointers(row["tool_switches"])
-    row["approved_tools"] = _pointers(row["approved_tools"])
-    row["variables"] = tuple(row["variables"])
-    row["marks"] = tuple(row["marks"])
-    row["bytes"] = int(row["bytes"])
-    row["offered"] = row["offered"] == "true"
-    return ClientRow(**row)
+def _client(row: Mapping[str, Any]) -> ClientRow:
+    files = [
+        {
+            "scope": spec["scope"],
+            "paths": _paths(spec["path"]),
+            "containers": spec.get("containers", row["containers"]),
+        }
+        for spec in row["files"]
+    ]
+    # Every scalar of the table is text.
+    return convert({**row, "files": files}, ClientRow, strict=False)
 
 
-def _file(spec: Mapping[str, Any], containers: list[list[str]]) -> FileSpec:
-    path = spec["path"]
+def _paths(path: str | list[str] | dict[Layout, str | list[str]]) -> dict[Layout, list[str]]:
     by_layout = path if isinstance(path, dict) else dict.fromkeys(_LAYOUTS, path)
-    alternatives = {layout: _alternatives(layout_path) for layout, layout_path in by_layout.items()}
-    return FileSpec(spec["scope"], alternatives, _pointers(spec.get("containers", containers)))
-
-
-def _alternatives(path: str | list[str]) -> tuple[str, ...]:
-    return (path,) if isinstance(path, str) else tuple(path)
-
-
-def _entry(keys: Mapping[str, Any]) -> EntryShape:
-    shape: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in keys.items()
-    }
-    shape["call_syntax"] = keys["call_syntax"] == "true"
-    return EntryShape(**shape)
-
-
-def _pointers(value: list[list[str]]) -> tuple[Pointer, ...]:
-    return tuple(tuple(keys) for keys in value)
+    return {key: [some] if isinstance(some, str) else some for key, some in by_layout.items()}

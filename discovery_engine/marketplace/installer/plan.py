@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -201,19 +201,6 @@ def _input_form(one: AskedInput) -> JSONObject:
 
 
 # Updates: what one would change, and what was changed.
-
-
-class PlannedServerChange(Protocol):
-    """A planned change; `engine.servers` makes and applies it."""
-
-    @property
-    def name(self) -> str:
-        """The name by which the server is addressed."""
-
-    @property
-    def where(self) -> Place: ...
-    @property
-    def diff(self) -> str: ...
 
 
 class InstalledChange(Struct, frozen=True):

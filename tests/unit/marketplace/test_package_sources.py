@@ -16,6 +16,8 @@ from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace import package_sources
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.marketplace.known_packages import known_packages
+from discovery_engine.marketplace.package_managers.npm import Npm
+from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
 from discovery_engine.marketplace.package_names import identifier_problem
 from discovery_engine.marketplace.package_sources import (
     KnownPackagesSource,
@@ -62,7 +64,7 @@ class PlayedNpm:
 
     def source(self, limit: float = 120.0) -> NpmSource:
         environ = os.environ | {"PATH": str(self._folder)}
-        return NpmSource(NPM, environ, time_limit=limit)
+        return NpmSource(NPM, Npm(environ), time_limit=limit)
 
     @property
     def asked(self) -> list[list[str]]:
@@ -177,17 +179,18 @@ async def test_a_search_that_takes_too_long_is_ended_with_its_program(tmp_path: 
 async def test_what_was_found_before_the_time_was_up_counts() -> None:
     entry = MarketplaceEntry("a", "a")
 
-    async def find_one_and_wait(found: dict[str, MarketplaceEntry]) -> None:
-        found["a"] = entry
-        await anyio.sleep_forever()
+    class Slow(PyPISource):
+        async def _search(self, _: str, __: int, found: dict[str, MarketplaceEntry]) -> None:
+            found["a"] = entry
+            await anyio.sleep_forever()
 
-    assert await package_sources._in_time(find_one_and_wait, "npm", 0.01) == (entry,)
+    assert await Slow(PYPI, PythonPackages({}), time_limit=0.01).search("a", limit=1) == (entry,)
 
 
 @pytest.mark.requirement("MKT-46")
 async def test_a_missing_npm_is_a_failure_of_the_source_alone(tmp_path: Path) -> None:
     with pytest.raises(SourceFailure, match="npm is not on the PATH") as caught:
-        await NpmSource(NPM, {"PATH": str(tmp_path)}).search("files", limit=20)
+        await NpmSource(NPM, Npm({"PATH": str(tmp_path)})).search("files", limit=20)
 
     assert caught.value.code == "MARKETPLACE_SOURCE_UNAVAILABLE"
     assert "nodejs.org" in caught.value.hint
@@ -237,14 +240,14 @@ async def test_well_known_packages_need_no_network() -> None:
     npm, pypi = KnownPackagesSource(NPM), KnownPackagesSource(PYPI)
 
     async with npm.open() as npm_pages, pypi.open() as pypi_pages:
-        first, second = await npm_pages.read(SyncPoint()), await pypi_pages.read(SyncPoint())
+        first, second = await npm_pages(SyncPoint()), await pypi_pages(SyncPoint())
 
     assert "@modelcontextprotocol/server-filesystem" in {entry.name for entry in first.entries}
     time = next(entry for entry in second.entries if entry.name == "mcp-server-time")
     assert (time.id, time.packages[0].runtime_hint) == ("pypi:mcp-server-time", "uvx")
     assert (time.trust, first.cursor) == ("unreviewed", "")
     assert first.etag
-    assert (await npm.read(SyncPoint(etag=first.etag))).is_unchanged
+    assert (await npm_pages(SyncPoint(etag=first.etag))).is_unchanged
 
 
 def test_the_list_of_well_known_packages_has_names_that_can_be_and_a_date() -> None:
@@ -263,7 +266,7 @@ async def test_the_very_name_of_a_python_package_is_found_with_its_newest_versio
 ) -> None:
     with package_index() as index:
         index.add_wheel("acme-mcp", "1.2.0")
-        source = PyPISource(PYPI, index.environ(tmp_path), time_limit=120)
+        source = PyPISource(PYPI, PythonPackages(index.environ(tmp_path)), time_limit=120)
 
         [entry] = await source.search(" acme-mcp ", limit=20)
         none = await source.search("tells the time", limit=20)

@@ -4,14 +4,23 @@
     print(plan.argv, plan.missing, plan.warnings)
     await engine.installer.install(plan)
 
-`installation_work` has what makes an installation whole or none.
+Work on a server is whole or none: what it adds is noted before, and settled after.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,7 +30,10 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
+from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.serialization import serialize_server
+from discovery_engine.engine.engine import Engine
+from discovery_engine.engine.owner.server_plans import ServerPlan
 from discovery_engine.errors import (
     DiscoveryError,
     NotFoundError,
@@ -36,17 +48,19 @@ from discovery_engine.events import (
 )
 from discovery_engine.marketplace.installer.bundles import unpack_bundle
 from discovery_engine.marketplace.installer.install_records import (
+    BegunWork,
     Grants,
     InstalledServer,
     InstalledVersion,
+    InstallRecords,
     Place,
+    place_of,
+    remove_folder,
 )
-from discovery_engine.marketplace.installer.installation_work import InstallationWork, InstallerHost
 from discovery_engine.marketplace.installer.offered_inputs import GivenValues
 from discovery_engine.marketplace.installer.packages import require_same
 from discovery_engine.marketplace.installer.plan import (
     InstalledChange,
-    PlannedServerChange,
     UpdatePlan,
     differences,
     merged_entry,
@@ -58,8 +72,12 @@ from discovery_engine.marketplace.installer.planner import (
     same_offer,
 )
 from discovery_engine.tools.model import ServerName
+from discovery_engine.upstream.connection import stored_secrets, written_fields
+from discovery_engine.upstream.stdio.sandbox import sandboxes
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput
@@ -67,7 +85,7 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.package_managers.manager_command import Environ
     from discovery_engine.store.server_records import PackagePin
 
-
+InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
 OnProgress: TypeAlias = Callable[[str], None]
 """Is called with what is being done, in a few words."""
 
@@ -81,13 +99,13 @@ class Installer:
 
     def __init__(
         self,
-        host: InstallerHost,
+        host: Engine,
         find: Callable[[str, str], Awaitable[EntryDetails]],
         *,
         environ: Environ,
         data: Path,
         clock: Callable[[], float],
-        publish: Publish = lambda _: None,
+        publish: Callable[[InstallEvent], object] = lambda _: None,
     ) -> None:
         """`find` returns what is known of the entry of that name, at a version of its package.
 
@@ -98,7 +116,7 @@ class Installer:
         self._planner = Planner(environ, data)
         self._work = InstallationWork(host, data)
         self._clock = clock
-        self._reports = InstallReports(publish)
+        self._publish = publish
 
     async def plan_install(
         self,
@@ -201,13 +219,14 @@ class Installer:
         )
         where = (await add()).where  # refuses a name that is taken before anything is fetched
         record = self._record(plan, where)
-        with self._reports.of(plan.name, on_progress) as report:
+        with self._reporting(plan.name, on_progress) as report:
             async with self._work.under_way(where, plan.name, tuple(plan.secrets), record.folders):
                 await add()  # another installation may have been under way
                 await self._prepare(plan, report)
                 change = await add()  # the configuration may have changed meanwhile
                 await self._work.enter(change, record, plan.secrets)
-            self._reports.installed(change, plan.pin)
+            if change.where == "file":  # the registry publishes it itself
+                self._publish(ServerInstalled(ServerName(change.name), str(plan.pin)))
             return await self._started(change, plan.pin, report)
 
     async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
@@ -276,7 +295,7 @@ class Installer:
         back = replace(record, current=earlier, previous=record.current, installed_at=self._clock())
         return await self._replace(record, back, None, _silent)
 
-    async def uninstall(self, name: str, *, delete_secrets: bool) -> PlannedServerChange:
+    async def uninstall(self, name: str, *, delete_secrets: bool) -> ServerPlan:
         """Remove a server, with what belongs to it alone.
 
         Args:
@@ -294,7 +313,7 @@ class Installer:
         await self._remove(record, change, secrets)
         return change
 
-    async def remove(self, change: PlannedServerChange, secrets: Sequence[str] = ()) -> None:
+    async def remove(self, change: ServerPlan, secrets: Sequence[str] = ()) -> None:
         """Make a planned removal; what belongs to an installed server goes with it.
 
         Args:
@@ -312,12 +331,13 @@ class Installer:
             await anyio.to_thread.run_sync(self._host.secrets.delete, name)
 
     async def _remove(
-        self, record: InstalledServer, change: PlannedServerChange, secrets: Sequence[str]
+        self, record: InstalledServer, change: ServerPlan, secrets: Sequence[str]
     ) -> None:
         folders = (*record.folders, self._work.private_folder(record))
         async with self._work.under_way(record.where, record.name, secrets, folders):
             await self._host.servers.apply(change)
-        self._reports.uninstalled(change, record.current.pin)
+        if change.where == "file":
+            self._publish(ServerUninstalled(ServerName(change.name), str(record.current.pin)))
 
     async def secrets_of(self, server: str) -> tuple[str, ...]:
         """The names of the secrets that are stored for a server alone."""
@@ -397,7 +417,7 @@ class Installer:
         secrets = plan.secrets if plan else {}
         pin = after.current.pin
         folders = (*after.folders, *before.folders)
-        with self._reports.of(address, on_progress) as report:
+        with self._reporting(address, on_progress) as report:
             async with self._work.under_way(before.where, before.name, tuple(secrets), folders):
                 if plan:
                     await self._prepare(plan, report)
@@ -421,7 +441,7 @@ class Installer:
             await self._planner.packages.require_unchanged(plan.pin)
 
     async def _started(
-        self, change: PlannedServerChange, pin: PackagePin, report: OnProgress
+        self, change: ServerPlan, pin: PackagePin, report: OnProgress
     ) -> InstalledChange:
         """Start a server for the first time, which fetches its package, and list its tools."""
         report(f"starting {change.name}, and listing its tools")
@@ -432,6 +452,20 @@ class Installer:
         except DiscoveryError as error:
             problem = error.message
         return InstalledChange(change.name, change.where, change.diff, pin, problem)
+
+    @contextmanager
+    def _reporting(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:
+        """A block of work on a server: yields what reports a step; a failure is published."""
+
+        def report(step: str) -> None:
+            self._publish(InstallProgressed(server, step))
+            on_progress(step)
+
+        try:
+            yield report
+        except DiscoveryError as error:
+            self._publish(InstallFailed(server, error.code))
+            raise
 
     def _record(self, plan: InstallPlan, where: Place) -> InstalledServer:
         return InstalledServer(
@@ -451,37 +485,177 @@ class Installer:
         )
 
 
-# What an installation or an update reports while it goes on: to its caller, and as events.
+# A bundle comes first, then the secrets, then the record, then the server in one step. Whether
+# the server is there decides what stays: `_settle` deletes everything that belongs to no server. It
+# runs after each piece of work, and before the next one for those that were killed.
 
-InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
-Publish: TypeAlias = Callable[[InstallEvent], object]
+
+# One piece of work at a time. A bundle comes first, then the secrets, then the record, then the
+# server in one step. Whether the server is there decides what stays: `_settle` deletes everything
+# that belongs to no server. It runs after each piece of work, and before the next one for those
+# that were killed.
 
 
-class InstallReports:
-    """Reports of one installer."""
+class InstallationWork:
+    """The installed servers of one configuration, and the work on them."""
 
-    def __init__(self, publish: Publish) -> None:
-        self._publish = publish
+    def __init__(self, host: Engine, data: Path) -> None:
+        self._host = host
+        self._records = InstallRecords(data)
+        self._sandboxes = data / sandboxes.PRIVATE_FOLDERS
 
-    @contextmanager
-    def of(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:
-        """A block of work on a server: yields what reports a step; a failure is published."""
+    @asynccontextmanager
+    async def under_way(
+        self, where: Place, name: str, secrets: Sequence[str], folders: Sequence[str]
+    ) -> AsyncIterator[None]:
+        """A block of work on one server; what it leaves without a server is deleted.
 
-        def report(step: str) -> None:
-            self._publish(InstallProgressed(server, step))
-            on_progress(step)
+        `secrets` and `folders` are what may be deleted.
 
+        Raises:
+            InstallFailedError: If another process installs, or the data folder is not writable.
+        """
+        await self._host.complete_settings()  # what of its secrets a server refers to stays
+        scope, *_ = self._scopes
+        work = BegunWork(scope, where, name, tuple(secrets), tuple(folders))
+        with anyio.CancelScope(shield=True):
+            lock = self._records.lock()
+            await anyio.to_thread.run_sync(lock.__enter__)
         try:
-            yield report
-        except DiscoveryError as error:
-            self._publish(InstallFailed(server, error.code))
-            raise
+            with anyio.CancelScope(shield=True):
+                await self._settle_begun()
+                await anyio.to_thread.run_sync(self._delete_stale)
+                await anyio.to_thread.run_sync(self._records.make_start_folder)
+                await anyio.to_thread.run_sync(self._records.begin, work)
+            try:
+                yield
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.to_thread.run_sync(self._settle, work)
+        finally:
+            lock.__exit__(None, None, None)
 
-    def installed(self, change: PlannedServerChange, pin: PackagePin) -> None:
-        """A server was entered; the registry publishes that itself, the file knows no package."""
-        if change.where == "file":
-            self._publish(ServerInstalled(ServerName(change.name), str(pin)))
+    async def enter(
+        self, change: ServerPlan, record: InstalledServer, secrets: Mapping[str, str]
+    ) -> None:
+        """Store the secrets, the record, and last the server; not to be cancelled.
 
-    def uninstalled(self, change: PlannedServerChange, pin: PackagePin) -> None:
-        if change.where == "file":
-            self._publish(ServerUninstalled(ServerName(change.name), str(pin)))
+        Raises:
+            RegistryError, SecretStoreError, ConfigurationError, InstallFailedError: If something
+                cannot be kept.
+        """
+        scope, *_ = self._scopes
+        with anyio.CancelScope(shield=True):
+            for name, value in secrets.items():
+                await anyio.to_thread.run_sync(self._host.secrets.set, name, value)
+            before = self._records.find(self._scopes, record.name)
+            await anyio.to_thread.run_sync(self._records.save, scope, record)
+            try:
+                await self._host.servers.apply(change)
+            except BaseException:
+                if before is not None:
+                    await anyio.to_thread.run_sync(self._records.save, scope, before)
+                raise
+
+    async def record(self, name: str) -> InstalledServer:
+        """Return the record of an installed server, by the name by which it is addressed.
+
+        Raises:
+            ServerNotFoundError: If it is not configured.
+            NotInstalledError: If it was not installed from the marketplace.
+        """
+        await self._host.complete_settings()  # only these show what a server runs
+        server = self._host.view.server_settings(name)
+        record = await anyio.to_thread.run_sync(self._record_of, server)
+        if record is None:
+            raise NotInstalledError(
+                f"server {name!r} was not installed from the marketplace",
+                (),
+                hint="`discovery list --installed` names those that were;"
+                f" `discovery remove {name}` removes any other",
+            )
+        return record
+
+    async def find(self, name: str) -> InstalledServer | None:
+        """Return the record of a server; None if it is not configured, or was not installed."""
+        try:
+            return await self.record(name)
+        except NotFoundError:
+            return None
+
+    async def all_records(self) -> tuple[InstalledServer, ...]:
+        """Return the records of all installed servers, in the order of the configuration."""
+        await self._host.complete_settings()
+        servers = self._host.view.settings.servers
+        find = partial(map, self._record_of, servers)
+        records = await anyio.to_thread.run_sync(lambda: list(find()))
+        return tuple(record for record in records if record is not None)
+
+    def address(self, record: InstalledServer) -> ServerName:
+        """The name by which an installed server is addressed."""
+        server = self._configured(record.where, record.name)
+        assert server is not None  # noqa: S101 - `record` has found it
+        return server.name
+
+    def private_folder(self, record: InstalledServer) -> str:
+        """Where an installed server writes what nothing else is granted for: its home folder."""
+        server = self._host.view.server_settings(self.address(record))
+        return str(sandboxes.private_folder(self._sandboxes, server.name, server.origin.file))
+
+    @property
+    def _scopes(self) -> tuple[str, ...]:
+        settings = self._host.view.settings
+        return tuple(decision_scopes(settings.path, settings.name))
+
+    def _record_of(self, server: ServerSettings) -> InstalledServer | None:
+        return self._records.record_of(self._scopes, server)
+
+    def _configured(self, where: Place, name: str) -> ServerSettings | None:
+        """The server that was entered there under that name."""
+        for server in self._host.view.settings.servers:
+            if place_of(server) == where and (server.renamed_from or server.name) == name:
+                return server
+        return None
+
+    async def _settle_begun(self) -> None:
+        """Settle what processes that were killed have left."""
+        for work in await anyio.to_thread.run_sync(self._records.begun):
+            if work.scope in self._scopes:
+                await anyio.to_thread.run_sync(self._settle, work)
+
+    def _settle(self, work: BegunWork) -> None:
+        """Delete what a piece of work has added, or was to delete, and no server has."""
+        server = self._configured(work.where, work.name)
+        if server is None:
+            self._records.delete(self._scopes, work.name)
+        self._delete_unused(work.folders)
+        referred = set(stored_secrets(server)) if server else set()
+        for secret in work.secrets:
+            if secret not in referred:
+                self._host.secrets.delete(secret)
+        self._records.end(work)
+
+    def _delete_stale(self) -> None:
+        """Delete what belonged to installed servers whose owner has removed them by hand."""
+        settings = self._host.view.settings
+        for record in self._records.of(self._scopes):
+            server = self._configured(record.where, record.name)
+            if server is None and record.where == "registry" and not settings.cache.enabled:
+                continue  # the registry is switched off, and the server in it is not known
+            if server is None or not record.current.is_run_by(server):
+                self._records.delete(self._scopes, record.name)
+                self._delete_unused(record.folders)
+            if server is None:  # another one of that name would have the same private folder
+                file = str(settings.path or "") if record.where == "file" else ""
+                self._delete_unused(
+                    [str(sandboxes.private_folder(self._sandboxes, record.name, file))]
+                )
+
+    def _delete_unused(self, folders: Iterable[str]) -> None:
+        """Delete folders that neither an installed server nor any configured one has."""
+        used = {folder for record in self._records.all() for folder in record.folders}
+        servers = self._host.view.settings.servers
+        texts = [text for server in servers for text in written_fields(server.transport).values()]
+        for folder in folders:
+            if folder not in used and not any(folder in text for text in texts):
+                remove_folder(Path(folder))
