@@ -9,7 +9,7 @@ import os
 import shutil
 import stat
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from discovery_engine import open_engine
 from discovery_engine.engine import Engine
 from discovery_engine.engine.owner.installer import Installer
-from discovery_engine.errors import DiscoveryError, PackageChangedError
+from discovery_engine.errors import DiscoveryError, InstallRefusedError, PackageChangedError
 from discovery_engine.marketplace.entry import (
     EntryOrigin,
     Input,
@@ -178,44 +178,54 @@ async def test_a_hostile_name_of_a_package_reaches_no_program(
     assert not victim.marker.exists()
 
 
-@pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        pytest.param("npm", ["-c", "touch M"], id="npx -c"),
-        pytest.param("npm", ["--call=touch M"], id="npx --call"),
-        pytest.param("npm", ["--prefix", "/tmp/evil"], id="npx --prefix"),
-        pytest.param("pypi", ["--from", "git+https://evil.example/x"], id="uvx --from"),
-        pytest.param("pypi", ["--index-url", "https://evil.example"], id="uvx --index-url"),
-        pytest.param("oci", ["-v", "/:/host"], id="docker -v"),
-        pytest.param("oci", ["--privileged"], id="docker --privileged"),
-        pytest.param("oci", ["--entrypoint", "/bin/sh"], id="docker --entrypoint"),
-    ],
-)
-async def test_hostile_options_of_a_runtime_start_nothing(
-    victim: Victim, kind: Any, options: list[str]
+def words(*texts: str) -> tuple[Input, ...]:
+    return tuple(Input("", "positional", value=text) for text in texts)
+
+
+def link() -> tuple[zipfile.ZipInfo, bytes]:
+    member = zipfile.ZipInfo("link")
+    member.external_attr = (stat.S_IFLNK | 0o777) << 16
+    return member, b"/etc"
+
+
+EVIL = Input("LD_PRELOAD", "environment", value="/tmp/evil")
+SHELL = {"command": "bash", "args": ["-c", "touch M"]}
+PYTHON = {"command": "python3", "args": ["-c", "open('M', 'w')"]}
+REFUSED: dict[str, Callable[[Victim], PackageOffer]] = {
+    "npx -c": lambda _: PackageOffer(
+        "npm", "files", "1.0.0", runtime_arguments=words("-c", "touch M")
+    ),
+    "docker -v": lambda _: PackageOffer(
+        "oci", "files", "1.0.0", runtime_arguments=words("-v", "/:/host")
+    ),
+    "runtime hint": lambda _: PackageOffer("npm", "files", "1.0.0", runtime_hint="bash"),
+    "variable": lambda victim: replace(victim.bundle(), environment=(EVIL,)),
+    "path that leads out": lambda victim: victim.bundle(("../../../../M", b"x")),
+    "absolute path": lambda victim: victim.bundle(("/tmp/M-discovery", b"x")),
+    "link": lambda victim: victim.bundle(link()),
+    "bomb": lambda victim: victim.bundle(("zeros", bytes(1 << 26))),
+    "the same name": lambda victim: victim.bundle(("MAIN.PY", b"evil")),
+    "shell": lambda victim: victim.bundle(mcp_config=SHELL),
+    "python -c": lambda victim: victim.bundle(mcp_config=PYTHON),
+    "binary elsewhere": lambda victim: victim.bundle(type="binary", entry_point="/usr/bin/touch"),
+}
+
+
+@pytest.mark.requirement("INS-1", "INS-2", "INS-32")
+@pytest.mark.parametrize("offer", REFUSED.values(), ids=REFUSED)
+async def test_what_an_entry_may_not_do_is_refused_before_anything_is_started_or_written(
+    victim: Victim, offer: Callable[[Victim], PackageOffer]
 ) -> None:
-    environ = victim.record("npm", "npx", "uv", "uvx", "docker", "pip")
-    arguments = tuple(Input("", "positional", value=word) for word in options)
-    offer = PackageOffer(kind, "files", "1.0.0", runtime_arguments=arguments)
+    environ = victim.record("npm", "npx", "docker", "bash", "sh", "touch")
 
-    with pytest.raises(DiscoveryError, match="is not allowed"):
-        await install(victim, entry_of(offer), environ)
+    with pytest.raises(InstallRefusedError):
+        await install(victim, entry_of(offer(victim)), environ)
 
-    assert set(victim.calls) <= {"npx", "npm", "uvx", "uv", "docker", "--version", ""}
+    assert set(victim.calls) <= {"npx", "npm", "docker", "--version", ""}
+    assert not list(victim.folder.rglob("M"))
+    assert not list((victim.data / "packages").glob("bundles/*"))
+    assert "M-discovery" not in os.listdir("/tmp")  # noqa: PTH208
     assert "files" not in victim.config.read_text()
-
-
-@pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize("hint", ["bash", "sh -c", "/tmp/evil", "sudo npx"])
-async def test_a_hostile_runtime_hint_starts_nothing(victim: Victim, hint: str) -> None:
-    environ = victim.record("npm", "npx", "bash", "sh", "sudo")
-    offer = PackageOffer("npm", "files", "1.0.0", runtime_hint=hint)
-
-    with pytest.raises(DiscoveryError):
-        await install(victim, entry_of(offer), environ)
-
-    assert set(victim.calls) <= {"npx", "npm", "--version", ""}
 
 
 @pytest.mark.requirement("INS-1", "INS-4")
@@ -226,7 +236,7 @@ async def test_shell_text_in_values_and_entries_reaches_the_server_as_it_is(vict
     )
     fixed = tuple(Input("", "positional", value=text) for text in METACHARACTERS)
     variables = (Input("TEXT", "environment", value="$(touch M) ${file:/etc/hostname}"),)
-    offer = replaced(offer, package_arguments=(*fixed, *arguments), environment=variables)
+    offer = replace(offer, package_arguments=(*fixed, *arguments), environment=variables)
     given = {f"a{n}": text for n, text in enumerate(METACHARACTERS[:-1])}
     async with victim.installer(entry_of(offer), usual()) as (engine, installer):
         await installer.install(await installer.plan_install("x", values=given))
@@ -245,7 +255,7 @@ async def test_an_entry_gets_no_secret_and_no_variable_of_its_owner(victim: Vict
     arguments = tuple(Input("", "positional", value=text) for text in texts)
     x = Input("x", "variable", default="{secret:github/TOKEN}")
     templates = (Input("T", "environment", value="${x}", variables=(x,)),)
-    offer = replaced(victim.bundle(), package_arguments=arguments, environment=templates)
+    offer = replace(victim.bundle(), package_arguments=arguments, environment=templates)
     environ = usual() | {"OWN": "canary-1"}
     async with victim.installer(entry_of(offer), environ) as (engine, installer):
         engine.secrets.set("github/TOKEN", "canary-2")
@@ -255,45 +265,6 @@ async def test_an_entry_gets_no_secret_and_no_variable_of_its_owner(victim: Vict
     assert found["args"] == texts
     assert found["env"]["T"] == "${secret:github/TOKEN}"
     assert "canary" not in json.dumps(found)
-
-
-@pytest.mark.requirement("INS-2")
-@pytest.mark.parametrize(
-    "name", ["LD_PRELOAD", "PYTHONSTARTUP", "PYTHONPATH", "PATH", "NODE_OPTIONS"]
-)
-async def test_a_variable_that_would_load_code_is_not_set(victim: Victim, name: str) -> None:
-    evil = Input(name, "environment", value="/tmp/evil")
-    offer = replaced(victim.bundle(), environment=(evil,))
-
-    with pytest.raises(DiscoveryError, match="decides what is run or loaded"):
-        await install(victim, entry_of(offer), usual())
-
-    assert name not in victim.config.read_text()
-
-
-@pytest.mark.requirement("INS-32")
-@pytest.mark.parametrize(
-    "member",
-    [
-        pytest.param(("../../../../M", b"x"), id="path that leads out"),
-        pytest.param(("/tmp/M-discovery", b"x"), id="absolute path"),
-        pytest.param((zipfile.ZipInfo("link"), b"/etc"), id="link"),
-        pytest.param(("zeros", bytes(1 << 26)), id="bomb"),
-        pytest.param(("MAIN.PY", b"evil"), id="the same name"),
-    ],
-)
-async def test_nothing_of_a_hostile_bundle_is_unpacked(victim: Victim, member: Any) -> None:
-    if isinstance(member[0], zipfile.ZipInfo):
-        member[0].external_attr = (stat.S_IFLNK | 0o777) << 16
-    offer = victim.bundle(member)
-
-    with pytest.raises(DiscoveryError):
-        await install(victim, entry_of(offer), usual())
-
-    assert not list(victim.folder.rglob("M"))
-    assert not list((victim.data / "packages").glob("bundles/*"))
-    assert "M-discovery" not in os.listdir("/tmp")  # noqa: PTH208
-    assert "files" not in victim.config.read_text()
 
 
 @pytest.mark.requirement("INS-30")
@@ -309,26 +280,6 @@ async def test_a_bundle_that_changes_after_the_plan_is_not_started(victim: Victi
 
         assert await engine.servers.list() == ()
     assert not list((victim.data / "packages").glob("bundles/*"))
-
-
-@pytest.mark.requirement("INS-1")
-@pytest.mark.parametrize(
-    "server",
-    [
-        {"mcp_config": {"command": "bash", "args": ["-c", "touch M"]}},
-        {"mcp_config": {"command": "python3", "args": ["-c", "open('M', 'w')"]}},
-        {"entry_point": "../../../../bin/sh"},
-        {"type": "binary", "entry_point": "/usr/bin/touch"},
-    ],
-)
-async def test_a_bundle_that_starts_another_program_is_not_installed(
-    victim: Victim, server: Any
-) -> None:
-    with pytest.raises(DiscoveryError):
-        await install(victim, entry_of(victim.bundle(**server)), usual())
-
-    assert not victim.marker.exists()
-    assert "files" not in victim.config.read_text()
 
 
 @pytest.mark.node
@@ -357,7 +308,3 @@ async def test_the_folder_of_a_hostile_project_changes_nothing_of_an_installed_s
 
     assert found["version"] == "good"
     assert not victim.marker.exists()
-
-
-def replaced(offer: PackageOffer, **members: Any) -> PackageOffer:
-    return replace(offer, **members)
