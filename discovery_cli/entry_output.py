@@ -15,7 +15,7 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, columns_of, named, one_line
 from discovery_engine.engine.owner.candidates import visible_line
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.marketplace.entry_warnings import inputs_of
+from discovery_engine.marketplace.entry_details import inputs_of
 
 if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+    from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
 
 _INDENT = 2
 _GAP = "  "

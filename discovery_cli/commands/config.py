@@ -141,7 +141,7 @@ def schema(invocation: Invocation) -> None:
     """
     import json
 
-    from discovery_engine.config.model.schema import json_schema
+    from discovery_engine.config.model.config_file import json_schema
 
     # The schema is the whole answer: an editor reads it as it is, with --json and without.
     invocation.output.text(json.dumps(json_schema(), indent=2))

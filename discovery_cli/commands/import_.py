@@ -24,8 +24,7 @@ from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.config.editing.import_entries import ImportCandidate
-    from discovery_engine.config.editing.import_plan import ImportPlan, Stores
+    from discovery_engine.config.editing.import_plan import ImportCandidate, ImportPlan, Stores
     from discovery_engine.config.settings import Settings, Source
     from discovery_engine.config.sources import SourceResult
 

@@ -65,8 +65,7 @@ def command(
     """
     from discovery_cli import client_files, value_prompts
     from discovery_cli.client_entries import client_entry, needs_of
-    from discovery_engine.config.editing.edit import new_file
-    from discovery_engine.config.editing.template import first_configuration
+    from discovery_engine.config.editing.edit import first_configuration, new_file
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.engine.owner.approvals import approve_file

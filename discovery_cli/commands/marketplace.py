@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.entry_search import FoundEntry
     from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.marketplace.marketplace import MarketplacePage
-    from discovery_engine.marketplace.source_copies import SourceState
-    from discovery_engine.marketplace.synchronizer import SourceReport, SyncProgress
+    from discovery_engine.marketplace.synchronizer import SourceReport, SourceState, SyncProgress
 
 _DEFAULT_ENTRY_LIMIT = 20
 _MAX_MARKETPLACE_RESULTS = 100

@@ -18,9 +18,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from discovery_engine._util.file_lock import lock_file
-from discovery_engine.config.command_words import command_words, program_name
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.config.syntax import is_loopback
+from discovery_engine.config.syntax import command_words, is_loopback, program_name
 
 OWN_ENTRY = "it is this program itself, and a gateway does not serve itself"
 

@@ -1,4 +1,4 @@
-"""The sections `server` and `views` as the rest of the engine sees them: what clients are shown."""
+"""The sections `server`, `views` and `sandbox` as the rest of the engine sees them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Literal, TypeAlias, get_type_hints
 
-from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
 from discovery_engine.config.settings_section import (
     AT_MOST_DEFAULT,
     INTERNAL,
@@ -29,6 +28,45 @@ from discovery_engine.config.settings_section import (
 )
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.client_names import Naming, Style
+
+SandboxKind: TypeAlias = Literal["none", "auto", "bubblewrap", "docker", "landlock"]
+
+
+class SandboxSettings(SettingsSection, frozen=True):
+    """What the program of a server is confined to: folders, network, memory, processes."""
+
+    kind: Annotated[SandboxKind, UNTRUSTED, Values(examples=["bubblewrap"])]
+    """The means: `bubblewrap`, `landlock` (both on Linux), `docker` for a command that is `docker
+    run`, `auto` for the first of them that the system has, or `none`."""
+    read: Annotated[tuple[str, ...], UNTRUSTED, Values(examples=[["~/notes"]])] = ()
+    """Files and folders that it may read, besides those of the system; `~` is the home folder, of
+    which it sees nothing else. A relative path starts at the folder of this file."""
+    write: Annotated[tuple[str, ...], UNTRUSTED, Values(examples=[["~/project"]])] = ()
+    """Files and folders that it may read and write."""
+    network: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
+    """Whether it may use the network."""
+    memory_mib: Annotated[int, UNTRUSTED, Values(ge=16, le=16 * 1024 * 1024, examples=[512])] = 2048
+    """The most memory of one of its processes, in MiB."""
+    processes: Annotated[int, UNTRUSTED, Values(ge=1, le=1_000_000, examples=[64])] = 512
+    """The most processes and threads that it has at the same time."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.kind != "none"
+
+    def __str__(self) -> str:
+        """For people: the kind, and what is granted."""
+        if not self.is_on:
+            return self.kind
+        granted = [f"reads {path}" for path in self.read]
+        granted += [f"writes {path}" for path in self.write]
+        granted.append("network" if self.network else "no network")
+        limits = f"{self.memory_mib} MiB, {self.processes} processes"
+        return "; ".join((self.kind, *granted, limits))
+
+
+NO_SANDBOX = SandboxSettings("none")
+
 
 RegistryTool: TypeAlias = Literal["off", "read", "ask"]
 ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]

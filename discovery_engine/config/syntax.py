@@ -1,9 +1,14 @@
-"""The syntax of addresses, both of servers and of folders, and of header names."""
+"""The syntax of addresses, of header names, and of the words of a command."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    import httpx2
 
 _ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
 _FILE_ADDRESS = re.compile(r"file://(/([^\s?#%\\]|%[0-9A-Fa-f]{2})*)")
@@ -52,3 +57,55 @@ def is_loopback_redirect(url: str) -> bool:
 
 def is_header_name(text: str) -> bool:
     return _HEADER_NAME.fullmatch(text) is not None
+
+
+def mounts_for(url: str) -> dict[str, httpx2.AsyncBaseTransport | None]:
+    """The `mounts` of a client for this address alone: none of a proxy if it is this machine.
+
+    Unless `NO_PROXY` names it, `HTTP_PROXY` counts for `localhost` too. The plain text of a request
+    would cross the network, and the proxy would look for the endpoint on its own machine. The rest
+    of the environment counts (`SSL_CERT_FILE`).
+    """
+    is_here = is_loopback(urlsplit(url).hostname or "")
+    return dict.fromkeys(("http://", "https://", "all://")) if is_here else {}
+
+
+# The words of a command, whatever system its entry was written for: `cmd /c npx.cmd -y mail` starts
+# what `npx.cmd -y mail` starts, and `C:\node\npx.cmd` has the name `npx`.
+
+PACKAGE_RUNNERS = frozenset(
+    (
+        *("npx", "npm", "pnpx", "pnpm", "yarn", "bun", "bunx", "deno"),
+        *("uvx", "uv", "pipx", "docker", "podman", "nerdctl"),
+        *("go", "cargo", "dotnet", "dnx", "nix", "nix-shell", "jbang"),
+    )
+)
+"""Programs that may download what they start."""
+INTERPRETER = "cmd"
+"""The command interpreter of Windows, which entries for Windows start other programs with."""
+
+_ENDING = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
+_WORD = re.compile(r'"([^"]*)"|(\S+)')
+_SCRIPT = re.compile(r"[&|<>^%]")
+
+
+def command_words(command: str, args: Sequence[str]) -> list[str]:
+    """The words of a command, without the interpreter of Windows where it only starts it."""
+    options = [word.lower() for word in args]
+    at = (
+        options.index("/c")
+        if "/c" in options and program_name(command) == INTERPRETER
+        else len(args)
+    )
+    started = [*args[at + 1 :]]
+    is_plain = all(word.startswith("/") for word in args[:at])
+    if not started or not is_plain or any(map(_SCRIPT.search, started)):
+        return [command, *args]
+    if len(started) == 1 and not _ENDING.search(started[0]):  # a whole line
+        started = [quoted or bare for quoted, bare in _WORD.findall(started[0])]
+    return started
+
+
+def program_name(word: str) -> str:
+    """The name of a program without its folder and its ending on Windows, in lower case."""
+    return _ENDING.sub("", re.split(r"[/\\]", word)[-1].lower())

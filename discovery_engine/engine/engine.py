@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.reindex_report import ReindexReport
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.marketplace import Marketplace
-    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+    from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
     from discovery_engine.store.call_log.call_log import CallLog
@@ -397,7 +397,7 @@ class Engine(ScopedEngine):
 
     async def prerequisites(self) -> tuple[Prerequisite, ...]:
         """The programs that start packages: whether they are here, and which version."""
-        from discovery_engine.marketplace.package_managers.prerequisites import (  # noqa: PLC0415
+        from discovery_engine.marketplace.package_managers.manager_command import (  # noqa: PLC0415
             RUNTIMES,
             Prerequisites,
         )

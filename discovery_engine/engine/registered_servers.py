@@ -17,9 +17,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.config.files.location import decision_scopes
-from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.serialization import deserialize_server
-from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
+from discovery_engine.config.settings import (
+    OWN_SOURCE,
+    REGISTRY,
+    ServerSettings,
+    Settings,
+    with_default_sandbox,
+)
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.restore import open_store, registration_mark, registry_path
 from discovery_engine.errors import RegistryError

@@ -21,8 +21,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.tree import Document, Fault, Node, Path, Position
 from discovery_engine.config.document.yaml_reader import read_document
-from discovery_engine.config.loading.error_messages import faults_from
-from discovery_engine.config.loading.key_names import known_keys, normalize_keys
+from discovery_engine.config.loading.validation import faults_from, known_keys, normalize_keys
 from discovery_engine.config.model.field_types import Flag, Word, Words, custom_error
 from discovery_engine.config.model.section import Section
 from discovery_engine.diagnostics import Diagnostic

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
@@ -30,8 +30,7 @@ from discovery_engine.marketplace.server_json import (
     parse_server,
     shown_text,
 )
-from discovery_engine.marketplace.source import SourcePage
-from discovery_engine.marketplace.source_content import DocumentSource, invalid
+from discovery_engine.marketplace.source import DocumentSource, SourcePage, invalid
 
 _VALUES = 1_000_000  # scalars of one catalog; that of Docker has some 50,000
 _TEMPLATE = re.compile(r"\{\{\s*([^{}|]+?)\s*(?:\|([^{}]*))?\}\}")

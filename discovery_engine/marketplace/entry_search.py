@@ -7,14 +7,20 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
-from discovery_engine.marketplace.entry import MarketplaceEntry
-from discovery_engine.marketplace.entry_store import NOT_NAMED, MarketplaceStore, entry_lexicon
-from discovery_engine.marketplace.entry_terms import (
+from discovery_engine.marketplace.entry import (
+    MarketplaceEntry,
+    group_identities,
+    merge_group,
+    merged_entries,
+)
+from discovery_engine.marketplace.entry_store import (
+    NOT_NAMED,
+    MarketplaceStore,
+    entry_lexicon,
     entry_terms,
     name_spellings_of,
     telling_words,
 )
-from discovery_engine.marketplace.same_server import group_identities, merge_group, merged_entries
 from discovery_engine.marketplace.source import copy_key
 from discovery_engine.search.text.spelling import query_spellings
 

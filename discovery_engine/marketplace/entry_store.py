@@ -2,13 +2,15 @@
 
 Processes share it. A page is one transaction, and each source is written by the process that holds
 its lease. Of each entry the highest version counts; a version that is deleted lets the next lower
-one count, so several are kept whole.
+one count, so several are kept whole. The index has the words of an entry as terms: stems, and what
+they are about.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import re
 import sqlite3
 import uuid
 from collections import defaultdict
@@ -27,23 +29,86 @@ from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import RegistryError
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import (
+    EntryIdentity,
     MarketplaceEntry,
     VersionNote,
+    highest_first,
     package_key,
     repository_key,
+    version_key,
 )
-from discovery_engine.marketplace.entry_terms import (
-    COLUMNS,
-    WEIGHTS,
-    entry_terms,
-    match_of,
-    name_spellings_of,
-    plain_terms,
-)
-from discovery_engine.marketplace.same_server import EntryIdentity, highest_first, version_key
 from discovery_engine.marketplace.source import SourcePage, SyncPoint
-from discovery_engine.search.text.lexicon import Lexicon
-from discovery_engine.search.text.spelling import query_spellings, similar_names
+from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, Lexicon
+from discovery_engine.search.text.spelling import normalize_name, query_spellings, similar_names
+
+COLUMNS = ("name", "title", "description", "packages", "publisher", "tags", "tools", "related")
+WEIGHTS = (4.0, 4.0, 2.5, 1.5, 1.0, 2.0, 1.5, 1.0)
+"""Weights of the columns; the name of a package or a tool counts less than the server's own."""
+_MOST_TOOLS = 100  # whose texts are read; a server with more is found by its own
+_MOST_TEXT = 1_000  # characters of a description
+_ABOUT = (CONCEPT, SUBJECT)
+_FIXED = re.compile(r"(?i)\b(?:mcp|server|servers|modelcontextprotocol|model context protocol)\b")
+"""Words of nearly every name here, which tell no two entries apart."""
+
+
+def entry_terms(entry: MarketplaceEntry, lexicon: Lexicon) -> list[str]:
+    """The text of each column: terms with spaces between them."""
+    language = lexicon.detect_tool_language(entry.description)
+    tools = (entry.tools or ())[:_MOST_TOOLS]
+    described = " ".join(f"{tool.name} {tool.description}" for tool in tools)
+    publisher = entry.publisher.removeprefix("github.com/").removesuffix(".com")
+    fields = (
+        lexicon.analyze_name(_own_words(_short_name(entry.name))),
+        lexicon.analyze_name(_own_words(entry.title), language),
+        lexicon.analyze(entry.description[:_MOST_TEXT], language),
+        lexicon.analyze_name(_own_words(" ".join(_identifiers(entry)))),
+        lexicon.analyze_name(publisher),
+        lexicon.analyze(" ".join(entry.tags)),
+        lexicon.analyze(described, language),
+    )
+    terms = [dict.fromkeys(field.terms) for field in fields]
+    related = {term: None for field in terms for term in field if term.startswith(_ABOUT)}
+    words = [[term for term in field if term not in related] for field in terms]
+    return [" ".join(field) for field in (*words, related)]
+
+
+def _plain_terms(terms: Iterable[str]) -> set[str]:
+    """Return the terms that are words, without the concepts and subjects that words are about."""
+    return {term for term in terms if not term.startswith(_ABOUT)}
+
+
+def _match_of(terms: Iterable[str]) -> str:
+    """The expression of FTS5 that any of some terms matches; empty without any."""
+    quoted = (term.replace('"', '""').replace("\0", "") for term in dict.fromkeys(terms))
+    return " OR ".join(f'"{term}"' for term in quoted if any(map(str.isalnum, term)))
+
+
+def name_spellings_of(entry: MarketplaceEntry) -> set[str]:
+    """The names under which an entry is known, folded: a query that is one names the entry."""
+    names = [entry.name, _short_name(entry.name), entry.title, *_identifiers(entry)]
+    names += [_short_name(identifier) for identifier in _identifiers(entry)]
+    names += [_own_words(name) for name in names]
+    return {normalize_name(name) for name in names if name.strip()} - {""}
+
+
+def telling_words(query: str) -> str:
+    """A query without the words that nearly every entry has; empty if it has no others."""
+    return " ".join(_FIXED.sub(" ", query).split())
+
+
+def _short_name(name: str) -> str:
+    """The part of a name that its namespace does not say: `files` of `io.github.acme/files`."""
+    return name.rpartition("/")[2] or name
+
+
+def _own_words(text: str) -> str:
+    words = _FIXED.sub(" ", re.sub(r"[-_/@.]", " ", text)).strip()
+    return words or text
+
+
+def _identifiers(entry: MarketplaceEntry) -> Iterator[str]:
+    return (offer.identifier for offer in entry.packages if offer.registry_type != "mcpb")
+
 
 T = TypeVar("T")
 
@@ -325,10 +390,10 @@ class MarketplaceStore:
         self._require_terms_of(lexicon)
 
         def read(db: sqlite3.Connection) -> list[tuple[int, float, bool]]:
-            spellings = match_of(query_spellings(query))
+            spellings = _match_of(query_spellings(query))
             named = _best(db, f"spellings: ({spellings})" if spellings else "", sources, limit)
             terms = _with_typos(db, lexicon.analyze(words).terms)
-            scores = dict.fromkeys(named, 0.0) | _best(db, match_of(terms), sources, limit)
+            scores = dict.fromkeys(named, 0.0) | _best(db, _match_of(terms), sources, limit)
             return [(row, score, row in named) for row, score in scores.items()]
 
         hits = sorted(self._read(read), key=lambda hit: (not hit[2], -hit[1], hit[0]))
@@ -455,7 +520,7 @@ def _with_typos(db: sqlite3.Connection, terms: Iterable[str]) -> list[str]:
     """The terms, and for words that no entry has those that they may be a typo of."""
     all_terms = list(dict.fromkeys(terms))
     is_there = "SELECT 1 FROM vocabulary WHERE term = ?"
-    words = sorted(plain_terms(all_terms))
+    words = sorted(_plain_terms(all_terms))
     unknown = [word for word in words if not db.execute(is_there, (word,)).fetchone()]
     if unknown:
         vocabulary = [term for (term,) in db.execute("SELECT term FROM vocabulary WHERE doc > 0")]

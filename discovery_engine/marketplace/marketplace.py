@@ -23,7 +23,7 @@ from discovery_engine.errors import (
     MarketplaceSourceNotFoundError,
 )
 from discovery_engine.marketplace.docker_catalog import DockerCatalog
-from discovery_engine.marketplace.entry import MarketplaceEntry
+from discovery_engine.marketplace.entry import MarketplaceEntry, merged_entries
 from discovery_engine.marketplace.entry_details import (
     EntryDetails,
     at_version,
@@ -33,19 +33,18 @@ from discovery_engine.marketplace.entry_details import (
 from discovery_engine.marketplace.entry_search import EntrySearch, FoundEntry
 from discovery_engine.marketplace.entry_store import MarketplaceStore
 from discovery_engine.marketplace.mcp_registry import McpRegistry
-from discovery_engine.marketplace.package_managers.manager_command import Environ
-from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
+from discovery_engine.marketplace.package_managers.manager_command import Environ, Prerequisites
 from discovery_engine.marketplace.package_names import require_plain
 from discovery_engine.marketplace.package_sources import KnownPackagesSource
-from discovery_engine.marketplace.same_server import merged_entries
 from discovery_engine.marketplace.source import LiveSource, SourceFailure, SyncedSource
-from discovery_engine.marketplace.source_copies import (
+from discovery_engine.marketplace.synchronizer import (
+    Progress,
     SourceCopies,
+    SourceReport,
     SourceState,
     is_complete,
     without_doubles,
 )
-from discovery_engine.marketplace.synchronizer import Progress, SourceReport
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.limits import require_name, require_query
 

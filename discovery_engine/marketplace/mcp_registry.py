@@ -22,13 +22,11 @@ from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
 from discovery_engine.marketplace.source import (
     PageReader,
+    SourceAddress,
     SourceFailure,
     SourcePage,
     SyncedSource,
     SyncPoint,
-)
-from discovery_engine.marketplace.source_content import (
-    SourceAddress,
     invalid,
     json_of,
     open_address,

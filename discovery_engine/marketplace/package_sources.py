@@ -33,10 +33,8 @@ from discovery_engine.marketplace.entry import (
     VersionNote,
     entry_id,
 )
-from discovery_engine.marketplace.entry_warnings import mentions_mcp
-from discovery_engine.marketplace.known_packages import known_packages
-from discovery_engine.marketplace.package_managers.loose_json import PublishedPackage
-from discovery_engine.marketplace.package_managers.manager_command import Environ
+from discovery_engine.marketplace.entry_details import known_packages, mentions_mcp
+from discovery_engine.marketplace.package_managers.manager_command import Environ, PublishedPackage
 from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit
 from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
 from discovery_engine.marketplace.package_names import identifier_problem

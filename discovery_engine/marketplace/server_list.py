@@ -24,8 +24,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.document.tree import Fault, Node
 from discovery_engine.config.document.yaml_reader import read_document
-from discovery_engine.config.loading.error_messages import faults_from
-from discovery_engine.config.loading.key_names import normalize_keys
+from discovery_engine.config.loading.validation import faults_from, normalize_keys
 from discovery_engine.config.model.field_types import (
     Flag,
     HeaderName,
@@ -47,8 +46,7 @@ from discovery_engine.marketplace.entry import (
     RefusedOffer,
 )
 from discovery_engine.marketplace.server_json import MalformedEntryError, parse_server
-from discovery_engine.marketplace.source import SourceFailure, SourcePage
-from discovery_engine.marketplace.source_content import DocumentSource
+from discovery_engine.marketplace.source import DocumentSource, SourceFailure, SourcePage
 
 _CODE = "MARKETPLACE_LIST_INVALID"
 _VALUES = 200_000  # scalars; a thousand servers have a tenth of that

@@ -6,17 +6,36 @@ served, and the failure is in the answer as a diagnostic.
 
 from __future__ import annotations
 
+import stat
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
+import anyio
 from msgspec import Struct
 
 from discovery_engine._util import digests
+from discovery_engine._util.address_classes import reachable_classes
+from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.json import JSONValue
+from discovery_engine._util.retry_after import retry_after
+from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
+from discovery_engine.rpc.json_codec import decode
+from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
+from discovery_engine.secrets.resolver import SecretResolver, resolve
+from discovery_engine.secrets.values import secrets_in
+
+if TYPE_CHECKING:
+    from discovery_engine._util.fetch.fetcher import Fetched, Fetcher
 
 FailureCode: TypeAlias = Literal[
     "MARKETPLACE_SOURCE_UNAVAILABLE",  # down, slow, limited: it may pass
@@ -134,3 +153,210 @@ class LiveSource(Protocol):
         Raises:
             SourceFailure: If the source cannot be asked.
         """
+
+
+_OK = 200
+_UNCHANGED = 304
+_REFUSED = (401, 403, 407)
+_GONE = (404, 410)
+_LIMITED = (429, 503)
+_FAILED = 500  # and all from there
+_PASSING = ("timeout", "broken", "unreachable")
+_MAX_NON_JSON_EXCERPT = 60  # characters of what is no JSON
+
+
+class SourceAddress:
+    """An address of a source, with its headers resolved; of `open_address`."""
+
+    def __init__(self, fetcher: Fetcher, url: str, headers: Mapping[str, str]) -> None:
+        self._fetcher = fetcher
+        self._headers = headers
+        self.url = url
+
+    async def get(self, url: str, *, limit: int, etag: str = "") -> Fetched | None:
+        """A successful answer; None if it is the one of `etag`.
+
+        Raises:
+            SourceFailure: If there is none.
+        """
+        headers = {**self._headers, "if-none-match": etag} if etag else self._headers
+        try:
+            answer = await self._fetcher.get(url, limit=limit, headers=headers)
+        except FetchError as error:
+            raise _not_fetched(error) from error
+        if answer.status == _UNCHANGED and etag:
+            return None
+        if answer.status != _OK:
+            raise _status_failure(answer)
+        return answer
+
+
+@asynccontextmanager
+async def open_address(
+    source: MarketplaceSource, secrets: SecretResolver, folder: str | None
+) -> AsyncGenerator[SourceAddress]:
+    """Yield the address of a source; `folder` is where relative `${file:…}` start."""
+    _require_encryption(source)
+    headers = await anyio.to_thread.run_sync(_resolved_headers, source, secrets, folder)
+    try:
+        # Most searches fetch nothing, and HTTP takes 0.1 s of CPU to import.
+        from discovery_engine._util.fetch.fetcher import open_fetcher  # noqa: PLC0415
+
+        async with open_fetcher(source.address, is_private=source.private) as fetcher:
+            yield SourceAddress(fetcher, source.address.rstrip("/"), headers)
+    except FetchError as error:
+        raise _not_fetched(error) from error
+
+
+def _read_file(folder: Path, written: str, etag: str) -> tuple[bytes | None, str]:
+    """A file of the owner; its size and the time of its change are its tag."""
+    path = folder / Path(written).expanduser()
+    try:
+        status = path.stat()
+        tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        if tag == etag:
+            return None, tag
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise _file_failure(path, "is no file")
+        with path.open("rb") as file:
+            content = file.read(bounds.CATALOG_BYTES + 1)
+    except OSError as error:
+        raise _file_failure(path, f"cannot be read: {error.strerror or error}") from error
+    if len(content) > bounds.CATALOG_BYTES:
+        raise _file_failure(path, f"is longer than {bounds.CATALOG_BYTES // 1024 // 1024} MiB")
+    return content, tag
+
+
+def json_of(answer: Fetched) -> JSONValue:
+    """The JSON of an answer.
+
+    Raises:
+        SourceFailure: If it is none, such as a page for people.
+    """
+    start = answer.body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
+    kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if start[:1] == b"<" or kind in ("text/html", "application/xhtml+xml"):
+        raise invalid("it answers with a page for people, not with JSON")
+    try:
+        return decode(answer.body)
+    except ValueError as error:
+        what = quoted(start[:_MAX_NON_JSON_EXCERPT].decode("utf-8", "replace"))
+        raise invalid(f"it answers with what is no JSON, beginning with {what}") from error
+
+
+def invalid(reason: str) -> SourceFailure:
+    """The failure of a source that answers, and not as such a source does."""
+    hint = "check `url` and `type` of the source; if they are right, tell its owner"
+    return SourceFailure("MARKETPLACE_SOURCE_INVALID", reason, hint=hint)
+
+
+def _require_encryption(source: MarketplaceSource) -> None:
+    """Raises `SourceFailure` where a machine on the way could change what is offered."""
+    parts = urlsplit(source.address)
+    is_public = reachable_classes(parts.hostname or "", is_private=source.private) == {"public"}
+    if parts.scheme != "https" and is_public:
+        reason = "its address is not encrypted, so that anyone on the way could change its answers"
+        raise _unavailable(reason, hint="write https:// for the source")
+
+
+def _resolved_headers(
+    source: MarketplaceSource, secrets: SecretResolver, folder: str | None
+) -> dict[str, str]:
+    headers = {}
+    for name, template in source.headers.items():
+        try:
+            value = resolve(template, secrets, base_dir=folder)
+        except (UnsetReference, MalformedReferenceError) as error:
+            hint = "give it a value, then run it again"
+            raise _unavailable(f"header {name!r}: {error}", hint=hint) from error
+        header_secrets = list(secrets_in(value, name))
+        KNOWN_SECRETS.add(
+            (secret.text for secret in header_secrets),
+            (secret.text for secret in header_secrets if secret.is_certain),
+        )
+        headers[name] = value
+    return headers
+
+
+def _unavailable(reason: str, *, hint: str = "") -> SourceFailure:
+    return SourceFailure("MARKETPLACE_SOURCE_UNAVAILABLE", reason, hint=hint)
+
+
+def _not_fetched(error: FetchError) -> SourceFailure:
+    is_passing = error.problem in _PASSING
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE", error.reason, hint=error.hint, is_passing=is_passing
+    )
+
+
+def _status_failure(answer: Fetched) -> SourceFailure:
+    status = answer.status
+    reason = f"it answers HTTP {status}"
+    if status in _REFUSED:
+        hint = "check `headers` of the source: the key may be missing, wrong or expired"
+        return _unavailable(f"{reason}: it refuses access", hint=hint)
+    if status in _GONE:
+        return invalid(f"{reason}: there is no such address")
+    wait = retry_after(answer.headers.get("retry-after", ""))
+    if status in _LIMITED and wait is not None:
+        reason, hint = f"{reason} and asks to wait {wait:.0f} s", "it is asked again after that"
+    else:
+        hint = "try again later" if status in _LIMITED or status >= _FAILED else "check `url`"
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE",
+        reason,
+        hint=hint,
+        retry_after=wait,
+        is_passing=status in _LIMITED or status >= _FAILED,
+    )
+
+
+def _file_failure(path: Path, reason: str) -> SourceFailure:
+    hint = "check `path` of the source"
+    return SourceFailure(
+        "MARKETPLACE_SOURCE_UNAVAILABLE", reason, hint=hint, origin=Origin(str(path))
+    )
+
+
+# A source that is one document, read whole.
+
+
+class DocumentSource(SyncedSource):
+    """A subclass reads the document."""
+
+    def __init__(
+        self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
+    ) -> None:
+        super().__init__(settings)
+        self._secrets = secrets
+        self._folder = folder
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[PageReader]:
+        if self.settings.path:
+            yield partial(self._read, None)
+            return
+        async with open_address(self.settings, self._secrets, self._folder) as address:
+            yield partial(self._read, address)
+
+    @abstractmethod
+    def page(self, content: bytes, etag: str) -> SourcePage:
+        """All entries of a document; runs in a thread.
+
+        Raises:
+            SourceFailure: If it is no such document.
+        """
+
+    async def _read(self, address: SourceAddress | None, point: SyncPoint) -> SourcePage:
+        content: bytes | None = None
+        etag = point.etag
+        if address is None:
+            folder = Path(self._folder or ".")
+            content, etag = await anyio.to_thread.run_sync(
+                _read_file, folder, self.settings.path, etag
+            )
+        elif answer := await address.get(address.url, limit=bounds.CATALOG_BYTES, etag=etag):
+            content, etag = answer.body, answer.headers.get("etag", "")
+        if content is None:
+            return SourcePage(etag=etag, is_unchanged=True)
+        return await anyio.to_thread.run_sync(self.page, content, etag)

@@ -30,8 +30,7 @@ from discovery_engine.catalog import (
     ServerPart,
 )
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
-from discovery_engine.config.sandbox_settings import SandboxSettings
-from discovery_engine.config.serve_settings import ViewSettings
+from discovery_engine.config.serve_settings import SandboxSettings, ViewSettings
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin

@@ -8,7 +8,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
-from discovery_engine.config.sources.pasted import PastedServer
+from discovery_engine.config.sources.source_reader import PastedServer
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.call_preview import CallPreview
 from discovery_engine.engine.executor import OnUnchecked
@@ -44,9 +44,8 @@ from discovery_engine.marketplace.installer.install_records import Grants, Insta
 from discovery_engine.marketplace.installer.offered_inputs import AskedInput, GivenValues
 from discovery_engine.marketplace.installer.plan import InstalledChange, InstallPlan, UpdatePlan
 from discovery_engine.marketplace.marketplace import MarketplacePage
-from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
-from discovery_engine.marketplace.source_copies import SourceState
-from discovery_engine.marketplace.synchronizer import SourceReport
+from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
+from discovery_engine.marketplace.synchronizer import SourceReport, SourceState
 from discovery_engine.rpc.client import Continuation
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.secrets.owner_secrets import OwnerSecrets

@@ -23,13 +23,13 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.command_words import PACKAGE_RUNNERS, program_name
 from discovery_engine.config.settings import (
     USUAL_CONNECT,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
 )
+from discovery_engine.config.syntax import PACKAGE_RUNNERS, program_name
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.messages import RequestTimeout, RpcError

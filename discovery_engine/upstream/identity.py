@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from msgspec import to_builtins
 
-from discovery_engine.config.command_words import INTERPRETER, program_name
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine.config.syntax import INTERPRETER, program_name
 from discovery_engine.errors import UnavailableError
 from discovery_engine.secrets.masking import selecting_references, without_credentials
 from discovery_engine.secrets.references import (

@@ -18,8 +18,15 @@ import yaml
 from msgspec import Struct
 from yaml.scanner import ScannerError
 
-from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.document.tree import FAULT_LIMIT, Document, Fault, Node, Path, Position
+from discovery_engine.config.document.tree import (
+    FAULT_LIMIT,
+    Document,
+    Fault,
+    Node,
+    Path,
+    PlainScalar,
+    Position,
+)
 
 SIZE_LIMIT = 1024 * 1024  # bytes; a thousand servers with all their rules take a third
 _DEPTH_LIMIT = 64

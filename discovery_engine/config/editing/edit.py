@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,12 +30,12 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.editing import yaml_text
-from discovery_engine.config.editing.diff_headings import headed_diff
+from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.model.schema import MODELINE, SCHEMA_FILE, json_schema
-from discovery_engine.config.serialization import serialize_server
-from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.config.model.config_file import MODELINE, SCHEMA_FILE, json_schema
+from discovery_engine.config.serialization import serialize, serialize_server
+from discovery_engine.config.settings import ServerSettings, Settings, Source
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import Rule
@@ -68,7 +69,7 @@ class Edit(Struct, frozen=True):
         """A unified diff; it shows the text as it is, with the secrets that stand in it."""
         before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
         after = self.after.splitlines(keepends=True)
-        return headed_diff(before, after, str(self.path))
+        return _headed_diff(before, after, str(self.path))
 
     def lost_comments(self) -> list[str]:
         """The comments that go, in their order."""
@@ -450,3 +451,91 @@ def _form(server: ServerSettings) -> JSONObject:
     """Its entry, with lists as JSON has them."""
     form: JSONObject = json.loads(json.dumps(serialize_server(server)))
     return form
+
+
+# Headings for the parts of a diff: the keys that its first line stands under, as in `diff -p`:
+# `@@ -12,7 +12,7 @@ servers: mail: env:`.
+
+_PART = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+_KEY = re.compile(r"""\s*(["']?)([^\s"'#{}\[\],:-][^"'#:]*)\1\s*:(?=\s|$)""")
+
+
+def _headed_diff(before: Sequence[str], after: Sequence[str], name: str) -> str:
+    """A unified diff of lines, of which the last may have no end."""
+    lines = (
+        _headed(line, before) if line.startswith("@@") else line
+        for line in unified_diff(before, after, name, name)
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def keys_above(lines: Sequence[str], at: int) -> str:
+    """The keys that a line of YAML or JSON stands under, the outermost first, as it is indented.
+
+    Of an item of a list, its first line stands for it.
+    """
+    keys: list[str] = []
+    limit = next((_column(line) for line in lines[at:] if _has_content(line)), 0.0)
+    for line in reversed(lines[:at]):
+        if limit and _has_content(line) and _column(line) < limit:
+            limit = _column(line)
+            key = _KEY.match(line)
+            if key or line.lstrip().startswith("- "):
+                keys.append(f"{key[2]}:" if key else line.strip())
+    return " ".join(reversed(keys))
+
+
+def _headed(line: str, before: Sequence[str]) -> str:
+    part = _PART.match(line)
+    heading = keys_above(before, max(0, int(part[1]) - 1)) if part else ""
+    return f"{line.rstrip()} {heading}\n" if heading else line
+
+
+def _column(line: str) -> float:
+    """Where a line starts; a dash may stand below its key, and is deeper all the same."""
+    plain = line.lstrip(" \t")
+    return len(line) - len(plain) + (0.5 if plain.startswith("- ") else 0)
+
+
+def _has_content(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+_HEAD = f"""\
+{MODELINE}
+# The MCP servers, and what agents may use of them. See `discovery --help` for what to do with it.
+
+"""
+_SOURCES = """\
+# Servers from the files of other clients; what changes there changes here.
+"""
+_SERVERS = """\
+# Servers of your own. Refer to secrets, do not write them: ${NAME} is an environment variable.
+servers: {}
+#  time:
+#    command: uvx
+#    args: [mcp-server-time]
+"""
+_SAFE_RULES = """\
+
+# The first rule that matches and has `enabled` decides; tags add up.
+toolRules:
+  # What may destroy something is off; put a rule that enables it before these.
+  - pattern: ["*delete*", "*remove*", "*destroy*", "*drop*"]
+    enabled: false
+    tags: [dangerous]
+  - annotations: {destructiveHint: true}
+    enabled: false
+    tags: [dangerous]
+  - annotations: {readOnlyHint: true}
+    tags: [read-only]
+"""
+
+
+def first_configuration(sources: Sequence[Source], *, with_rules: bool) -> str:
+    """The text of a first configuration."""
+    text = _HEAD
+    if sources:
+        entries = serialize(Settings(sources=tuple(sources)))["sources"]
+        text += _SOURCES + block({"sources": entries}) + "\n"
+    return text + _SERVERS + (_SAFE_RULES if with_rules else "")

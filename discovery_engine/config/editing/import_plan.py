@@ -1,29 +1,286 @@
-"""Plans of imports: what `discovery.yaml` gets from other clients' files, and what is skipped."""
+"""Plans of imports: what `discovery.yaml` gets from other clients' files, and what is skipped.
+
+A secret is never copied: it becomes a reference, either to a stored secret, whose value is then to
+be stored, or to a variable, which its owner then sets. Where that cannot be done the server is
+skipped, with the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from discovery_engine.config.editing.import_entries import (
-    ImportCandidate,
-    SkippedServer,
-    import_entry,
-    own_copy,
+from discovery_engine.config.loading.merging import Endpoint, endpoint, unique_name, value_of
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
 )
-from discovery_engine.config.loading.endpoints import Endpoint, endpoint, value_of
-from discovery_engine.config.loading.merging import unique_name
-from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.config.sources import SourceResult
+from discovery_engine.config.sources.source_result import literal_pattern
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets.masking import hide_secrets_in_args, hide_secrets_in_url
+from discovery_engine.secrets.references import (
+    REDACTED,
+    MalformedReferenceError,
+    Reference,
+    UnsetReference,
+    is_secret_name,
+    is_variable,
+    references,
+    references_in,
+    split,
+)
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.secrets.stored_values import SecretText
+from discovery_engine.secrets.stored_values import SecretText, refusal_of
+from discovery_engine.secrets.values import is_secret
 from discovery_engine.tools.model import ServerName
+
+NOT_STORABLE = "it has a secret that cannot be stored, for instance one of several lines"
+
+_ASSIGNED = re.compile(r"(?P<name>\w[\w.-]*)=$")
+_SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
+
+
+class ImportCandidate(Struct, frozen=True):
+    server: ServerSettings
+    variables: tuple[str, ...] = ()
+    """The variables to set, since secrets are not copied."""
+    secrets: Mapping[str, SecretText] = {}
+    """The secrets to store, by the names that the entry refers to."""
+    original: ServerSettings | None = None
+    """The server in force whose place it takes; None if it is another one."""
+    rules: tuple[Rule, ...] = ()
+    """The rules of clients' files that apply to the original."""
+
+    @property
+    def is_seen(self) -> bool:
+        """True if a secret is in its program's arguments, where other programs can see it."""
+        args = (
+            self.server.transport.args if isinstance(self.server.transport, StdioTransport) else ()
+        )
+        references = (reference for arg in args for reference in references_in(arg))
+        return any(reference.kind == "secret" for reference in references)
+
+
+class SkippedServer(Struct, frozen=True):
+    name: str
+    reason: str
+    is_secret: bool = False
+    """Its entry cannot be copied without a secret."""
+    is_problem: bool = True
+    """False if nothing has to be done."""
+
+
+def import_entry(
+    server: ServerSettings, *, is_stored: bool = False, secrets: SecretResolver | None = None
+) -> ImportCandidate | SkippedServer:
+    """The server with references in place of its secrets.
+
+    With `is_stored` they refer to secrets that are to be stored, where such a value can be; also in
+    arguments and addresses. A name that has another value in `secrets` already is not taken.
+    """
+    references = _References(server.name, is_stored=is_stored, known=secrets)
+    taken: StdioTransport | RemoteTransport | SkippedServer
+    match server.transport:
+        case StdioTransport() as stdio:
+            taken = _stdio(server, stdio, references)
+        case RemoteTransport() as remote:
+            taken = _remote(server, remote, references)
+        case None:
+            problem = server.problem.message if server.problem else ""
+            return SkippedServer(server.name, problem or "it has neither a command nor an address")
+    if isinstance(taken, SkippedServer):
+        return taken
+    return ImportCandidate(
+        replace(server, transport=taken),
+        tuple(dict.fromkeys(references.variables)),
+        references.secrets,
+    )
+
+
+def own_copy(
+    settings: Settings,
+    server: ServerSettings,
+    secrets: SecretResolver,
+    *,
+    changed: ServerSettings | None = None,
+    is_stored: bool = True,
+) -> ImportCandidate | SkippedServer:
+    """A server of a client's file as an entry of `discovery.yaml` that takes its place.
+
+    Args:
+        settings: Those in force.
+        server: One of them, from another client's file.
+        secrets: As for `import_entry`.
+        changed: As the entry is to be; None for what the client's file has.
+        is_stored: As for `import_entry`.
+    """
+    entry = replace(changed or server, name=server.name, replaces=server.source)
+    entry = _without_default_sandbox(entry, server)
+    taken = import_entry(entry, is_stored=is_stored, secrets=secrets)
+    if isinstance(taken, SkippedServer):
+        return taken
+    if is_stored and taken.variables:  # it would wait for these, and has its secrets now
+        return SkippedServer(server.name, NOT_STORABLE)
+    about = (literal_pattern(server.name),)
+    rules = tuple(
+        rule
+        for rule in settings.tool_rules
+        if rule.servers == about and rule.origin.file not in ("", settings.path)
+    )
+    return replace(taken, original=server, rules=rules)
+
+
+def _without_default_sandbox(entry: ServerSettings, server: ServerSettings) -> ServerSettings:
+    """The entry without the sandbox that the server has of `server.sandbox`, not of its file."""
+    match entry.transport, server.transport:
+        case StdioTransport() as stdio, StdioTransport(sandbox=sandbox) if stdio.sandbox == sandbox:
+            return replace(entry, transport=replace(stdio, sandbox=None))
+    return entry
+
+
+class _References:
+    """The references that take the places of an entry's secrets, and what they stand for."""
+
+    def __init__(self, server: str, *, is_stored: bool, known: SecretResolver | None) -> None:
+        self.variables: list[str] = []
+        self.secrets: dict[str, SecretText] = {}
+        self._server = server
+        self._is_stored = is_stored
+        self._known = known
+
+    def without_secret(self, name: str, value: str, variable: str) -> str:
+        """The value, or a reference if it is a literal that looks like a secret."""
+        if _has_reference(value) or not value:
+            return value
+        if not is_secret(value, name) and hide_secrets_in_args([value]) == (value,):
+            return value
+        prefix = _SCHEME.match(value)
+        scheme = prefix.group() if prefix else ""
+        reference = self.stored(name, value.removeprefix(scheme))
+        if reference is None:
+            self.variables.append(variable)
+            reference = f"${{{variable}}}"
+        return scheme + reference
+
+    def without_hidden(self, name: str, text: str, shown: str) -> str | None:
+        """A text with references in place of what is hidden in `shown`; None if one cannot be."""
+        if text == shown:
+            return text
+        first, *others = shown.split(REDACTED)
+        form = "(.+?)".join(map(re.escape, (first, *others)))
+        match = re.fullmatch(form, text, re.DOTALL)
+        if match is None or any(REDACTED in str(reference) for reference in references_in(shown)):
+            return None  # a secret within a reference: its default
+        whole = first
+        for secret, other in zip(match.groups(), others, strict=True):
+            assigned = _ASSIGNED.search(whole)
+            reference = self.stored(assigned["name"] if assigned else name, secret)
+            if reference is None:
+                return None
+            whole += reference + other
+        return whole
+
+    def stored(self, name: str, text: str) -> str | None:
+        """The reference to a secret that is to be stored; None if it is not or cannot be."""
+        value = _literal(text)
+        stored = self._free(f"{self._server}/{_word(name)}", value)
+        if not self._is_stored or refusal_of(value) or not is_secret_name(stored):
+            return None
+        self.secrets[stored] = SecretText(value)
+        return f"${{secret:{stored}}}"
+
+    def _free(self, name: str, value: str) -> str:
+        """The name itself, or one like it if it is that of another value."""
+        number, free = 1, name
+        while self._value(free, value) != value:
+            number += 1
+            free = f"{name}-{number}"
+        return free
+
+    def _value(self, name: str, value: str) -> str:
+        """The value that has a name, here or in the store; else this one."""
+        if name not in self.secrets and self._known:
+            with suppress(UnsetReference):
+                return self._known.value(Reference("secret", name), base_dir=None)
+        return self.secrets.get(name, value)
+
+
+def _stdio(
+    server: ServerSettings, stdio: StdioTransport, found: _References
+) -> StdioTransport | SkippedServer:
+    args = []
+    before = ""
+    for arg, masked_arg in zip(stdio.args, hide_secrets_in_args(stdio.args), strict=True):
+        taken = found.without_hidden(before.lstrip("-") or "argument", arg, masked_arg)
+        if taken is None:
+            return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
+        args.append(taken)
+        before = arg if arg.startswith("-") else ""
+    env = {
+        name: found.without_secret(name, value, _variable(name))
+        for name, value in stdio.env.items()
+    }
+    return replace(stdio, args=tuple(args), env=env)
+
+
+def _remote(
+    server: ServerSettings, remote: RemoteTransport, found: _References
+) -> RemoteTransport | SkippedServer:
+    url = found.without_hidden("address", remote.url, hide_secrets_in_url(remote.url))
+    if url is None:
+        return SkippedServer(server.name, "its address carries a secret", is_secret=True)
+    headers = {
+        name: found.without_secret(name, value, _variable_of_header(server.name, name))
+        for name, value in remote.headers.items()
+    }
+    variable = _variable_of_header(server.name, "client_secret")
+    secret = found.without_secret("clientSecret", remote.oauth.client_secret, variable)
+    oauth = replace(remote.oauth, client_secret=secret)
+    return replace(remote, url=url, headers=headers, oauth=oauth)
+
+
+def _has_reference(value: str) -> bool:
+    try:
+        return bool(references(value))
+    except MalformedReferenceError:
+        return False
+
+
+def _literal(text: str) -> str:
+    """A text without references as it is meant: `$${` is an escaped `${`."""
+    try:
+        return "".join(map(str, split(text)))
+    except MalformedReferenceError:
+        return text
+
+
+def _word(name: str) -> str:
+    """A name with such signs only as the name of a secret may have."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip(".-")[:100] or "value"
+
+
+def _variable(name: str) -> str:
+    """The name itself, or one like it that a reference may have."""
+    if is_variable(name):
+        return name
+    plain = re.sub(r"[^A-Z0-9]+", "_", name.upper())
+    return plain if is_variable(plain) else f"_{plain}"
+
+
+def _variable_of_header(server: str, header: str) -> str:
+    words = "TOKEN" if header.casefold() == "authorization" else header
+    return _variable(re.sub(r"\W+", "_", f"{server}_{words}").upper())
+
 
 Stores: TypeAlias = Literal["all", "live", "none"]
 """Whose secrets are stored: those of all servers, of those in force, or of none."""

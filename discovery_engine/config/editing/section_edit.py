@@ -24,14 +24,12 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean, nearest
 from discovery_engine.config.document.excerpts import Excerpts
-from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.document.tree import Document, Fault, Node, Position
+from discovery_engine.config.document.tree import Document, Fault, Node, PlainScalar, Position
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.editing import yaml_text
-from discovery_engine.config.editing.diff_headings import keys_above
-from discovery_engine.config.editing.edit import Edit, FileText, read_file
-from discovery_engine.config.loading.key_names import known_keys
+from discovery_engine.config.editing.edit import Edit, FileText, keys_above, read_file
 from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.loading.validation import known_keys
 from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Diagnostic, Origin

@@ -14,13 +14,12 @@ from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
 from discovery_engine.config.files.inputs import observe, read_input
 from discovery_engine.config.files.location import FILE_NAME, Location, locate, lock_path
 from discovery_engine.config.loading.parsing import parse_settings
-from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.loading.untrusted import (
     is_untrusted_origin,
     permission_warnings,
     restrict,
 )
-from discovery_engine.config.settings import InputFile, Settings
+from discovery_engine.config.settings import InputFile, Settings, with_default_sandbox
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.secrets.resolver import EnvironmentResolver

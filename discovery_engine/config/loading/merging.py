@@ -7,27 +7,72 @@ of a source takes its place, whatever either says.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import re
+from collections.abc import Callable, Collection, Container, Iterable
 from functools import partial
 from itertools import count
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from discovery_engine.config.loading.endpoints import Endpoint, endpoint, resolved, value_of
-from discovery_engine.config.loading.sandbox_default import with_default_sandbox
 from discovery_engine.config.settings import (
     OWN_SOURCE,
     RemoteTransport,
     ServerSettings,
     Settings,
     StdioTransport,
+    with_default_sandbox,
 )
 from discovery_engine.config.sources import SourceResult
+from discovery_engine.config.syntax import command_words
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.rules.rule import Rule
+from discovery_engine.secrets.references import (
+    MalformedReferenceError,
+    Reference,
+    UnsetReference,
+    split,
+)
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
+
+Endpoint: TypeAlias = tuple[str, ...]
+ValueOf: TypeAlias = Callable[[Reference], str]
+
+_ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
+
+
+def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
+    """Its command with all arguments, or its address; empty for a server that has neither."""
+    if server.transport is None:
+        return ()
+    if isinstance(server.transport, StdioTransport):
+        words = command_words(server.transport.command, server.transport.args)
+        return tuple(_resolved(word, value_of) for word in words)
+    url = _resolved(server.transport.url, value_of).rstrip("/")
+    return (_ORIGIN_OF_URL.sub(lambda origin: origin.group().lower(), url, count=1),)
+
+
+def value_of(
+    reference: Reference, secrets: SecretResolver, kinds: Collection[str] = ("variable",)
+) -> str:
+    """The value of a reference of these kinds, as far as it is known; others stay as written."""
+    if reference.kind not in kinds:
+        return str(reference)
+    try:
+        return secrets.value(reference, base_dir=None) or str(reference)
+    except UnsetReference:
+        return str(reference)
+
+
+def _resolved(text: str, value_of: ValueOf) -> str:
+    """A text with values in place of its references."""
+    try:
+        parts = split(text)
+    except MalformedReferenceError:
+        return text
+    return "".join(part if isinstance(part, str) else value_of(part) for part in parts)
+
 
 _Values: TypeAlias = frozenset[tuple[str, str]]
 
@@ -176,7 +221,7 @@ class _ServerIndex:
                 named += [("oauth", oauth.client_id)] if oauth.client_id else []
             case None:
                 named = []
-        return frozenset((name, resolved(value, self._value_of)) for name, value in named)
+        return frozenset((name, _resolved(value, self._value_of)) for name, value in named)
 
 
 def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:

@@ -16,15 +16,11 @@ from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from discovery_engine._util.suggestions import closest
-from discovery_engine.config.document.excerpts import Excerpts
-from discovery_engine.config.document.key_redaction import redact_keys, redacted_path
+from discovery_engine.config.document.excerpts import Excerpts, redact_keys, redacted_path
 from discovery_engine.config.document.tree import Document, Fault, Node, Path
 from discovery_engine.config.document.yaml_reader import read_document
-from discovery_engine.config.loading.error_messages import faults_from
-from discovery_engine.config.loading.key_names import known_keys, normalize_keys
-from discovery_engine.config.loading.sandbox_default import with_default_sandbox
-from discovery_engine.config.model.config_file import Configuration
-from discovery_engine.config.model.marketplace_section import marketplace_settings
+from discovery_engine.config.loading.validation import faults_from, known_keys, normalize_keys
+from discovery_engine.config.model.config_file import Configuration, marketplace_settings
 from discovery_engine.config.model.rules import RuleEntry
 from discovery_engine.config.model.section import Section
 from discovery_engine.config.model.server import (
@@ -34,7 +30,7 @@ from discovery_engine.config.model.server import (
     validate_name,
 )
 from discovery_engine.config.serve_settings import ViewSettings
-from discovery_engine.config.settings import ServerSettings, Settings, Source
+from discovery_engine.config.settings import ServerSettings, Settings, Source, with_default_sandbox
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.errors import ConfigurationError

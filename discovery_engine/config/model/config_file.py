@@ -9,6 +9,7 @@ example.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from fnmatch import fnmatchcase
 from types import GenericAlias
 from typing import Annotated, Any, get_type_hints
@@ -17,11 +18,17 @@ from urllib.parse import parse_qs, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from discovery_engine._util.json import JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.suggestions import did_you_mean
-from discovery_engine.config.document.key_redaction import NAME_LIKE
-from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.document.excerpts import NAME_LIKE
+from discovery_engine.config.document.tree import PlainScalar
+from discovery_engine.config.marketplace_settings import (
+    DEFAULT_SOURCES,
+    MarketplaceSettings,
+    MarketplaceSource,
+)
 from discovery_engine.config.model.field_types import (
+    HeaderName,
     Patterns,
     ResultTokens,
     Template,
@@ -31,19 +38,24 @@ from discovery_engine.config.model.field_types import (
     custom_error,
     list_or_nothing,
     mapping_or_nothing,
+    one_line,
     one_or_many,
     require_web_address,
 )
-from discovery_engine.config.model.marketplace_section import MarketplaceSection
 from discovery_engine.config.model.rules import (
     PromptRuleEntry,
     ResourceRuleEntry,
     ServerRuleEntry,
     ToolRuleEntry,
 )
-from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import Section, examples, field_type, section
-from discovery_engine.config.model.server import NamedServerEntry, ServerEntry, SourceType
+from discovery_engine.config.model.server import (
+    NamedServerEntry,
+    SandboxSection,
+    ServerEntry,
+    SourceType,
+    sandbox_or_kind,
+)
 from discovery_engine.config.serve_settings import ServeSettings, ViewSettings, replaced_settings
 from discovery_engine.config.settings import (
     EmbeddingsSettings,
@@ -60,6 +72,84 @@ from discovery_engine.diagnostics import Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.references import Reference, split
 from discovery_engine.tools.model import ToolName
+
+_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_MOST_SOURCES = 64
+_WITH_URL = ("mcp-registry", "docker-catalog", "file")
+_WITH_PATH = ("docker-catalog", "file")
+
+
+def _good_id(text: str) -> str:
+    if text and not _ID.fullmatch(text):
+        raise custom_error(
+            "is no id of a source", hint="write lower-case letters, digits and '.', '_' or '-'"
+        )
+    return text
+
+
+def _web_address(text: str) -> str:
+    problem = "must be an http:// or https:// address, without a user and without ${references}"
+    hint = "keys belong into `headers`"
+    if "${" in text:
+        raise custom_error(problem, hint=hint)
+    if text:
+        require_web_address(text, problem=problem, hint=hint, owner="source")
+    return text
+
+
+def _check(source: Any) -> None:
+    if source.url and source.type not in _WITH_URL:
+        raise custom_error(f"a source of type {source.type!r} has no address", key="url")
+    if source.path and source.type not in _WITH_PATH:
+        raise custom_error(f"a source of type {source.type!r} has no file", key="path")
+    if source.type in _WITH_PATH and bool(source.url) == bool(source.path):
+        message = f"a source of type {source.type!r} needs either `url` or `path`"
+        raise custom_error(message, hint="write one of the two")
+    if source.headers and not (source.url or source.type == "mcp-registry"):
+        raise custom_error("headers are sent to an address, and there is none", key="headers")
+
+
+_PlaceEntry = section(
+    MarketplaceSource,
+    name="MarketplaceSourceEntry",
+    check=_check,
+    id=Annotated[Text, AfterValidator(_good_id)],
+    url=Annotated[Text, AfterValidator(_web_address)],
+    headers=Annotated[dict[HeaderName, Annotated[Template, one_line]], mapping_or_nothing],
+)
+
+
+def _distinct(entries: list[Section]) -> list[Section]:
+    names = Counter(entry.to_settings(MarketplaceSource).name for entry in entries)
+    for name, count in names.items():
+        if count > 1:
+            raise custom_error(f"two sources are called {name!r}", hint="give each an `id`")
+    return entries
+
+
+def _default_for_nothing(value: JSONValue) -> JSONValue:
+    is_nothing = isinstance(value, PlainScalar) and value.meaning is None
+    return [{"type": source.type} for source in DEFAULT_SOURCES] if is_nothing else value
+
+
+_DEFAULT_SOURCES = [_PlaceEntry(type=source.type) for source in DEFAULT_SOURCES]
+MarketplaceSection = section(
+    MarketplaceSettings,
+    sources=(
+        Annotated[
+            Annotated[GenericAlias(list, _PlaceEntry), Field(max_length=_MOST_SOURCES)],
+            BeforeValidator(_default_for_nothing),
+            AfterValidator(_distinct),
+        ],
+        _DEFAULT_SOURCES,
+    ),
+)
+
+
+def marketplace_settings(written: Any) -> MarketplaceSettings:
+    sources = tuple(entry.to_settings(MarketplaceSource) for entry in written.sources)
+    return MarketplaceSettings(sources, written.sync_every)
+
 
 _OVERRIDE_NAME = re.compile(r"[\w./-]{1,128}")
 _MOST_EXAMPLES = 20
@@ -438,3 +528,46 @@ Configuration = section(
         ),
     ),
 )
+
+
+SCHEMA_FILE = "discovery.schema.json"
+"""The name of the schema's file beside the configuration."""
+MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
+"""The first line of a generated `discovery.yaml`: it leads editors to the schema."""
+
+# The dialect that the YAML language server supports best.
+_DIALECT = "http://json-schema.org/draft-07/schema#"
+_LIMITS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum"}
+
+
+def json_schema() -> JSONObject:
+    """The schema of the canonical spelling; a fresh copy that the caller may change."""
+    schema = Configuration.model_json_schema(by_alias=True, mode="validation")
+    whole = {key: value for key, value in schema.items() if key != "$defs"}
+    whole["properties"] = {
+        **schema["properties"],
+        "discovery": {
+            "description": "The whole configuration may stand under this key.",
+            "examples": [{"servers": {}}],
+            "$ref": "#/$defs/Configuration",
+        },
+    }
+    definitions = {**schema["$defs"], "Configuration": {**schema, "$defs": {}}}
+    cleaned: JSONObject = _cleaned({**whole, "$defs": definitions})
+    return {"$schema": _DIALECT, **cleaned, "title": "discovery.yaml"}
+
+
+def _cleaned(value: JSONValue) -> JSONValue:
+    """Without titles: pydantic repeats every key as one, which editors would show instead of help.
+
+    With limits as JSON Schema has them: pydantic leaves its own names where a type is converted.
+    """
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        members = {k: v for k, v in value.items() if not (k == "title" and isinstance(v, str))}
+        return {
+            _LIMITS.get(key, key) if isinstance(item, int | float) else key: _cleaned(item)
+            for key, item in members.items()
+        }
+    return value

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from discovery_engine._util.address_classes import is_reserved
 from discovery_engine._util.json import JSONValue
-from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.settings_section import MIN_RESULT_TOKENS, Kind
 from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern

@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import closest
-from discovery_engine.config.document.key_redaction import NAME_LIKE
-from discovery_engine.config.document.scalars import PlainScalar
+from discovery_engine.config.document.excerpts import NAME_LIKE
+from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.model.field_types import Patterns, Principals, Words, custom_error
 from discovery_engine.config.model.section import Section
 from discovery_engine.diagnostics import Origin

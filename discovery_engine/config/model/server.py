@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import re
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -9,7 +10,8 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, creat
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean
-from discovery_engine.config.document.key_redaction import NAME_LIKE
+from discovery_engine.config.document.excerpts import NAME_LIKE
+from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.model.field_types import (
     HeaderName,
     Root,
@@ -20,12 +22,13 @@ from discovery_engine.config.model.field_types import (
     Words,
     choice,
     custom_error,
+    list_or_nothing,
     mapping_or_nothing,
     one_line,
+    one_or_many,
 )
-from discovery_engine.config.model.sandbox_section import SandboxSection, sandbox_or_kind
 from discovery_engine.config.model.section import section
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
 from discovery_engine.config.settings import (
     OAuthSettings,
     RemoteTransport,
@@ -35,6 +38,33 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.syntax import is_address, is_loopback_redirect, is_secure_address
 from discovery_engine.diagnostics import Origin
 from discovery_engine.tools.model import ServerName
+
+
+def _as_mapping(value: JSONValue) -> JSONValue:
+    """A kind alone, as in `sandbox: auto`, is a sandbox of that kind without grants."""
+    if isinstance(value, PlainScalar) and value.meaning is None:
+        return None
+    return {"kind": value} if isinstance(value, (str, PlainScalar)) else value
+
+
+def _plain_path(text: str) -> str:
+    if "${" in text:
+        raise custom_error("must not hold ${references}", hint="begin with ~ for the home folder")
+    if os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
+        hint = "write ~/notes, or ./~notes for a folder of that name"
+        raise custom_error("begins with the home folder of an unknown user", hint=hint)
+    return text
+
+
+Grants = Annotated[list[Annotated[Word, AfterValidator(_plain_path)]], one_or_many, list_or_nothing]
+
+
+SandboxSection = section(
+    SandboxSettings, kind=(Annotated[SandboxKind, choice], "auto"), read=Grants, write=Grants
+)
+sandbox_or_kind = BeforeValidator(_as_mapping, json_schema_input_type=SandboxKind | SandboxSection)
+"""Beside a section: the kind alone is a sandbox without grants."""
+
 
 Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
 

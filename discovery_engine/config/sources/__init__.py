@@ -19,7 +19,13 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.settings import Source
-from discovery_engine.config.sources.client_table import ClientRow, load_table
+from discovery_engine.config.sources.client_table import (
+    ClientRow,
+    FileCandidate,
+    FileLocator,
+    layout_of,
+    load_table,
+)
 from discovery_engine.config.sources.docker import (
     read_gateway,
     read_named_gateway,
@@ -28,7 +34,6 @@ from discovery_engine.config.sources.docker import (
 )
 from discovery_engine.config.sources.entries import entries_of
 from discovery_engine.config.sources.formats import Format, UnreadableError, format_of, parse
-from discovery_engine.config.sources.locations import FileCandidate, FileLocator, layout_of
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries, value_at
 from discovery_engine.config.sources.source_result import ClientFile, SourceResult
 from discovery_engine.diagnostics import Diagnostic, Origin

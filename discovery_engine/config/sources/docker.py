@@ -14,8 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.sources.client_table import load_table
-from discovery_engine.config.sources.locations import FileCandidate, is_file
+from discovery_engine.config.sources.client_table import FileCandidate, is_file, load_table
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries
 from discovery_engine.config.sources.variables import escape
 from discovery_engine.diagnostics import Origin

@@ -24,7 +24,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.settings_section import LONGEST_TIMEOUT
 from discovery_engine.config.sources.client_table import ClientRow, EntryShape, load_table
-from discovery_engine.config.sources.tool_lists import allow_rule, approval_rule, deny_rule
+from discovery_engine.config.sources.source_result import allow_rule, approval_rule, deny_rule
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import (
     is_address,

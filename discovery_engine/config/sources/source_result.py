@@ -1,16 +1,17 @@
-"""The result of reading a source."""
+"""The result of reading a source, and the rules that lists of tools in it become."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONValue
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.client_table import Scope
-from discovery_engine.config.sources.tool_lists import literal_pattern
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
@@ -79,3 +80,106 @@ class ClientFile(Struct, frozen=True):
     label: str
     path: str
     scope: Scope
+
+
+# Tool lists of clients as rules: what a client hides stays hidden, what it trusts is only noted.
+# An allow list of one server must not turn all rules into a whitelist, so it is written the other
+# way round: a rule for that server which disables every tool but the named ones.
+
+_SPECIAL = re.compile(r"[*?\[\]{}\\:!|]")
+_SPECIAL_IN_GLOB = re.compile(r"[\[\]{}\\!]")
+_EVERYTHING = "*"
+
+
+def literal_pattern(name: str) -> str:
+    """The pattern that matches `name` and nothing else.
+
+    A name with characters of the pattern language is written as a regular expression.
+    """
+    if not _SPECIAL.search(name) and not name.startswith("/"):
+        return name
+    body = re.sub(r"[^\w ]", lambda match: f"\\x{ord(match[0]):02x}", name, flags=re.ASCII)
+    return rf"/\A{body}\Z/"
+
+
+def allow_rule(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
+    """The rule that leaves only `names` of a server's tools."""
+    if _EVERYTHING in names:
+        return None
+    patterns = tuple(f"!{literal_pattern(name)}" for name in names)
+    return Rule(patterns, (literal_pattern(server),), enabled=False, origin=origin)
+
+
+def deny_rule(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
+    """The rule that takes `names` away from a server's tools."""
+    if not names:
+        return None
+    return Rule(_patterns(names), (literal_pattern(server),), enabled=False, origin=origin)
+
+
+def approval_rule(server: str, names: Sequence[str], client: str, origin: Origin) -> Rule | None:
+    """The rule that notes which tools a client runs without asking; it enables nothing."""
+    if not names:
+        return None
+    tags = (f"approved-in:{client}",)
+    return Rule(_patterns(names), (literal_pattern(server),), tags=tags, origin=origin)
+
+
+def _patterns(names: Sequence[str]) -> tuple[str, ...]:
+    """No pattern is every tool."""
+    return () if _EVERYTHING in names else tuple(map(literal_pattern, names))
+
+
+def switch_rules(
+    servers: Mapping[str, str], switches: Mapping[str, JSONValue], origin: Origin
+) -> tuple[Rule, ...]:
+    """Rules of a map from globs over `server_tool` to false, true, or a word for one of them.
+
+    `servers` are our names by the client's. A longer glob is the more specific one, and makes an
+    exception of a shorter one.
+    """
+    states = {glob: _is_off(value) for glob, value in switches.items() if _is_switch(value)}
+    return tuple(
+        Rule(patterns, (literal_pattern(server),), enabled=False, origin=origin)
+        for known_as, server in servers.items()
+        for glob, is_off in states.items()
+        if is_off and (patterns := _off(known_as, glob, states))
+    )
+
+
+def _off(server: str, glob: str, states: Mapping[str, bool]) -> tuple[str, ...]:
+    """The patterns of a server's tools that a glob switches off; none if it means others."""
+    exceptions = (
+        pattern for pattern, is_off in states.items() if not is_off and len(pattern) > len(glob)
+    )
+    excepted = (f"!{rest}" for exception in exceptions for rest in _rests(server, exception))
+    rests = _rests(server, glob)
+    return (*rests, *excepted) if rests else ()
+
+
+def _is_switch(value: JSONValue) -> bool:
+    return value in (True, False, "true", "false", "allow", "ask", "deny")
+
+
+def _is_off(value: JSONValue) -> bool:
+    return value in (False, "false", "deny")
+
+
+def _rests(server: str, glob: str) -> list[str]:
+    """Return what a glob over `server_tool` leaves for the tool; a `*` may end at many places."""
+    rests = {glob}
+    for letter in re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_":
+        waiting = {rest for rest in rests if rest.startswith("*")}
+        tried = rests | {rest.lstrip("*") for rest in waiting}
+        rests = waiting | {rest[1:] for rest in tried if rest.startswith((letter, "?"))}
+    return sorted(_SPECIAL_IN_GLOB.sub(r"\\\g<0>", rest) for rest in rests if rest)
+
+
+def tools_by_server(references: Iterable[JSONValue]) -> dict[str, list[str]]:
+    """Tools by server of a list such as `["@git/status", "@time"]`; without a tool, all."""
+    tools: dict[str, list[str]] = {}
+    for reference in references:
+        if isinstance(reference, str) and reference.startswith("@"):
+            server, _, tool = reference[1:].partition("/")
+            tools.setdefault(server, []).append(tool or _EVERYTHING)
+    return tools

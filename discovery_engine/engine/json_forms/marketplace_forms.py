@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.installer.install_records import InstalledServer
     from discovery_engine.marketplace.installer.plan import InstallPlan, UpdatePlan
     from discovery_engine.marketplace.marketplace import MarketplacePage
-    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
-    from discovery_engine.marketplace.source_copies import SourceState
-    from discovery_engine.marketplace.synchronizer import SourceReport
+    from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
+    from discovery_engine.marketplace.synchronizer import SourceReport, SourceState
 
 
 def page_form(page: MarketplacePage) -> JSONObject:

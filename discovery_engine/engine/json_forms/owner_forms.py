@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.editing.section_edit import EditableSection
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.config.sources.pasted import PastedServer
+    from discovery_engine.config.sources.source_reader import PastedServer
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine.owner.candidates import Candidate
     from discovery_engine.engine.owner.change_plan import ChangePlan, QueryMove

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from discovery_engine.config.editing.import_entries import (
+from discovery_engine.config.editing.import_plan import (
     NOT_STORABLE,
     SkippedServer,
     import_entry,

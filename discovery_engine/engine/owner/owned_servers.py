@@ -19,7 +19,7 @@ from discovery_engine.config.files.location import FILE_NAME, decision_scopes
 from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
-from discovery_engine.config.sources.pasted import PastedServer, read_pasted
+from discovery_engine.config.sources.source_reader import PastedServer, read_pasted
 from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.approvals import approve_file, taking_over
 from discovery_engine.engine.owner.candidates import approval_of
@@ -50,8 +50,11 @@ from discovery_engine.errors import (
     ServerNotFoundError,
     UnavailableError,
 )
-from discovery_engine.marketplace.installer.install_records import installed_packages, with_packages
-from discovery_engine.marketplace.installer.run_packages import with_run_packages
+from discovery_engine.marketplace.installer.install_records import (
+    installed_packages,
+    with_packages,
+    with_run_packages,
+)
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
     Reference,

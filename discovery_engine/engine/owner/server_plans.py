@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.config.editing import edit as editing
-from discovery_engine.config.editing.import_entries import (
+from discovery_engine.config.editing.import_plan import (
     ImportCandidate,
     SkippedServer,
     own_copy,

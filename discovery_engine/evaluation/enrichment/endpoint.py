@@ -18,7 +18,7 @@ import httpx2
 from msgspec import Struct
 
 from discovery_engine._util.retry_after import backoff
-from discovery_engine.config.proxies import mounts_for
+from discovery_engine.config.syntax import mounts_for
 from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer
     from discovery_engine.marketplace.installer.install_records import InstalledServer
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput
-    from discovery_engine.marketplace.package_managers.prerequisites import Prerequisite
+    from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
     from discovery_engine.store.server_records import PackagePin
     from discovery_engine.upstream.stdio.sandbox.choice import Choice
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from discovery_engine._util.text import one_line, quoted
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.errors import InstallRefusedError
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
 from discovery_engine.marketplace.installer.bundles import BundleDownloads, BundleResolver
@@ -31,7 +31,7 @@ from discovery_engine.marketplace.installer.offered_inputs import (
 )
 from discovery_engine.marketplace.installer.packages import PackageResolver, ResolvedPackage
 from discovery_engine.marketplace.installer.plan import InstallPlan, SecretValues
-from discovery_engine.marketplace.package_managers.prerequisites import RUNTIMES, Prerequisites
+from discovery_engine.marketplace.package_managers.manager_command import RUNTIMES, Prerequisites
 from discovery_engine.store.server_records import PackagePin
 from discovery_engine.trust import scanner
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose

@@ -32,20 +32,18 @@ from discovery_engine.errors import (
     PackageNotFoundError,
     ProgramMissingError,
 )
-from discovery_engine.marketplace.package_managers.loose_json import (
-    PublishedPackage,
-    object_of,
-    text_of,
-    texts_of,
-    unix_time,
-)
 from discovery_engine.marketplace.package_managers.manager_command import (
     Environ,
     ManagerOutput,
     PackageProgram,
+    PublishedPackage,
     empty_folder,
     find_program,
+    object_of,
     reason_of,
+    text_of,
+    texts_of,
+    unix_time,
     without_credentials,
 )
 from discovery_engine.marketplace.package_names import (

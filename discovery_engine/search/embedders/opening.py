@@ -9,8 +9,8 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from discovery_engine.config.proxies import mounts_for
 from discovery_engine.config.settings import EmbeddingsSettings
+from discovery_engine.config.syntax import mounts_for
 from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors.extras import extra_missing, missing_library
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError, Vector

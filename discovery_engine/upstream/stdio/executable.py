@@ -19,12 +19,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
-from discovery_engine.config.command_words import (
+from discovery_engine.config.settings import StdioTransport
+from discovery_engine.config.syntax import (
     PACKAGE_RUNNERS,
     command_words,
     program_name,
 )
-from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import ServerName

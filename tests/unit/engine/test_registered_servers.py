@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine.registered_servers import (
     RegisteredServers,

@@ -17,7 +17,7 @@ from discovery_engine.marketplace.entry import (
     VersionNote,
 )
 from discovery_engine.marketplace.entry_details import EntryDetails, at_version, entry_details
-from discovery_engine.marketplace.package_managers.prerequisites import Prerequisites
+from discovery_engine.marketplace.package_managers.manager_command import Prerequisites
 from discovery_engine.marketplace.source import SourceFailure
 from tests.rows import rows
 from tests.servers.programs import played

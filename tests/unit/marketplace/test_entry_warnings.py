@@ -16,8 +16,12 @@ from discovery_engine.marketplace.entry import (
     RefusedOffer,
     RemoteOffer,
 )
-from discovery_engine.marketplace.entry_warnings import entry_warnings, imitated_name
-from discovery_engine.marketplace.known_packages import KnownPackages, known_packages
+from discovery_engine.marketplace.entry_details import (
+    KnownPackages,
+    entry_warnings,
+    imitated_name,
+    known_packages,
+)
 from tests.rows import rows
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC).timestamp()

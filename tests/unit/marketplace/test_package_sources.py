@@ -15,7 +15,7 @@ import pytest
 from discovery_engine.config.marketplace_settings import MarketplaceSource
 from discovery_engine.marketplace import package_sources
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
-from discovery_engine.marketplace.known_packages import known_packages
+from discovery_engine.marketplace.entry_details import known_packages
 from discovery_engine.marketplace.package_managers.npm import Npm
 from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
 from discovery_engine.marketplace.package_names import identifier_problem

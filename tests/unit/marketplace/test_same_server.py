@@ -13,8 +13,9 @@ from discovery_engine.marketplace.entry import (
     EntryOrigin,
     MarketplaceEntry,
     PackageOffer,
+    merged_entries,
+    version_key,
 )
-from discovery_engine.marketplace.same_server import merged_entries, version_key
 from tests.rows import rows
 
 SOURCES: dict[str, SourceTrust] = {"a": "curated", "b": "official", "c": "unreviewed"}

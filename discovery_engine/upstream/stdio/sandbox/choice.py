@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from discovery_engine.config.command_words import program_name
-from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
+from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
+from discovery_engine.config.syntax import program_name
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.visible_files import is_within
 

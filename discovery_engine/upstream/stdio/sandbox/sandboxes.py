@@ -13,7 +13,7 @@ from tempfile import mkdtemp
 
 from msgspec import Struct
 
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.upstream.stdio.executable import is_harmless
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.document.scalars import PlainScalar
-from discovery_engine.config.document.tree import Position
+from discovery_engine.config.document.tree import PlainScalar, Position
 from discovery_engine.config.document.yaml_reader import read_document
 from tests.rows import rows
 

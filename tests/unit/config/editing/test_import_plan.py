@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.config.editing.import_entries import (
+from discovery_engine.config.editing.import_plan import (
     ImportCandidate,
     SkippedServer,
     import_entry,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.config.loading.loader import load_settings
-from discovery_engine.config.sandbox_settings import NO_SANDBOX, SandboxSettings
+from discovery_engine.config.serve_settings import NO_SANDBOX, SandboxSettings
 from discovery_engine.config.settings import ServerSettings
 from tests.rows import rows
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.sources.tool_lists import (
+from discovery_engine.config.sources.source_result import (
     allow_rule,
     deny_rule,
     switch_rules,

@@ -14,7 +14,7 @@ from discovery_engine.errors import (
     PackageNotFoundError,
     ProgramMissingError,
 )
-from discovery_engine.marketplace.package_managers.loose_json import PublishedPackage
+from discovery_engine.marketplace.package_managers.manager_command import PublishedPackage
 from discovery_engine.marketplace.package_managers.npm import Npm
 from tests.rows import rows
 from tests.servers.programs import played

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.marketplace.package_managers.prerequisites import (
+from discovery_engine.marketplace.package_managers.manager_command import (
     RUNTIMES,
     Prerequisite,
     Prerequisites,

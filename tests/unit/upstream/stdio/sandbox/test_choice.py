@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.config.sandbox_settings import SandboxKind, SandboxSettings
+from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import MeansState

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.config.sandbox_settings import SandboxSettings
+from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.container_run import (
     MountGrants,
     confined_run,
