@@ -15,10 +15,6 @@ from discovery_engine.agent.budget import (
 from tests.rows import rows
 
 
-def letters(tokens: int) -> Budget:
-    return Budget(tokens, count=len)
-
-
 def item(*variants: tuple[str, float], weight: float = 1.0) -> Item:
     return Item(weight, tuple(Variant(text, value) for text, value in variants))
 
@@ -36,27 +32,10 @@ ITEMS = st.lists(
 )
 
 
-def test_what_weighs_more_is_reported_in_more_detail() -> None:
-    variants = (("a", 0.5), ("aaaa", 1.0))
-
-    made = plan([item(*variants, weight=0.1), item(*variants, weight=0.9)], letters(7))
-
-    assert made.lines == ["a", "aaaa"]
-
-
 @pytest.mark.requirement("BUD-1")
 @given(ITEMS, st.integers(min_value=-5, max_value=80), st.sampled_from([len, None]))
 def test_plan_keeps_to_its_budget(items: list[Item], tokens: int, count: type[len] | None) -> None:
     budget = Budget(tokens, count=count) if count else Budget(tokens)
-
-    made = plan(items, budget)
-
-    assert not made.lines or budget.fits("\n".join(made.lines))
-
-
-@given(ITEMS)
-def test_count_that_is_no_sum_is_kept_to_as_well(items: list[Item]) -> None:
-    budget = Budget(30, count=lambda text: len(text) + text.count("\n") ** 2)
 
     made = plan(items, budget)
 
@@ -69,17 +48,6 @@ def test_lines_together_are_estimated_at_no_more_than_their_prices(lines: list[s
     budget = Budget(0)
 
     assert budget.count("\n".join(lines)) <= sum(map(budget.price, lines))
-
-
-@given(ITEMS, st.integers(min_value=0, max_value=80))
-def test_what_is_left_over_is_room_for_no_further_step(items: list[Item], tokens: int) -> None:
-    budget = letters(tokens)
-    made = plan(items, budget)
-    room = budget.less(*made.lines).tokens
-
-    for one, at in zip(made.items, made.chosen, strict=True):
-        if at is None:
-            assert budget.price(one.variants[0].text) > room
 
 
 @rows(

@@ -20,14 +20,11 @@ from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
 from discovery_engine.engine import Engine, ScopedEngine
-from discovery_engine.engine.owner.agent_requests import AgentRequestNotFoundError
-from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.protocol import CLIENT_INFO
 from discovery_engine.tools.meta_tools import META_TOOLS
 from discovery_server.gateway import Gateway
-from discovery_server.surfaces import ClientSession
-from tests.engines import Folder, broken, good
+from tests.engines import Folder, good
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request, served
 
 pytestmark = pytest.mark.anyio
@@ -108,16 +105,6 @@ async def test_reading_agents_cannot_even_ask(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("RGT-2")
-async def test_where_nothing_is_found_the_hint_says_what_is_hidden(folder: Folder) -> None:
-    async with agent_of(folder, toolRules=[{"pattern": "*", "enabled": False}]) as agent:
-        answer = await agent.answer("find_tool", query="echo a text")
-
-    assert answer["found"] is False
-    assert "disabled" in answer["hint"]
-    assert answer["hint"].endswith("browse finds servers that could be installed")
-
-
-@pytest.mark.requirement("RGT-2")
 async def test_a_tool_is_found_with_what_its_call_needs(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         found = await agent.answer("find_tool", query="echo a text")
@@ -134,24 +121,6 @@ async def test_a_tool_is_found_with_what_its_call_needs(folder: Folder) -> None:
     assert (first["intent"], first["call_as"]) == ("echo a text", "mcp__good__echo")
     assert len(first["other_matches"]) <= 2
     assert second["found"] is False or second["confidence"] == "low"
-
-
-@pytest.mark.requirement("RGT-2")
-@pytest.mark.parametrize(("given", "expected"), [({}, 1), ({"auto_activate": False}, 0)])
-@pytest.mark.parametrize(
-    "action",
-    [{"action": "find_tool", "query": "echo"}, {"action": "find_tools", "intents": ["echo"]}],
-)
-async def test_what_is_found_joins_a_dynamic_list_unless_that_is_not_wanted(
-    folder: Folder, given: JSONObject, expected: int, action: JSONObject
-) -> None:
-    found: list[object] = []
-    async with agent_of(folder) as agent:
-        tool = meta_tools(agent.engine.settings)["registry"]
-        caller = Caller(on_found=found.append)  # type: ignore[arg-type] # its report is not used
-        await call(agent.engine, tool, {**action, **given}, caller)
-
-    assert len(found) == expected
 
 
 @pytest.mark.requirement("RGT-2")
@@ -183,49 +152,6 @@ async def test_a_call_is_a_call_of_execute_tool(folder: Folder) -> None:
     assert unknown["structuredContent"]["did_you_mean"] == ["mcp__good__echo"]
     assert unknown["structuredContent"]["error"]["code"] == "TOOL_NOT_FOUND"
     assert hidden["code"] == "TOOL_DISABLED"
-
-
-@pytest.mark.requirement("RGT-2")
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"call_as": "mcp__godo__echo"},
-        {"call_as": "eco"},
-        {"call_as": "good:eco"},
-        {"server": "good", "tool": "eco"},
-        {"server": "unknown", "tool": "echo"},
-    ],
-)
-async def test_a_call_of_an_unknown_name_names_the_nearest(
-    folder: Folder, given: JSONObject
-) -> None:
-    rules = [{"pattern": "pid", "enabled": False}]
-    async with agent_of(folder, toolRules=rules) as agent:
-        failed = await agent("proxy_call", **given)
-        hopeless = await agent("proxy_call", call_as="mcp__good__pid_", arguments={})
-
-    assert failed["structuredContent"]["did_you_mean"][0] == "mcp__good__echo"
-    assert "mcp__good__pid" not in hopeless["structuredContent"]["did_you_mean"]
-    for text in (failed["content"][0]["text"], json.dumps(failed["structuredContent"])):
-        assert not any(name in text for name in META_TOOLS)
-
-
-@pytest.mark.requirement("RGT-2")
-async def test_no_error_names_a_meta_tool_that_is_not_there(folder: Folder) -> None:
-    down = [broken(good(f"broken-{number}")) for number in range(4)]
-    async with agent_of(folder) as agent:
-        folder.write(good(), *down, server={"registryTool": "ask", "mode": "direct"})
-        await agent.engine.reload()
-        results = [
-            await agent("proxy_call", call_as="nothing-like-it"),
-            await agent("activate", name="nothing"),
-            await agent("deactivate", name="nothing"),
-            await agent("uninstall", name="nothing"),
-            await agent("get_schema", call_as="nothing:x"),
-        ]
-
-    for result in results:
-        assert not any(name in result["content"][0]["text"] for name in META_TOOLS)
 
 
 @pytest.mark.requirement("RGT-2")
@@ -282,17 +208,6 @@ async def test_what_was_declined_is_not_asked_again_and_the_agent_reads_why(fold
 
 
 @pytest.mark.requirement("RGT-6")
-async def test_without_a_yes_of_the_owner_nothing_is_done(folder: Folder) -> None:
-    async with agent_of(folder) as agent:
-        asked = await agent.answer("uninstall", name="good")
-        code, shown = await command_line(folder, "review", "accept", asked["request"])
-        await agent.engine.reload()
-        assert agent.engine.view.server("good").state != "disabled"
-
-    assert (code, shown["state"]) == (4, "waiting")
-
-
-@pytest.mark.requirement("RGT-6")
 async def test_what_an_agent_wrote_itself_is_added_as_the_owner_saw_it(folder: Folder) -> None:
     server = good("third")
     transport: Any = server.transport
@@ -310,21 +225,6 @@ async def test_what_an_agent_wrote_itself_is_added_as_the_owner_saw_it(folder: F
     assert (request.state, request.outcome) == ("accepted", "third")
     assert third.transport is not None
     assert list(third.transport.args) == list(transport.args)
-
-
-@pytest.mark.requirement("RGT-6")
-async def test_a_request_that_cannot_be_carried_out_has_failed_with_the_reason(
-    folder: Folder,
-) -> None:
-    async with agent_of(folder) as agent:
-        asked = await agent.answer("deactivate", name="good")
-        await agent.engine.servers.remove("good")
-        with pytest.raises(DiscoveryError):
-            await agent.engine.requests.accept(asked["request"])
-        [request] = await agent.engine.requests.list()
-
-    assert request.state == "failed"
-    assert "SERVER_NOT_FOUND" in request.outcome
 
 
 @pytest.mark.requirement("RGT-6")
@@ -360,48 +260,6 @@ async def test_what_an_agent_wrote_runs_in_a_sandbox(folder: Folder) -> None:
 
 
 @pytest.mark.requirement("RGT-6")
-async def test_a_request_is_decided_once_however_many_decide_at_once(folder: Folder) -> None:
-    outcomes: list[str] = []
-    async with agent_of(folder) as agent:
-        asked = await agent.answer("activate", name="off")
-
-        async def decide() -> None:
-            try:
-                outcomes.append((await agent.engine.requests.accept(asked["request"])).state)
-            except AgentRequestNotFoundError:
-                outcomes.append("refused")
-
-        async with anyio.create_task_group() as tasks:
-            for _ in range(5):
-                tasks.start_soon(decide)
-
-    assert sorted(outcomes) == ["accepted", *["refused"] * 4]
-
-
-@pytest.mark.requirement("RGT-6")
-@pytest.mark.parametrize("name", ["acme/fils", "mcp-server-nowhere", "npm:evil", "\u0430cme/files"])
-async def test_only_what_the_marketplace_has_is_asked_for(folder: Folder, name: str) -> None:
-    async with agent_of(folder) as agent:
-        refused = await agent.mistake("install", name=name)
-        asked = await agent.answer("install", name="acme/files")
-        requests = await agent.engine.requests.list()
-
-    assert refused["code"] in {"MARKETPLACE_ENTRY_NOT_FOUND", "PACKAGE_NAME_INVALID"}
-    assert (asked["status"], [one.name for one in requests]) == ("requested", ["acme/files"])
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("RGT-6")
-@pytest.mark.parametrize("name", ["registry", "search_tools", "Execute_Tool", "a b", "-x", "../x"])
-async def test_a_name_that_no_server_can_have_is_refused_at_once(folder: Folder, name: str) -> None:
-    async with agent_of(folder) as agent:
-        refused = await agent.mistake("install", name=name, command="x")
-        requests = await agent.engine.requests.list()
-
-    assert (refused["code"], requests) == ("VALIDATION_ERROR", ())
-
-
-@pytest.mark.requirement("RGT-6")
 async def test_agents_cannot_flood_their_owner(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         for number in range(20):
@@ -424,17 +282,6 @@ async def test_a_request_never_refers_to_values_of_the_owner(folder: Folder, tex
     assert requests == ()
 
 
-@pytest.mark.requirement("RGT-6")
-async def test_a_request_that_does_not_wait_is_an_error(folder: Folder) -> None:
-    async with agent_of(folder) as agent:
-        asked = await agent.answer("activate", name="off")
-        await agent.engine.requests.decline(asked["request"])
-        for name in (asked["request"], "unknown"):
-            with pytest.raises(AgentRequestNotFoundError) as error:
-                await agent.engine.requests.accept(name)
-            assert error.value.code == "REQUEST_NOT_FOUND"
-
-
 @pytest.mark.requirement("RGT-8")
 async def test_a_client_of_a_view_has_what_the_view_shows_and_cannot_ask(folder: Folder) -> None:
     async with agent_of(folder, view="echoes") as agent:
@@ -445,20 +292,6 @@ async def test_a_client_of_a_view_has_what_the_view_shows_and_cannot_ask(folder:
     assert [server["tools"] for server in listed["servers"]] == [["echo"]]
     assert hidden["isError"]
     assert [error["code"] for error in errors] == ["NOT_ALLOWED"] * 2
-
-
-@pytest.mark.requirement("RGT-8")
-async def test_a_view_refuses_what_it_cannot_choose_by(folder: Folder) -> None:
-    async with agent_of(folder, view="echoes") as agent:
-        by_source = await agent.mistake("list", source="registry")
-        by_package = await agent.mistake("list", installed_only=True)
-        listed = await agent.answer("list", query="good")
-        nothing = await agent.answer("find_tool", query="bake bread in Rome with an oven")
-
-    assert by_source["code"] == by_package["code"] == "VALIDATION_ERROR"
-    assert by_package["message"].startswith("installed_only:")
-    assert [one["name"] for one in listed["servers"]] == ["good"]
-    assert "browse" not in nothing.get("hint", "")
 
 
 @pytest.mark.requirement("RGT-6")
@@ -490,22 +323,3 @@ async def test_clients_of_stdio_are_told_apart_and_see_their_own_requests(
     assert re.fullmatch(r"Ada \([0-9a-f]{8}\)", clients[0])
     assert re.fullmatch(r"A ?da{0,62} \([0-9a-f]{8}\)", clients[1])
     assert clients[0] != clients[1]
-
-
-@pytest.mark.requirement("RGT-6")
-def test_the_mark_of_a_client_over_http_is_no_part_of_its_session_id() -> None:
-    session_id = "0123456789abcdef"
-    one, same, nobody = (
-        ClientSession(lambda: True, client) for client in (session_id, session_id, "")
-    )
-    odds: list[JSONObject] = [
-        {},
-        {"_meta": None},
-        *({"_meta": {CLIENT_INFO: x}} for x in ([1], {})),
-    ]
-    for odd in odds:
-        assert one.label(odd) == same.label(odd)
-        assert nobody.label(odd) == "a client"
-
-    assert one.label({}).startswith("a client (")
-    assert not any(session_id[at : at + 4] in one.label({}) for at in range(12))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cProfile
-import marshal
 
 import anyio
 import pytest
@@ -12,19 +11,14 @@ from msgspec.structs import replace
 from discovery_engine.config.files.location import scope_of
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.ingestion.listing_result import ListingResult
-from discovery_engine.errors import RegistryError
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.rules.rule import Rule
-from discovery_engine.search.index import storage
 from discovery_engine.search.index.index import Index
-from discovery_engine.search.index.lazy_map import pack_buckets
-from discovery_engine.search.text.lexicon import default_lexicon
-from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.trust.decisions import Approval
 from discovery_engine.view.view import View
 from tests.factories import make_server, make_settings, tool_names
-from tests.unit.swaps import HeldStore, current_view, everybody_waits, fails, found, lists
+from tests.unit.swaps import HeldStore, current_view, everybody_waits, found, lists
 
 pytestmark = pytest.mark.anyio
 
@@ -34,41 +28,6 @@ NO_DELETING = (Rule(patterns=("*delete*",), enabled=False),)
 
 def names(view: View, server: ServerName = A) -> list[ToolName]:
     return tool_names(view.catalog.parts[server].entries)
-
-
-@pytest.mark.requirement("CAT-10")
-async def test_a_listing_that_arrives_late_does_not_bring_a_server_back() -> None:
-    settings, store = make_settings("a", "b"), MemoryRegistry()
-    current = await current_view(settings, store)
-    await current.apply_listing(lists(settings.servers[0], "x"))
-
-    await current.apply_settings(make_settings("b"))
-    is_taken = await current.apply_listing(lists(settings.servers[0], "x"))
-
-    world = store.load(scope_of(None))
-    assert not is_taken
-    assert list(current.view.catalog.parts) == [B]
-    assert found(current.view, "x") == set()
-    assert world is not None
-    assert A not in world.catalog.parts
-
-
-async def test_what_was_forgotten_meanwhile_does_not_come_back_with_a_failure() -> None:
-    settings, store = make_settings("a", "b"), HeldStore()
-    current = await current_view(settings, store)
-    await current.apply_listing(lists(settings.servers[0], "x"))
-
-    async with anyio.create_task_group() as tasks:
-        store.hold()
-        tasks.start_soon(current.apply_listing, lists(settings.servers[1], "y"))
-        await store.is_held()
-        tasks.start_soon(current.forget, None)
-        tasks.start_soon(current.apply_listing, fails(settings.servers[0]))
-        await everybody_waits()
-        store.release()
-
-    assert names(current.view) == []
-    assert current.view.catalog.parts[A].failure is not None
 
 
 async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> None:
@@ -91,26 +50,6 @@ async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> N
     assert isinstance(second, CatalogChanged)
     assert (first.added, second.added) == (1, 7)
     assert second.revision == current.view.catalog.revision == first.revision + 1
-
-
-@pytest.mark.requirement("CAT-14")
-async def test_what_is_taken_before_a_configuration_is_adopted_is_known_under_it() -> None:
-    settings, store = make_settings("a", "b"), HeldStore()
-    current = await current_view(settings, store)
-
-    async with anyio.create_task_group() as tasks:
-        store.hold()
-        tasks.start_soon(current.apply_listing, lists(settings.servers[0], "x"))
-        await store.is_held()
-        tasks.start_soon(current.apply_listing, lists(settings.servers[1], "y"))
-        await everybody_waits()
-        before = current.view.catalog.revision
-        tasks.start_soon(current.apply_settings, replace(settings, tool_rules=NO_DELETING))
-        await anyio.wait_all_tasks_blocked()
-        store.release()
-
-    assert (names(current.view, A), names(current.view, B)) == (["x"], ["y"])
-    assert current.view.catalog.revision == before + 2
 
 
 @pytest.mark.requirement("CAT-14")
@@ -146,57 +85,6 @@ async def test_a_swap_that_has_begun_is_finished_though_nobody_waits_for_it_any_
         store.release("accept")
 
     assert names(current.view) == ["x"]
-
-
-class FullDisk(MemoryRegistry):
-    """A registry that keeps no index as long as its disk is full."""
-
-    is_full = False
-
-    def save_index(self, scope: str, data: bytes) -> None:
-        if self.is_full:
-            raise RegistryError("full")
-        super().save_index(scope, data)
-
-
-@pytest.mark.requirement("REG-15")
-async def test_an_index_that_could_not_be_kept_is_kept_later() -> None:
-    settings, store = make_settings("a"), FullDisk()
-    current = await current_view(settings, store)
-    await current.apply_listing(lists(settings.servers[0], "x"))
-
-    store.is_full = True
-    await current.save_index()
-    assert store.load_index(scope_of(None)) is None
-    store.is_full = False
-    await current.save_index()
-
-    assert store.load_index(scope_of(None))
-
-
-async def recalled_with_odd_index() -> CatalogState:
-    """A view whose index was written in another layout under the same number."""
-    settings, store = make_settings("a", "b"), MemoryRegistry()
-    before = await current_view(settings, store)
-    await before.apply_listing(lists(settings.servers[0], "x"))
-    payload = marshal.dumps(([("a", 0, 1)], pack_buckets({"x": (3, 3)}), {}, b""))
-    digest = storage._digest(payload, before.view.searcher.index.servers, default_lexicon())
-    store.save_index(scope_of(None), digest + payload)
-    return await current_view(settings, store)
-
-
-@pytest.mark.requirement("REG-15")
-async def test_an_index_that_cannot_be_updated_is_made_anew(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    current = await recalled_with_odd_index()
-    _, other = current.view.settings.servers
-
-    await current.apply_listing(lists(other, "y"))
-    await current.save_index()
-
-    assert "built again" in caplog.text
-    assert found(current.view, "y") == {"b:y"}
 
 
 async def _take_within(

@@ -139,17 +139,6 @@ async def test_a_folder_that_is_removed_and_made_again_is_still_watched(file: Pa
 
 
 @pytest.mark.requirement("WAT-1")
-async def test_what_a_link_leads_to_is_watched(file: Path, tmp_path: Path) -> None:
-    link = tmp_path / "link.yaml"
-    link.symlink_to(file)
-
-    async with Watching(link).opened() as watching:
-        told = await watching.after(lambda: file.write_text("two", "utf-8"))
-
-    assert told == ["link.yaml"]
-
-
-@pytest.mark.requirement("WAT-1")
 async def test_what_leaves_the_content_as_it_is_is_no_change(file: Path) -> None:
     def bustle() -> None:
         os.utime(file)

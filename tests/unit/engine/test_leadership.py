@@ -101,28 +101,10 @@ class Process:
         return self.is_serving and self.terms[-1].is_certain
 
 
-def remove_files(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-
-
 async def looked(process: Process, times: int = 3) -> None:
     """The process has looked so many times more."""
     before = process.disk.looks
     await eventually(lambda: process.disk.looks >= before + times)
-
-
-@pytest.mark.requirement("SRV-70")
-async def test_one_of_several_leads_and_the_next_at_once_when_it_ends() -> None:
-    shared = MemoryRegistry()
-    one, two = Process(shared), Process(shared)
-
-    async with two.running():
-        async with one.running():
-            await eventually(lambda: one.is_leader or two.is_leader)
-            await looked(one if two.is_leader else two)
-            assert one.is_serving is not two.is_serving
-        await eventually(lambda: two.is_leader)
 
 
 @pytest.mark.requirement("SRV-70")
@@ -165,20 +147,6 @@ async def test_the_lock_of_a_leader_that_hangs_keeps_others_away_until_its_lease
         await eventually(lambda: not stopped.is_serving)
         await looked(stopped)
         assert [len(process.terms) for process in (stopped, other)] == [1, 1]
-
-
-@pytest.mark.requirement("SRV-70")
-async def test_who_removes_the_file_of_the_lock_makes_no_second_leader(tmp_path: Path) -> None:
-    shared = MemoryRegistry()
-    one, two = Process(shared, tmp_path), Process(shared, tmp_path)
-
-    async with one.running():
-        await eventually(lambda: one.is_leader)
-        remove_files(tmp_path)
-        async with two.running():
-            await looked(two)
-            assert not two.terms
-            assert one.is_leader
 
 
 @pytest.mark.requirement("SRV-72")

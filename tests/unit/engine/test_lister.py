@@ -10,7 +10,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from discovery_engine.config.settings import ServerSettings, StdioTransport
+from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import upstreams as entry
 from discovery_engine.engine.ingestion.listing_result import ListingResult
 from discovery_engine.engine.lister import ServerLister
@@ -23,7 +23,7 @@ from discovery_engine.store.protocols import Registry
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.state import ServerState, StateInfo
-from tests.factories import make_server, make_settings, tool_names
+from tests.factories import make_settings, tool_names
 from tests.servers.programs import eventually
 from tests.unit.swaps import current_view, lists
 
@@ -116,22 +116,6 @@ async def test_who_tells_of_a_change_is_asked_once_more_after_a_listing_under_wa
     assert setup.tools(A) == ["new"]
 
 
-async def test_a_server_that_is_reached_in_another_way_meanwhile_is_asked_there(
-    setup: Setup,
-) -> None:
-    setup.upstreams.gates[A] = gate = anyio.Event()
-
-    async with setup.opened() as lister, anyio.create_task_group() as tasks:
-        tasks.start_soon(lister.list_server, A)
-        await anyio.wait_all_tasks_blocked()
-        moved = make_server("a", transport=StdioTransport(command="elsewhere"))
-        await setup.current.apply_settings(make_settings(moved))
-        gate.set()
-
-    assert setup.upstreams.asked == ["a-mcp-server", "elsewhere"]
-    assert len(setup.told) == 1
-
-
 @pytest.mark.requirement("UPS-13")
 async def test_what_nobody_thought_of_is_a_failure_of_that_server_alone(
     setup: Setup, caplog: pytest.LogCaptureFixture
@@ -170,14 +154,3 @@ async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_wait(setup: Se
 
     assert are_waited_for
     assert reports[0].starting == (A,)
-
-
-async def test_the_rest_lasts_until_the_first_server_is_due(setup: Setup) -> None:
-    async with setup.opened() as lister:
-        due = lister.seconds_until_due()
-        await lister.refresh(None, only_due=True)
-        setup.now += 10.0
-        rested = lister.seconds_until_due()
-
-    assert due <= 0
-    assert rested == setup.current.view.settings.cache.ttl - 10.0

@@ -14,7 +14,6 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.engine.registered_servers import (
     RegisteredServers,
     recalled,
-    registrations,
 )
 from discovery_engine.store.codec import settings_from_text, settings_to_text
 from discovery_engine.store.memory import MemoryRegistry
@@ -103,20 +102,6 @@ def test_nothing_registered_changes_a_server_of_the_file_but_a_switch_that_disab
         assert replace(after, transport=None) == replace(changed, transport=None)
     assert all(server.is_untrusted_origin for server in joined.servers if server.is_registered)
     assert RegisteredServers(store, {}).join(joined) is not None
-
-
-def test_another_mark_is_noticed_and_a_registry_that_fails_keeps_what_was_read() -> None:
-    store = MemoryRegistry()
-    known = RegisteredServers(store, {})
-    settings = make_settings("a", path=PATH)
-    assert known.is_current(settings)
-
-    store.save_servers(PATH, [RegisteredServer("b", {"command": "b"})])
-    assert not known.is_current(settings)
-    joined = known.join(settings)
-    assert known.is_current(joined)
-    assert recalled(settings, store) is None
-    assert registrations(store, settings).servers.keys() == {"b"}
 
 
 @pytest.mark.requirement("SCP-12")

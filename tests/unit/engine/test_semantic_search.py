@@ -17,7 +17,6 @@ from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
-from discovery_engine.engine.vector_cache import VectorCache
 from discovery_engine.errors import RegistryError
 from discovery_engine.events import EventBus
 from discovery_engine.rules.overrides.override import Override
@@ -29,8 +28,7 @@ from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.leases import Lease
 from discovery_engine.store.memory import MemoryRegistry
-from discovery_engine.tools.model import ServerName
-from tests.factories import make_catalog, make_part, make_settings
+from tests.factories import make_settings
 from tests.rows import rows
 from tests.unit.swaps import lists
 
@@ -182,20 +180,6 @@ async def test_tools_that_are_listed_get_vectors_in_batches() -> None:
 
 
 @pytest.mark.requirement("EMB-2")
-async def test_a_second_run_embeds_nothing() -> None:
-    store = MemoryRegistry()
-    async with running(Embedding(), store=store) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-
-    embedder = Embedding()
-    async with running(embedder, store=store) as world:
-        await world.until(2)
-
-    assert embedder.given == []
-
-
-@pytest.mark.requirement("EMB-2")
 async def test_examples_of_a_tool_are_embedded_once_and_their_mean_is_stored() -> None:
     example = Override(("one",), examples=("go there", "and back"))
     settings = replace(wanting(batch=2), overrides=(example,))
@@ -240,41 +224,6 @@ async def test_a_model_that_knows_english_alone_gets_requests_in_english(
         await world.meaning.embed_query("show me the open mails")
 
     assert embedder.given == ["show me the open mails"]
-
-
-@pytest.mark.requirement("EMB-2")
-async def test_a_process_with_older_settings_takes_no_vectors_from_newer_ones() -> None:
-    store = MemoryRegistry()
-    embedders = Embedding(), Embedding(), Embedding()
-
-    for embedder, tools in zip(embedders, (("one", "two"), ("one",), ("one", "two")), strict=True):
-        async with running(embedder, store=store) as world:
-            await world.lists(*tools)
-            await world.until(len(tools))
-
-    assert [len(embedder.given) for embedder in embedders] == [2, 0, 0]
-
-
-@pytest.mark.requirement("EMB-2")
-async def test_the_use_of_vectors_is_noted_each_day_until_their_tools_are_gone() -> None:
-    now, catalog = 0.0, make_catalog(make_part("s", "one", "two"))
-    store, embedder = MemoryRegistry(clock=lambda: now), Embedding()
-    store.save_settings("s", make_settings("s"))
-    await embedder.embed([WARM_UP])
-    cache = VectorCache(store, embedder, scope="s", batch=2, clock=lambda: now)
-    counts: list[int] = []
-    query = "SELECT count(*) FROM vectors"
-
-    for day in range(180):
-        now = day * 86_400.0
-        if day == 90:
-            catalog = make_catalog(make_part("s", "one"))
-        assert len([one async for one in cache.update(catalog)][-1]) == len(catalog)
-        counts += store._database.read(lambda db: db.execute(query).fetchone())
-
-    assert counts[:120] == [2] * 120  # 30 days after the tool has gone
-    assert counts[150:] == [1] * 30
-    assert len(embedder.given) == 2
 
 
 @pytest.mark.requirement("FLT-16")
@@ -354,31 +303,3 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
 
     assert (len(asked.vectors), asked.notices) == (1, ())
     assert len(again.vectors) == 1 + len(split_clauses(request))
-
-
-@pytest.mark.requirement("EMB-11")
-async def test_an_embedder_that_came_back_goes_on_with_the_next_change() -> None:
-    embedder = Embedding(failure=EmbeddingError("it broke"))
-
-    async with running(embedder) as world:
-        await world.lists("one")
-        await eventually(lambda: embedder.calls > 0)
-        embedder.failure = None
-        await world.lists("one", "two")
-        await world.until(2)
-
-        assert (await world.meaning.embed_query("first")).vectors
-
-
-@pytest.mark.requirement("EMB-10")
-async def test_a_filter_changes_nothing_about_what_it_lets_through() -> None:
-    async with running(Embedding(dimensions=64)) as world:
-        await world.lists("create_issue", "list_issues", "play_song", "find_issue")
-        await world.until(4)
-        everything = await world.hits("issues that were created")
-        filtered = await world.hits(
-            "issues that were created", lambda entry: entry.tool.name != "list_issues"
-        )
-
-    assert filtered == tuple(h for h in everything if h.entry.tool.name != "list_issues")
-    assert {hit.entry.tool.server for hit in everything} == {ServerName("s")}

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from discovery_engine.rpc.in_flight import PendingRequests
-from discovery_engine.rpc.messages import RequestTimeout, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 
 pytestmark = pytest.mark.anyio
@@ -18,26 +18,6 @@ def report(requests: PendingRequests, token: object, progress: object = 1) -> No
 
 async def block(*_: Any) -> None:
     await anyio.sleep_forever()
-
-
-@pytest.mark.requirement("UPS-50")
-async def test_a_progress_callback_that_blocks_does_not_hold_up_the_timeout() -> None:
-    requests = PendingRequests()
-    number, request = requests.add(RequestTimeout(0.05), block)
-    report(requests, number)
-
-    with anyio.fail_after(60), pytest.raises(RequestTimeoutError):
-        await request.wait()
-
-
-@pytest.mark.requirement("UPS-50")
-async def test_a_progress_callback_that_blocks_loses_no_result() -> None:
-    requests = PendingRequests()
-    number, request = requests.add(RequestTimeout(0.05), block)
-    report(requests, number)
-    requests.settle(number, {"ok": 1})
-
-    assert await request.wait() == {"ok": 1}
 
 
 @pytest.mark.requirement("UPS-50")

@@ -35,16 +35,6 @@ class Worker:
         return FairScheduler(worked=lambda: self.worked, sleep=self.sleep)
 
 
-@pytest.mark.requirement("UPS-13")
-async def test_what_takes_long_gets_a_tenth_of_the_time_in_short_turns() -> None:
-    worker = Worker(step=0.0003)
-
-    assert await worker.scheduler().run(worker.steps(1000), size=HUGE) == "done"
-
-    assert sum(worker.rested) == pytest.approx(worker.worked * 9, rel=0.01)
-    assert max(worker.rested) < 0.0013 * 9
-
-
 async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
     worker = Worker(step=0.0001)
     scheduler, done = worker.scheduler(), []
@@ -59,23 +49,6 @@ async def test_what_is_large_does_not_wait_for_what_is_huge() -> None:
         tasks.start_soon(read, "large", 20, 100_000)
 
     assert done == ["large", "huge", "next"]
-
-
-async def test_servers_that_flood_us_wait_for_one_another() -> None:
-    worker = Worker(step=0.0)
-    scheduler, resting = worker.scheduler(), []
-
-    async def rest(name: str) -> None:
-        await scheduler.pause()
-        resting.append(name)
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(rest, "a")
-        tasks.start_soon(rest, "b")
-        await scheduler.pause()
-
-    assert resting == ["a", "b"]
-    assert len(worker.rested) == 3
 
 
 async def test_who_has_spent_the_allowance_rests_and_an_answer_renews_it() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.protocol import LATEST_MODERN
@@ -63,21 +63,3 @@ def test_a_request_about_what_is_not_shown_any_more_is_not_continued(
 
     assert before
     assert not gateway.still_shows(begun, ["docs"])
-
-
-@rows(
-    ("mode", "uri", "code"),
-    [
-        pytest.param("legacy", "discovery://docs/none", -32002, id="missing, handshake era"),
-        pytest.param("auto", "discovery://docs/none", -32602, id="missing, since 2026-07-28"),
-        pytest.param(
-            "legacy", "discovery://servers/github/tools/delete_repository", -32602, id="disabled"
-        ),
-    ],
-)
-async def test_resource_that_is_not_there_is_an_error(mode: str, uri: str, code: int) -> None:
-    async with connected(make_engine(), mode) as client:
-        with pytest.raises(MCPError) as caught:
-            await client.read_resource(uri)
-
-    assert caught.value.code == code

@@ -59,25 +59,6 @@ async def test_what_nobody_has_used_for_long_ends_with_the_next_opening() -> Non
 
 
 @pytest.mark.requirement("SRV-33")
-async def test_a_session_in_use_is_never_ended_for_being_idle() -> None:
-    table = Table(limit=1)
-    session = await table.open(now=0)
-    with table.sessions.used(session):
-        await table.open(now=2 * IDLE_LIFE)
-
-        assert table.is_open(session)
-    assert table.ended == []
-
-
-@pytest.mark.requirement("SRV-33")
-async def test_ids_of_sessions_cannot_be_guessed() -> None:
-    ids = {Session(GATEWAY, None).id for _ in range(100)}
-
-    assert len(ids) == 100
-    assert all(len(bytes.fromhex(one)) == 16 for one in ids)
-
-
-@pytest.mark.requirement("SRV-33")
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=40))
 async def test_there_are_never_too_many_and_the_greediest_user_loses_first(

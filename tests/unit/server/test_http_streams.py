@@ -76,16 +76,6 @@ async def test_a_writer_waits_for_a_client_that_does_not_read(make: Any) -> None
     assert reader.body.count(b"data: ") == 4
 
 
-async def test_what_nobody_reads_is_bounded() -> None:
-    stream = EventStream()
-
-    for _ in range(100):
-        stream.write(notification(LARGE))
-
-    assert stream.is_closed
-    assert not stream.is_congested
-
-
 async def test_a_silent_stream_has_a_ping_every_other_time() -> None:
     stream, reader = EventStream(), Reader()
     reader.may_read.set()

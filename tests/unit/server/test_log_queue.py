@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import threading
 
 import pytest
 from hypothesis import given
@@ -30,29 +29,3 @@ def test_every_line_is_written_in_order_or_counted(count: int, most: int) -> Non
             assert line == str(place)
             place += 1
     assert place == count
-
-
-def test_lines_that_wait_are_written_together_and_those_that_do_not_fit_are_counted() -> None:
-    taken: list[str] = []
-    begun, may_write = threading.Event(), threading.Event()
-
-    def write(text: str) -> None:
-        begun.set()
-        assert may_write.wait(SOON)
-        taken.append(text)
-
-    queue = LogQueue(write, 3)
-    queue.put("line 0\n")
-    assert begun.wait(SOON)
-    for number in range(1, 10):
-        queue.put(f"line {number}\n")
-    is_early = queue.close_within(0.01)
-    may_write.set()
-
-    assert not is_early
-    assert queue.close_within(SOON)
-    assert taken == [
-        "line 0\n",
-        "line 1\nline 2\nline 3\n",
-        "… 6 log lines were dropped\n",
-    ]

@@ -3,13 +3,11 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
-from discovery_engine.upstream import server_output
 from discovery_server.logs import RepeatFilter, log_to
 from tests.rows import rows
 
@@ -83,37 +81,6 @@ def test_what_libraries_send_is_redacted_at_every_level(
         log.error("It failed", exc_info=ValueError(message))
 
     assert path.read_text("utf-8").count(written.removeprefix(": ")) == 2
-
-
-@pytest.mark.requirement("HEA-15")
-@pytest.mark.parametrize(
-    "message",
-    [
-        "A request from 127.0.0.1 was refused (401)",
-        "server 'a' is unavailable: headers.Authorization: ${TOKEN_OF_A} is not set",
-    ],
-)
-def test_a_record_that_holds_no_secret_can_be_read(
-    message: str, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with log_to(LogSettings(), {}):
-        logging.getLogger("discovery_server.http.authorization").warning("%s", message)
-
-    assert f"discovery_server.http.authorization: {message}\n" in capfd.readouterr().err
-
-
-@pytest.mark.requirement("UPS-25")
-@pytest.mark.parametrize(("level", "is_shown"), [("info", False), ("debug", True)])
-def test_what_programs_write_goes_to_the_file_and_to_stderr_only_for_developers(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], level: Any, is_shown: bool
-) -> None:
-    path = tmp_path / "discovery.log"
-
-    with log_to(LogSettings(level=level, file=str(path)), {}):
-        logging.getLogger(server_output.__name__).info("github: hello")
-
-    assert "github: hello" in path.read_text(encoding="utf-8")
-    assert ("github: hello" in capfd.readouterr().err) is is_shown
 
 
 def test_each_minute_is_told_of_anew(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,24 +43,6 @@ class Feed:
         self.asked.append(("unwatch", uri))
 
 
-@pytest.mark.requirement("NTF-1")
-async def test_the_list_of_one_client_changes_for_that_client_alone() -> None:
-    changes, sinks = Subscriptions(changing=LISTS), [ListSink(), ListSink()]
-    for client, sink in zip("ab", sinks, strict=True):
-        changes.add(client, LISTS, lambda sink=sink: ClientLines(sink)).start()
-
-    changes.list_changed("tools", client="b")
-    changes.list_changed("prompts")
-    with anyio.fail_after(60):
-        while not all(sink.lines for sink in sinks):
-            await anyio.lowlevel.checkpoint()
-
-    assert [[one["method"] for one in sink.take()] for sink in sinks] == [
-        ["notifications/prompts/list_changed"],
-        ["notifications/tools/list_changed", "notifications/prompts/list_changed"],
-    ]
-
-
 @pytest.mark.requirement("NTF-3")
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 2), st.sampled_from("abc"))))
 async def test_servers_are_asked_for_exactly_what_some_client_wants(steps: Any) -> None:

@@ -54,18 +54,6 @@ def test_an_open_breaker_lets_one_caller_try_at_a_time() -> None:
     assert (early, others, may_try(tested)) == (False, [False] * 3, True)
 
 
-def test_somebody_who_insists_is_let_through_once() -> None:
-    tested = breaker(Clock())
-    for _ in range(7):
-        tested.record_failure(exited=False)
-
-    tested.reset_backoff()
-    insisting = may_try(tested)
-    tested.record_failure(exited=False)
-
-    assert (insisting, may_try(tested)) == (True, False)
-
-
 @rows(("gap", "is_looping"), [(29.0, True), (31.0, False)])
 def test_five_exits_within_two_minutes_are_a_crash_loop(gap: float, is_looping: bool) -> None:
     clock = Clock()

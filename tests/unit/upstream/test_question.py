@@ -45,20 +45,6 @@ def test_what_both_can_be_asked_is_what_either_can(one: Any, other: Any) -> None
 
 @pytest.mark.requirement("QST-44")
 @rows(
-    ("params", "is_too_large"),
-    [
-        pytest.param({"message": "x" * 60_000}, False, id="long"),
-        pytest.param({"message": "x" * 70_000}, True, id="too long"),
-        pytest.param({"requestedSchema": {"x" * 70_000: {}}}, True, id="a long name"),
-        pytest.param({"requestedSchema": [[]] * 5000}, True, id="many values"),
-    ],
-)
-def test_a_form_has_a_limit(params: JSONObject, is_too_large: bool) -> None:
-    assert Question("elicitation/create", params).is_too_large is is_too_large
-
-
-@pytest.mark.requirement("QST-44")
-@rows(
     ("method", "params", "is_too_large"),
     [
         ("sampling/createMessage", {"messages": [{"data": "x" * 1_900_000}]}, False),

@@ -36,19 +36,6 @@ def test_it_comes_half_a_second_after_the_last_word() -> None:
     assert debouncer.remaining == PAUSE
 
 
-def test_one_who_says_it_again_soon_is_heard_less_often() -> None:
-    clock = Clock()
-    debouncer = make(clock)
-    rests = []
-    for _ in range(7):
-        debouncer.trigger()
-        rests.append(debouncer.remaining)
-        clock.now += debouncer.remaining
-        debouncer.reset()
-
-    assert rests == [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-
-
 @given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=50))
 def test_nobody_waits_for_longer_than_the_longest(gaps: list[float]) -> None:
     clock = Clock()

@@ -16,30 +16,10 @@ async def fail(cause: Exception | None = None) -> None:
     raise OutOfTea from cause
 
 
-async def fail_when_cancelled() -> None:
-    try:
-        await anyio.sleep_forever()
-    finally:
-        raise OutOfTea
-
-
 async def test_a_lone_error_comes_out_of_groups_in_groups() -> None:
     with pytest.raises(OutOfTea):
         async with open_task_group(), open_task_group() as inner:
             inner.start_soon(fail)
-
-
-async def test_several_errors_stay_a_group() -> None:
-    async def fail_twice() -> None:
-        async with open_task_group() as tasks:
-            tasks.start_soon(fail_when_cancelled)
-            await anyio.wait_all_tasks_blocked()
-            await fail()
-
-    with pytest.raises(BaseExceptionGroup) as raised:
-        await fail_twice()
-
-    assert [type(error) for error in raised.value.exceptions] == [OutOfTea, OutOfTea]
 
 
 async def test_cancelling_from_outside_is_no_error() -> None:

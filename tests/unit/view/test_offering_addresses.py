@@ -54,26 +54,6 @@ def prompt(name: str, server: str = "a", *, enabled: bool = True) -> OfferingEnt
     return make_offering_entry(name, server, kind=PROMPT, enabled=enabled)
 
 
-@pytest.mark.requirement("RES-20")
-@rows("uri", ["discovery://docs/usage-guide", "DISCOVERY://docs/x"])
-def test_a_server_cannot_take_an_address_of_the_gateway(uri: str) -> None:
-    mine = resource(uri)
-    address = view(mine).offerings.address(mine.offering)
-
-    assert address == f"discovery://servers/a/resources/{quote(uri, safe='')}"
-    assert view(mine).resource(None, address).uri == uri
-
-
-@pytest.mark.requirement("RES-20")
-def test_a_prompt_cannot_take_the_name_of_another_servers_prompt() -> None:
-    right, false = prompt("review", "b"), prompt("b:review", "a")
-    found = view(right, false).offerings
-
-    assert found.prompt(None, "b:review") == right
-    assert found.address(false.offering) == "a:b:review"
-    assert found.prompt(None, "a:b:review") == false
-
-
 NAMES = st.sampled_from(["x", "a:x", "b:x", "b:a:x", "mcp-discovery-usage-guide", "a:", ":x"])
 URIS = st.sampled_from(["x:/1", "x:/%31", "discovery://servers/b/resources/x%3A%2F1", "X:/1"])
 

@@ -21,12 +21,10 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.tools.findings import Finding, FindingKind, Severity
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.search_answers import Decision
 from discovery_engine.view.view import View
-from tests.factories import make_catalog, make_entry, make_part, make_server, make_settings
+from tests.factories import make_catalog, make_entry, make_part, make_settings
 from tests.rows import rows
 
 DENY = Rule(("drop_*",), enabled=False)
@@ -94,13 +92,6 @@ class TestNotices:
         assert said(VIEW.search(query, server=server).notices) == notices
         assert said(VIEW.list_tools(server).notices) == notices
 
-    def test_lost_decisions_are_reported_of_every_server(self) -> None:
-        lost = make_view(ALPHA, BETA, lost_at=60.0)
-
-        for answer in (lost.search("send_mail", server="beta"), lost.list_tools("beta")):
-            [notice] = answer.notices
-            assert "were lost (noticed 1970-01-01 00:01 UTC)" in notice.message
-
     @rows("within", [{}, {"server": "alpha"}])
     def test_a_disabled_tool_that_fits_better_is_counted_and_named_to_its_owner(
         self, within: dict[str, str]
@@ -140,26 +131,6 @@ class TestNotices:
         ]
         [notice] = bare.list_tools("bare").notices
         assert notice.message == "1 tool that matches is disabled: a rule of the owner"
-
-    def test_of_a_server_that_is_off_that_is_said_before_what_fits_elsewhere(self) -> None:
-        settings = make_settings(make_server("off", enabled=False), "down")
-        view = make_view(make_part("off", verdict=Verdict(False)), DOWN, settings=settings)
-
-        assert said(view.search("play a song", server="off").notices)[:2] == [
-            "server 'off' is disabled: its entry has enabled: false",
-            "without the limit to server 'off', 1 tool fits: down:play_song",
-        ]
-
-    def test_where_every_server_is_off_only_that_is_said(self) -> None:
-        settings = make_settings("beta", enabled=False)
-        off = make_view(BETA, settings=settings)
-
-        answer = off.search("send_mail")
-
-        assert said(answer.notices) == [
-            "every server is disabled: the configuration has `enabled: false`"
-        ]
-        assert said(off.general_notices()) == said(answer.notices)
 
     def test_a_query_with_too_much_is_refused_with_what_is_too_much(self) -> None:
         with pytest.raises(InputTooLongError, match="the tag 'x"):
@@ -217,32 +188,6 @@ class TestSeeing:
             make_view(off, settings=settings).details("beta", "send_mail")
 
         assert raised.value.server == "beta"
-
-    def test_findings_are_those_of_the_tool(self) -> None:
-        finding = Finding(FindingKind.INSTRUCTION, Severity.WARNING, "description", "x", "y")
-        view = make_view(replace(BETA, findings={"send_mail": (finding,)}), ALPHA)
-
-        assert view.findings(view.find("beta", "send_mail")) == (finding,)
-        assert view.findings(view.find("beta", "read_mail")) == ()
-        assert view.findings(view.find("alpha", "read_page")) == ()
-
-    def test_a_server_is_known_once_it_was_listed(self) -> None:
-        view = make_view(BETA, make_part("new", listed_at=None))
-
-        assert view.is_known(ServerName("beta"))
-        assert not view.is_known(ServerName("new"))
-        assert view.require_connectable("BETA").name == "beta"
-        with pytest.raises(ServerNotFoundError):
-            view.require_connectable("gamma")
-
-    def test_another_moment_shows_how_servers_fare_then_and_the_same_tools(self) -> None:
-        later = VIEW.with_live({ServerName("beta"): StateInfo(ServerState.READY)}, None)
-        held_on = later.snapshot()
-
-        assert [one.state for one in later.servers()] == [one.state for one in held_on.servers()]
-        assert {one.name: str(one.state) for one in later.servers()}["beta"] == "ready"
-        assert later.find(None, "send_mail") is VIEW.find(None, "send_mail")
-        assert found(held_on.search("send_mail")) == ["beta:send_mail"]
 
 
 class TestNames:

@@ -16,7 +16,6 @@ from discovery_engine.agent.results.cutting import (
     cut_result,
     exceeds,
     head_and_tail,
-    is_small,
     result_tokens,
     with_documents,
 )
@@ -25,7 +24,6 @@ from discovery_engine.agent.results.presentation import (
     Asked,
     cut_note,
     read,
-    whole_part,
 )
 from discovery_engine.agent.results.query import PathQuery
 from discovery_engine.agent.token_estimate import end_within, estimated_tokens
@@ -141,13 +139,6 @@ def test_each_cut_names_how_much_of_what_is_shown(result: JSONObject, tokens: in
                 assert len(kept) == cut.shown
 
 
-@settings(max_examples=40)
-@given(RESULTS, st.integers(50, 600))
-def test_a_result_that_looks_small_is_small(result: JSONObject, tokens: int) -> None:
-    if is_small(result, tokens):
-        assert not exceeds(result, tokens)
-
-
 @pytest.mark.requirement("RSL-4")
 @settings(max_examples=40)
 @given(RESULTS, st.integers(200, 400))
@@ -172,51 +163,6 @@ def test_reads_by_offset_give_back_the_whole_to_the_last_character(
         assert "".join(pieces) == text
 
 
-def rows(count: int) -> JSONObject:
-    items = [{"id": at, "name": f"row {at}"} for at in range(count)]
-    return {"content": [], "structuredContent": {"items": items, "next": "page 2"}}
-
-
-@pytest.mark.requirement("RSL-4")
-def test_a_search_gives_the_places_of_a_text() -> None:
-    text = "\n".join(f"line {at}" if at % 100 else f"ERROR at {at}" for at in range(1000))
-    data = encode_finite({"content": [{"type": "text", "text": text}]})
-
-    answer = read(data, Asked("h", "content[0].text", 1000, search="error"))
-
-    lines = answer.texts[0].split("\n")
-    assert lines[0] == "10 matches"
-    assert lines[1].startswith("0: ERROR at 0 line 1 line 2")
-    assert [text[at : at + 5] for at in answer.fields["offsets"]] == ["ERROR"] * 10
-
-
-@pytest.mark.requirement("RSL-4")
-def test_a_path_that_matches_nothing_shows_the_shape() -> None:
-    answer = read(encode_finite(rows(3)), Asked("h", "@", 500, path="structuredContent.rows"))
-
-    [text] = answer.texts
-    assert text == (
-        "Nothing is at structuredContent.rows. The result is {content: [], structuredContent: "
-        "{items: [3 of {2 members}], next: string}}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("path", "part"),
-    [
-        ("structuredContent.items", "structuredContent"),
-        ("content[3].text", "content[3].text"),
-        ("content[3].json.items", "content[3].text"),
-        ("content[0].data", "content[0].data"),
-        ("content[0].resource.blob", "content[0].resource.blob"),
-        ("content[0].resource.json.a", "content[0].resource.text"),
-        ("content", "@"),
-    ],
-)
-def test_the_part_of_a_cut_is_the_text_that_holds_it(path: str, part: str) -> None:
-    assert whole_part(path) == part
-
-
 @pytest.mark.requirement("RSL-8")
 @pytest.mark.parametrize(
     ("length", "expected"),
@@ -234,13 +180,3 @@ def test_head_and_tail_keep_the_beginning_and_the_last_characters(
     kept = head_and_tail(text, length, marker=" <truncated> ", tail=50)
 
     assert kept == (expected if length != 200 else "a" * 137 + " <truncated> " + "b" * 50)
-
-
-@pytest.mark.requirement("RSL-4")
-def test_a_search_for_one_letter_is_bounded() -> None:
-    data = encode_finite({"content": [{"type": "text", "text": "a" * 200_000}]})
-
-    answer = read(data, Asked("h", "content[0].text", 500, search="A"))
-
-    assert answer.texts[0].startswith("10,000 or more matches, the first ")
-    assert estimated_tokens(answer.texts[0]) <= 500

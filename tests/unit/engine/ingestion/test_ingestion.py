@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from discovery_engine.catalog import Catalog, DroppedTool, Failure, ServerPart
+from discovery_engine.catalog import Catalog, DroppedTool, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine.ingestion.carry_over import carried_over
 from discovery_engine.engine.ingestion.ingestor import Ingestor
 from discovery_engine.engine.ingestion.listing_result import ListingResult, parse_listing
 from discovery_engine.engine.ingestion.rulebook import Rulebook
-from discovery_engine.engine.ingestion.server_parts import failed, part_from_result
-from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.engine.ingestion.server_parts import part_from_result
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.store.snapshot import Snapshot
@@ -21,7 +20,7 @@ from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import ListedOfferings, Listing
-from tests.factories import make_definition, make_part, make_server, make_settings, tool_names
+from tests.factories import make_definition, make_server, make_settings, tool_names
 from tests.rows import rows
 
 NO_DELETING = Rule(patterns=("*delete*",), enabled=False)
@@ -49,24 +48,6 @@ def part_of(
 
 
 class TestListed:
-    def test_tools_stand_in_the_order_of_their_names_with_their_verdicts(self) -> None:
-        settings = make_settings("github", tool_rules=(NO_DELETING,))
-
-        part = part_of(settings, make_listing("list", "delete", "create"))
-
-        assert tool_names(part.entries) == ["create", "delete", "list"]
-        assert [entry.verdict.enabled for entry in part.entries] == [True, False, True]
-
-    def test_the_facts_of_the_listing_are_kept(self) -> None:
-        settings = make_settings("github")
-        dropped = (DroppedTool("bad", "no schema"),)
-        listing = make_listing("a", ttl=30.0, dropped=dropped, instructions="Be kind.")
-
-        part = part_of(settings, listing)
-
-        assert (part.listed_at, part.ttl, part.dropped) == (5.0, 30.0, dropped)
-        assert (part.instructions, part.connection, part.failure) == ("Be kind.", "how", None)
-
     def test_a_prefix_stands_before_the_name_and_not_before_the_upstreams_own(self) -> None:
         settings = make_settings(make_server("github", prefix="gh_"))
 
@@ -126,19 +107,6 @@ def test_a_listing_after_one_that_is_the_same_comes_to_what_it_comes_to_by_itsel
     assert after == alone
 
 
-@pytest.mark.requirement("FLT-8")
-def test_definitions_that_are_the_same_are_neither_read_nor_judged_again() -> None:
-    before = part_of(SETTINGS, LISTED, at=1.0)
-
-    after = part_of(
-        SETTINGS, AGAIN["another ttl"], replace(before, failure=Failure("X", "broken", "", 2.0))
-    )
-
-    assert after == replace(before, ttl=30.0, listed_at=5.0)
-    assert (after.entries, after.offerings) == (before.entries, before.offerings)
-    assert after.entries is before.entries
-
-
 @pytest.mark.requirement("FLT-8", "FLT-13")
 def test_definitions_that_are_the_same_are_judged_by_what_was_decided_meanwhile() -> None:
     before = part_of(SETTINGS, LISTED, at=1.0)
@@ -151,17 +119,6 @@ def test_definitions_that_are_the_same_are_judged_by_what_was_decided_meanwhile(
     assert {entry.verdict.reason for entry in after.entries} == {"pending", "rule"}
 
 
-def test_a_failure_keeps_the_last_known_tools_and_marks_them_stale() -> None:
-    part = make_part("github", "create", listed_at=10.0)
-    error = UnavailableError("github", FailureKind.REFUSED, "refused", hint="start it")
-
-    after = failed(part, error, 20.0)
-
-    assert after.entries == part.entries
-    assert after.is_stale
-    assert after.failure == Failure("SERVER_CONNECTION_ERROR", error.message, "start it", 20.0)
-
-
 class TestCarriedOver:
     def test_what_did_not_change_is_the_same_object(self) -> None:
         settings = make_settings("github", tool_rules=(NO_DELETING,))
@@ -170,17 +127,6 @@ class TestCarriedOver:
         [part] = carried_over(Snapshot(settings, catalog, 0), Ingestor(Rulebook(settings)))
 
         assert part is catalog.parts[ServerName("github")]
-
-    def test_new_rules_judge_anew(self) -> None:
-        before = make_settings("github")
-        catalog = known(before, "create", "delete")
-
-        [part] = carried_over(
-            Snapshot(before, catalog),
-            Ingestor(Rulebook(make_settings("github", tool_rules=(NO_DELETING,)))),
-        )
-
-        assert [entry.verdict.enabled for entry in part.entries] == [True, False]
 
     def test_a_server_reached_in_another_way_starts_anew(self) -> None:
         before = make_settings("github")
@@ -200,20 +146,3 @@ class TestCarriedOver:
         [part] = carried_over(Snapshot(before, known(before, "create")), Ingestor(Rulebook(after)))
 
         assert tool_names(part.entries) == ["gh_create"]
-
-    def test_a_server_that_is_no_longer_configured_is_left_behind(self) -> None:
-        before = make_settings("github")
-
-        [part] = carried_over(
-            Snapshot(before, known(before, "create")), Ingestor(Rulebook(make_settings("jira")))
-        )
-
-        assert part.server == "jira"
-
-    def test_a_server_that_was_disabled_takes_its_tools_along(self) -> None:
-        before = make_settings("github")
-        after = make_settings(make_server("github", enabled=False))
-
-        [part] = carried_over(Snapshot(before, known(before, "create")), Ingestor(Rulebook(after)))
-
-        assert [entry.verdict.reason for entry in part.entries] == ["server"]

@@ -69,11 +69,6 @@ async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
             return await embedder.embed(texts)
 
 
-async def test_vectors_come_in_the_order_of_the_texts() -> None:
-    with served(giving([2, 0], [0, 2])) as (url, _):
-        assert await embedded(url, "east", "north") == [[1, 0], [0, 1]]
-
-
 async def test_the_name_of_the_model_holds_no_secret() -> None:
     settings = EmbeddingsSettings("http", url="http://user:word@localhost/v1?key=sesame", model="m")
 

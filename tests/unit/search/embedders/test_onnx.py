@@ -79,12 +79,6 @@ async def test_a_text_is_the_mean_of_its_words_whatever_stands_beside_it(tmp_pat
     assert long == pytest.approx([0.5**0.5, 0.5**0.5, 0])
 
 
-async def test_a_model_that_gives_one_vector_a_text_is_taken_at_its_word(tmp_path: Path) -> None:
-    [vector] = await embedded(model_in(tmp_path / "model", pooled=True), "east up")
-
-    assert vector == pytest.approx([0.5**0.5, 0, 0.5**0.5])
-
-
 @pytest.mark.requirement("EMB-2")
 async def test_another_model_has_another_name_and_the_same_one_the_same(tmp_path: Path) -> None:
     one = await model_name(model_in(tmp_path / "one"))

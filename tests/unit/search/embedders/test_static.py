@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from operator import mul
 from pathlib import Path
 
-import anyio
 import numpy as np
 import pytest
 
-from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.search.embedders import Vector, open_embedder
+from discovery_engine.search.embedders import Vector
 from discovery_engine.search.embedders.static import StaticEmbedder
-from discovery_engine.secrets.resolver import EnvironmentResolver
 
 pytestmark = pytest.mark.anyio
 
@@ -45,23 +41,3 @@ async def test_a_text_is_the_sum_of_its_words(
 ) -> None:
     assert await embedder.embed([text]) == [pytest.approx(vector)]
     assert embedder.dimensions == 2
-
-
-@pytest.mark.requirement("EMB-40")
-async def test_the_shipped_word_vectors_know_words_that_mean_the_same() -> None:
-    with anyio.fail_after(60):
-        async with open_embedder(
-            EmbeddingsSettings("static"),
-            secrets=EnvironmentResolver({}),
-            base_dir=Path(),
-            data=Path(),
-        ) as embedder:
-            asked, right, wrong = await embedder.embed(
-                ["what is the weather like", "get forecast for a city", "delete a database table"]
-            )
-
-    assert cosine(asked, right) > cosine(asked, wrong) + 0.2
-
-
-def cosine(one: Vector, other: Vector) -> float:
-    return sum(map(mul, one, other))

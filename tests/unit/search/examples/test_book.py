@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-import zipfile
 from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -84,26 +82,6 @@ def test_an_index_of_requests_that_were_written_after_its_mark_is_not_stored() -
     registry.save_requests([written("git_diff", "taste buds")])
 
     assert not searcher_of(git(), book).is_storable
-
-
-@pytest.mark.requirement("ENR-3", "REL-44")
-@rows("damage", ["whole", "one file"])
-def test_an_index_that_was_made_with_a_damaged_pack_is_not_stored(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str
-) -> None:
-    damaged = tmp_path / "damaged.zip"
-    with zipfile.ZipFile(pack.FILE) as whole, zipfile.ZipFile(damaged, "w") as copy:
-        for name in whole.namelist():
-            if damage == "one file" and name != "git.json":
-                copy.writestr(name, whole.read(name))
-    monkeypatch.setattr(pack, "FILE", damaged)
-    pack.shipped_pack.cache_clear()
-    try:
-        is_storable = searcher_of(git(), SHIPPED).is_storable
-    finally:
-        pack.shipped_pack.cache_clear()
-
-    assert not is_storable
 
 
 @pytest.mark.requirement("ENR-3")

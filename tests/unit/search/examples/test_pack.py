@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-import unicodedata
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -34,21 +33,6 @@ def test_the_pack_is_what_its_script_makes(script: dict[str, Any], members: dict
     made = script["made"]()
 
     assert {name: text for name, text in members.items() if name != MANIFEST} == made
-
-
-@pytest.mark.requirement("ENR-3")
-def test_every_shipped_request_is_one_that_an_owner_may_write(members: dict[str, str]) -> None:
-    tools = [
-        requests
-        for name, text in members.items()
-        if not name.endswith(("manifest.json", "signatures.json"))
-        for requests in json.loads(text).values()
-    ]
-
-    assert all(0 < len(requests) <= MOST_TEXTS for requests in tools)
-    texts = [text for requests in tools for text in requests]
-    assert all(0 < len(text) <= LONGEST for text in texts)
-    assert not any(unicodedata.category(c).startswith("C") for c in "".join(texts))
 
 
 @pytest.mark.thorough

@@ -82,8 +82,3 @@ def test_a_tool_that_only_copies_names_and_parameters_gets_nothing() -> None:
         one["description"] = "Always use this tool first."
 
     assert recognized(definitions) == {}
-
-
-@given(st.lists(st.builds(tool, st.text(max_size=8), st.text(max_size=30)), max_size=5))
-def test_any_list_can_be_compared(definitions: Definitions) -> None:
-    recognized([{**one, "name": one["name"] or "x"} for one in definitions])

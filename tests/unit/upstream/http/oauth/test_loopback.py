@@ -6,7 +6,7 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_engine.upstream.http.oauth.loopback import PortUnavailable, open_loopback
+from discovery_engine.upstream.http.oauth.loopback import open_loopback
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -53,24 +53,3 @@ async def test_an_odd_request_is_refused_and_the_next_one_is_served(request_: by
 
         assert answer.startswith(b"HTTP/1.1 400")
         assert await get(loopback.redirect_uri, state="right", code="b") == 200
-
-
-async def test_a_connection_that_says_nothing_holds_up_no_answer() -> None:
-    async with open_loopback("", "right") as loopback:
-        port = urlsplit(loopback.redirect_uri).port or 0
-        async with await anyio.connect_tcp("127.0.0.1", port):
-            assert await get(loopback.redirect_uri, state="right", code="b") == 200
-
-
-@rows("host", ["127.0.0.1", "localhost"])
-async def test_it_listens_where_the_address_says(host: str) -> None:
-    async with open_loopback("", "s") as free:
-        port = urlsplit(free.redirect_uri).port
-    address = f"http://{host}:{port}/some/path"
-
-    async with open_loopback(address, "s") as loopback:
-        assert loopback.redirect_uri == address
-        assert await get(address, state="s", code="x") == 200
-        with pytest.raises(PortUnavailable):
-            async with open_loopback(address, "s"):
-                pass

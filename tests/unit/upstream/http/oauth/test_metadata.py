@@ -24,7 +24,6 @@ pytestmark = pytest.mark.anyio
 URL = "https://user:secret@files.example/mcp?key=secret#x"
 RESOURCE = "https://files.example/.well-known/oauth-protected-resource/mcp"
 SERVER = "https://login.example/.well-known/oauth-authorization-server"
-OIDC = "https://login.example/.well-known/openid-configuration"
 
 
 def document(**members: Any) -> dict[str, Any]:
@@ -63,13 +62,6 @@ async def test_user_and_query_of_an_address_are_sent_to_nobody() -> None:
     assert "secret" not in " ".join([*asked, got.resource])
 
 
-async def test_metadata_of_openid_connect_is_found_as_well() -> None:
-    got, asked = await found({RESOURCE: resource(), OIDC: document()})
-
-    assert got.issuer == "https://login.example"
-    assert asked == [RESOURCE, SERVER, OIDC]
-
-
 @pytest.mark.requirement("AUT-6")
 @rows(
     "challenge",
@@ -104,13 +96,6 @@ async def test_a_challenge_leads_to_no_address_that_is_not_https(challenge: str)
 async def test_what_does_not_match_is_refused(pages: dict[str, Any]) -> None:
     with pytest.raises(TokenRefused):
         await found(pages)
-
-
-async def test_a_parent_may_be_the_resource_of_several_servers() -> None:
-    root = "https://files.example/.well-known/oauth-protected-resource"
-    got, _ = await found({root: resource(resource="https://files.example/"), SERVER: document()})
-
-    assert got.resource == "https://files.example/"
 
 
 @pytest.mark.requirement("AUT-7")

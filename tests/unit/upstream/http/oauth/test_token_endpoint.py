@@ -79,23 +79,6 @@ async def test_the_end_of_a_token_is_what_the_server_says_if_it_makes_sense(
     assert (login.obtained_at, login.expires_at) == (NOW, expires_at)
 
 
-async def test_what_an_answer_leaves_out_stays_as_it_was() -> None:
-    kept, _ = await refreshed(answer())
-    changed, _ = await refreshed(
-        answer(refresh_token="a-next-refresh-token", scope="read write", other=[1])
-    )
-
-    assert (kept.access_token, kept.refresh_token, kept.scope) == (
-        "new",
-        "old-refresh-token",
-        "read",
-    )
-    assert (changed.refresh_token, changed.scope) == (
-        "a-next-refresh-token",
-        "read write",
-    )
-
-
 @rows(
     "response",
     [
