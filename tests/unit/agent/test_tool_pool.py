@@ -43,30 +43,6 @@ def test_weight_is_seven_tenths_score_and_three_tenths_freshness() -> None:
 
 
 @pytest.mark.requirement("MOD-31")
-def test_tool_found_again_is_fresh_and_keeps_the_better_score() -> None:
-    clock = Clock()
-    pool = ToolPool(clock=clock)
-    pool.register(found(a=0.9, b=0.5), PoolRules(limit=2))
-    clock.now = 1800.0
-    assert not pool.register(found(a=0.1), PoolRules(limit=2))
-    clock.now = 1900.0
-
-    assert pool.register(found(x=1.0), PoolRules(limit=2)).evicted == (key("b"),)
-
-
-@pytest.mark.requirement("MOD-31")
-def test_tool_that_is_called_is_fresh() -> None:
-    clock = Clock()
-    pool = ToolPool(clock=clock)
-    pool.register(found(a=0.5, b=0.5), PoolRules(limit=2))
-    clock.now = 1800.0
-    pool.use(key("a"))
-    pool.use(key("unknown"))
-
-    assert pool.register(found(x=0.5), PoolRules(limit=2)).evicted == (key("b"),)
-
-
-@pytest.mark.requirement("MOD-31")
 @given(
     searches=st.lists(
         st.tuples(

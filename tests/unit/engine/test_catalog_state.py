@@ -9,25 +9,18 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.files.location import scope_of
-from discovery_engine.engine.catalog_state import CatalogState
-from discovery_engine.engine.ingestion.listing_result import ListingResult
 from discovery_engine.events import CatalogChanged, EventBus
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.index.index import Index
-from discovery_engine.tools.model import ServerName, ToolName
+from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Approval
-from discovery_engine.view.view import View
-from tests.factories import make_server, make_settings, tool_names
+from tests.factories import make_server, make_settings
 from tests.unit.swaps import HeldStore, current_view, everybody_waits, found, lists
 
 pytestmark = pytest.mark.anyio
 
 A, B = ServerName("a"), ServerName("b")
 NO_DELETING = (Rule(patterns=("*delete*",), enabled=False),)
-
-
-def names(view: View, server: ServerName = A) -> list[ToolName]:
-    return tool_names(view.catalog.parts[server].entries)
 
 
 async def test_listings_that_arrive_during_a_swap_are_swapped_in_together() -> None:
@@ -70,28 +63,6 @@ async def test_a_decision_that_is_heeded_does_not_bring_an_old_configuration_bac
 
     assert current.view.settings.tool_rules == NO_DELETING
     assert current.trust_store.is_current()
-
-
-async def test_a_swap_that_has_begun_is_finished_though_nobody_waits_for_it_any_more() -> None:
-    settings, store = make_settings("a", "b"), HeldStore()
-    current = await current_view(settings, store)
-
-    async with anyio.create_task_group() as tasks:
-        store.hold("accept")
-        impatient = anyio.CancelScope()
-        tasks.start_soon(_take_within, impatient, current, lists(settings.servers[0], "x"))
-        await store.is_held("accept")
-        impatient.cancel()
-        store.release("accept")
-
-    assert names(current.view) == ["x"]
-
-
-async def _take_within(
-    scope: anyio.CancelScope, current: CatalogState, told: ListingResult
-) -> None:
-    with scope:
-        await current.apply_listing(told)
 
 
 async def test_a_round_of_listings_joins_the_index_once() -> None:

@@ -17,7 +17,6 @@ from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
-from discovery_engine.errors import RegistryError
 from discovery_engine.events import EventBus
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.search.embedders import EmbeddingError, Vector
@@ -26,7 +25,6 @@ from discovery_engine.search.query.clauses import split_clauses
 from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
-from discovery_engine.store.leases import Lease
 from discovery_engine.store.memory import MemoryRegistry
 from tests.factories import make_settings
 from tests.rows import rows
@@ -105,25 +103,6 @@ class World:
 
     async def names(self, query: str) -> list[str]:
         return [hit.entry.tool.name for hit in await self.hits(query)]
-
-
-class Leases(MemoryRegistry):
-    """A registry that counts how often it is asked who leads, and may not know."""
-
-    def __init__(self, error: RegistryError | None = None) -> None:
-        super().__init__()
-        self._error = error
-        self._looks = 0
-
-    def lease(self, name: str) -> Lease | None:
-        self._looks += 1
-        if self._error:
-            raise self._error
-        return super().lease(name)
-
-    async def looked_at(self, times: int) -> None:
-        before = self._looks
-        await eventually(lambda: self._looks >= before + times)
 
 
 def wanting(provider: str = "hash", **fields: Any) -> Settings:
@@ -224,43 +203,6 @@ async def test_a_model_that_knows_english_alone_gets_requests_in_english(
         await world.meaning.embed_query("show me the open mails")
 
     assert embedder.given == ["show me the open mails"]
-
-
-@pytest.mark.requirement("FLT-16")
-async def test_texts_that_another_process_embeds_are_embedded_here_once_it_is_dead() -> None:
-    store, embedder = Leases(), Embedding()
-    assert store.acquire_lease("embedding with counting", "another process")
-
-    async with running(embedder, store=store) as world:
-        await world.lists("one", "two")
-        await store.looked_at(times=2)
-        assert embedder.given == []
-        assert "not there yet" in reason(await world.meaning.embed_query("first"))
-        world.now += 60.0
-        await world.until(2)
-
-    assert embedder.given == ["s one: ", "s two: "]
-
-
-@pytest.mark.requirement("FLT-16")
-async def test_texts_that_another_process_embeds_are_taken_from_it() -> None:
-    store, embedder = Leases(), Embedding()
-    async with running(Embedding(), store=store) as world:
-        await world.lists("one", "two")
-        await world.until(2)
-    query = "SELECT model, digest, data FROM vectors"
-    made = store._database.read(lambda db: db.execute(query).fetchall())
-    store = Leases()
-    assert store.acquire_lease("embedding with counting", "another process")
-
-    async with running(embedder, store=store) as world:
-        await world.lists("one", "two")
-        await store.looked_at(times=2)
-        for model, digest, vector in made:
-            store.save_vectors("s", model, {digest: vector})
-        await world.until(2)
-
-    assert embedder.given == []
 
 
 @pytest.mark.requirement("EMB-11")

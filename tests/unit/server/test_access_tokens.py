@@ -56,21 +56,6 @@ def test_the_file_has_a_digest_and_is_its_owners_alone(tokens: AccessTokens) -> 
     assert tokens.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.requirement("VIEW-20")
-def test_a_token_is_found_by_itself_only(tokens: AccessTokens) -> None:
-    value, token = tokens.create(view="readers")
-    other, _ = tokens.create()
-
-    found = tokens.find(value.encode())
-    assert found == token
-    assert found is not None
-    assert found.view == "readers"
-    assert found.scopes == {"read", "call"}
-    wrong = (value[:-1], value + "a", value.swapcase(), token.digest, token.id, "", "discovery_")
-    assert not any(is_open(tokens, one) for one in wrong)
-    assert value != other
-
-
 def _link(path: Path) -> None:
     path.rename(path.with_name("elsewhere"))
     path.symlink_to(path.with_name("elsewhere"))

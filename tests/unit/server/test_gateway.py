@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
-
 import pytest
-from mcp import Client
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.protocol import LATEST_MODERN
@@ -11,35 +8,9 @@ from discovery_engine.tools.offering import OfferingKind
 from discovery_server.gateway import ClientRequest, Gateway
 from tests.factories import make_offering_entry, make_part
 from tests.rows import rows
-from tests.unit.server import sdk_client
-from tests.unit.server.fakes import FakeEngine, make_engine, make_view
+from tests.unit.server.fakes import FakeEngine, make_view
 
 pytestmark = pytest.mark.anyio
-
-ERAS = pytest.mark.parametrize("mode", ["legacy", "auto"])
-
-
-def connected(engine: FakeEngine, mode: str = "auto") -> AbstractAsyncContextManager[Client]:
-    return sdk_client.connected(Gateway(engine), mode)
-
-
-@ERAS
-@pytest.mark.requirement("MET-1", "SRV-1")
-async def test_the_meta_tools_are_listed_in_either_era(mode: str) -> None:
-    async with connected(make_engine(), mode) as client:
-        tools = (await client.list_tools()).tools
-
-    assert [tool.name for tool in tools] == [
-        "list_mcp_servers",
-        "search_tools",
-        "list_tools",
-        "get_tool_details",
-        "execute_tool",
-        "read_result",
-    ]
-    assert [tool.annotations.read_only_hint for tool in tools] == [True] * 4 + [False, True]
-    assert tools[4].annotations.destructive_hint
-    assert tools[4].annotations.open_world_hint
 
 
 @pytest.mark.requirement("SCP-10")

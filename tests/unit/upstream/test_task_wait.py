@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import (
     UpstreamProtocolError,
-    UpstreamTimeoutError,
 )
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.scheduling import FairScheduler
@@ -60,19 +59,6 @@ def wait(holder: Holder, *, seconds: float = 30.0, client: Any = None) -> TaskWa
     call = Call(SERVER, client, lambda _: QuestionSettings(), FairScheduler())
     state = TaskState.from_json(SERVER, WORKING)
     return TaskWait(state, call, "work", holder, None, seconds=seconds)
-
-
-@pytest.mark.requirement("TSK-4")
-async def test_a_task_that_never_ends_is_cancelled_when_its_time_is_over() -> None:
-    holder = Holder({})
-
-    with anyio.fail_after(60), pytest.raises(UpstreamTimeoutError) as raised:
-        await wait(holder, seconds=0.5).result()
-
-    assert raised.value.seconds == 0.5
-    assert holder.requests[-1] == "tasks/cancel"
-    assert set(holder.requests[:-1]) == {"tasks/get"}
-    assert all(limit <= 0.5 for limit in holder.limits[:-1])
 
 
 @pytest.mark.requirement("TSK-4")

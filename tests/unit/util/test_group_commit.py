@@ -46,17 +46,6 @@ class Writer:
             self.errors[number] = str(error)
 
 
-async def test_what_comes_alone_is_written_at_once() -> None:
-    writer = Writer()
-    writer.let.set()
-
-    for number in range(3):
-        await writer.add(number)
-
-    assert writer.groups == [[0], [1], [2]]
-    assert writer.results == {0: 0, 1: 2, 2: 4}
-
-
 async def test_what_comes_during_a_write_is_written_together_after_it() -> None:
     writer = Writer()
     async with open_task_group() as tasks:
@@ -69,17 +58,6 @@ async def test_what_comes_during_a_write_is_written_together_after_it() -> None:
 
     assert writer.groups == [[0], [1, 2, 3]]
     assert writer.results == {0: 0, 1: 2, 2: 4, 3: 6}
-
-
-async def test_a_group_gathers_while_something_else_has_the_turn() -> None:
-    writer = Writer()
-    writer.let.set()
-    async with open_task_group() as tasks, writer.lock:
-        for number in range(3):
-            tasks.start_soon(writer.add, number)
-            await anyio.wait_all_tasks_blocked()
-
-    assert writer.groups == [[0, 1, 2]]
 
 
 async def test_an_error_is_of_its_group_alone() -> None:

@@ -12,7 +12,6 @@ import pytest
 from discovery_engine._util.sqlite_file import (
     file_identity,
     is_damage,
-    is_damage_or_bad_text,
     transaction,
 )
 
@@ -47,17 +46,6 @@ def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
         opened.execute("SELECT * FROM names")
 
     assert is_damage(caught.value)
-
-
-def test_text_that_is_not_utf_8_is_no_damage_that_sqlite_finds(
-    connection: sqlite3.Connection,
-) -> None:
-    connection.execute("INSERT INTO names VALUES (CAST(x'ff' AS TEXT))")
-
-    with pytest.raises(sqlite3.OperationalError) as caught:
-        connection.execute("SELECT * FROM names").fetchall()
-
-    assert (is_damage(caught.value), is_damage_or_bad_text(caught.value)) == (False, True)
 
 
 def test_a_file_that_took_the_place_of_another_is_another_one(tmp_path: Path) -> None:

@@ -36,7 +36,3 @@ def test_the_likest_name_comes_first(word: str, first: str) -> None:
 )
 def test_nothing_is_offered_for_a_word_like_no_other(word: str, known: list[str]) -> None:
     assert nearest(word, known) == []
-
-
-def test_the_order_of_the_known_names_does_not_matter() -> None:
-    assert nearest("issue", KNOWN) == nearest("issue", KNOWN[::-1])

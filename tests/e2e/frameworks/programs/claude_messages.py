@@ -218,17 +218,6 @@ async def another_process_goes_on_with_a_conversation(world: World) -> None:
     assert "Ordered." in str(results)
 
 
-async def a_search_that_cannot_be_read_is_an_error(world: World) -> None:
-    async with world.open() as engine:
-        claude = Claude([use("search_tools", limit="many")], [say("done")])
-
-        await claude.talk(AnthropicTools(engine))
-
-    (result,) = claude.results(1)
-    assert result["is_error"]
-    assert "search_tools(" in str(result["content"])
-
-
 async def a_hidden_tool_is_neither_found_nor_called(world: World) -> None:
     rules = [{"pattern": "place_order", "enabled": False}]
     async with world.open(toolRules=rules) as engine:
@@ -398,20 +387,6 @@ async def schemas_that_the_api_refuses_are_written_otherwise(world: World) -> No
         await claude.talk(AnthropicTools(engine))
 
     assert json.loads(claude.results(2)[0]["content"][0]["text"]) == {"$filter": "x gt 1"}
-
-
-async def what_is_always_listed_is_not_referred_to(world: World) -> None:
-    further = use("search_tools", 2, queries=["order a product", "draw a chart"])
-    async with world.open(server={"pins": ["place_order"]}) as engine:
-        claude = Claude([use("search_tools", query="place_order")], [further], [say("done")])
-
-        await claude.talk(AnthropicTools(engine))
-
-    (pinned,) = (t for t in claude.requests[0]["tools"] if t["name"] == "shop__place_order")
-    assert "defer_loading" not in pinned
-    assert "shop__place_order" in claude.results(1)[0]["content"][0]["text"]
-    assert "shop__place_order" not in references(claude.requests[2])
-    assert "shop__draw_chart" in references(claude.requests[2])
 
 
 def a_program_without_async_does_the_same(world: World) -> None:

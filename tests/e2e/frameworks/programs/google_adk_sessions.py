@@ -9,7 +9,6 @@ from contextlib import aclosing
 from typing import Any
 
 from google.adk.agents import Agent
-from google.adk.events import Event
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -141,24 +140,6 @@ async def tools_can_be_listed_without_a_session(world: World) -> None:
         tools = await DiscoveryToolset(engine).get_tools_with_prefix()
 
     assert tools[0].name == "search_tools"
-
-
-async def a_long_session_is_replayed_from_its_last_hundreds_of_events(world: World) -> None:
-    async with world.open() as engine:
-        one = Chat(engine)
-        service = one.runner.session_service
-        session = await service.create_session(
-            app_name="shop", user_id="user", session_id=one.session
-        )
-        for number in range(1000):
-            said = types.UserContent("draw a chart" if number < 600 else "order a product")
-            await service.append_event(session, Event(author="user", content=said))
-        await one.say("order a product")
-        await one.say("order a product")
-
-    assert "shop__place_order" in one.seen[0].tools
-    assert "shop__draw_chart" not in one.seen[0].tools
-    assert one.seen[1].tools == one.seen[0].tools
 
 
 if __name__ == "__main__":

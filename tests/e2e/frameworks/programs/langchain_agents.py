@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -16,13 +14,11 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMess
 from langchain_core.runnables import Runnable
 from langchain_core.tools import BaseTool, tool
 
-from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine
 from discovery_engine.integrations.langchain import (
     DiscoveryMiddleware,
     abind_discovered_tools_to_llm,
     bind_discovered_tools_to_llm,
-    langchain_tool,
     langchain_tools,
 )
 from discovery_engine.sync import SyncClient, open_engine
@@ -85,8 +81,6 @@ def results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
 
 
-def ours(names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.startswith("shop__")]
 
 
 async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> None:
@@ -103,27 +97,6 @@ async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> N
     assert "shop__draw_chart" in found.text
     assert "(1 new" in found.text
     assert drawn.status == "success"
-
-
-async def the_call_of_a_tool_repeats_no_search(world: World) -> None:
-    replayed: list[int] = []
-
-    class Counted(Toolset):
-        async def replay(self, history: Iterable[Any]) -> Toolset:
-            told = list(history)
-            replayed.append(len(told))
-            return await super().replay(told)
-
-    async with world.open() as engine:
-        toolset = Counted(engine, mode="select")
-        search = calls(("search_tools", {"query": "draw a chart of the revenue"}))
-        order = calls(("shop__place_order", {"product": "lamp"}))
-        model = Scripted.saying(search, order, AIMessage("done"))
-        agent: Any = create_agent(model, middleware=[DiscoveryMiddleware(toolset)])
-        await agent.ainvoke(asked())
-
-    # The model, its search, the model, its call, the model.
-    assert replayed == [1, 1, 2, 0, 3]
 
 
 async def images_arrive_as_blocks_and_what_is_none_as_text(world: World) -> None:
@@ -154,36 +127,6 @@ async def a_tool_that_fails_is_a_result(world: World) -> None:
     assert failed.text == "The bank says no."
     assert "product is missing" in invalid.text
     assert "did you mean 'shop__place_order'" in unknown.text
-
-
-async def a_cancelled_run_cancels_its_calls_of_an_engine_without_async(world: World) -> None:
-    with open_engine(world.write(), data_dir=world.folder / "data") as engine:
-        await anyio.to_thread.run_sync(engine.refresh)
-        forever = engine.toolset(mode="select").named("shop__wait_forever")
-        middleware = DiscoveryMiddleware(engine)
-        model = Scripted.saying(calls(("shop__wait_forever", {})))
-        agent: Any = create_agent(model, middleware=[middleware])
-        one_tool: Any = create_agent(
-            Scripted.saying(calls(("shop__wait_forever", {}))), tools=[langchain_tool(forever)]
-        )
-        for number, started in enumerate((agent, one_tool), start=1):
-            begun = asyncio.Event()
-
-            async def talk(started: Any = started, begun: asyncio.Event = begun) -> None:
-                async for _ in started.astream(asked(), stream_mode="custom"):
-                    begun.set()
-
-            run = asyncio.create_task(talk())
-            await begun.wait()
-            run.cancel()
-            await asyncio.wait([run])
-            cancelled: list[Any] = []
-            with anyio.fail_after(20):  # sooner than the call would time out
-                while len(cancelled) != number:
-                    ask = partial(engine.execute, "shop", "list_cancelled", {})
-                    listed = await anyio.to_thread.run_sync(ask)
-                    cancelled = json.loads(listed["content"][0]["text"])
-            assert run.cancelled()
 
 
 async def a_server_that_dies_in_a_turn_is_an_error_and_comes_back(world: World) -> None:

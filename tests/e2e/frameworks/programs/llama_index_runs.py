@@ -20,7 +20,6 @@ from llama_index.core.tools.calling import acall_tool
 from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine
 from discovery_engine.integrations.llama_index import (
-    DiscoveryTool,
     ToolProgress,
     ToolRetriever,
     tool_list,
@@ -96,18 +95,6 @@ async def tools_can_be_called_without_an_agent(world: World) -> None:
     assert not output.is_error
     assert wrong.is_error
     assert "INVALID_ARGUMENTS" in wrong.content
-
-
-async def the_schema_of_a_tool_is_whole(world: World) -> None:
-    async with world.open() as engine:
-        toolset = engine.toolset(mode="select")
-        toolset.use("shop__query_records")
-        [*_, records] = tool_list(toolset)
-        shown = records.metadata.to_openai_tool()["function"]
-
-    assert isinstance(records, DiscoveryTool)
-    assert list(shown["parameters"]["properties"]) == ["filter", "top", "fields"]
-    assert shown["description"].startswith("Query the records")
 
 
 async def without_an_event_loop_it_says_what_to_call(world: World) -> None:

@@ -12,7 +12,7 @@ import anyio
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 
-from agents import Agent, RunContextWrapper, Runner, SQLiteSession, function_tool
+from agents import Agent, RunContextWrapper, Runner, function_tool
 from agents.testing import ModelCall, ScriptedModel, assistant_message, function_call
 
 from discovery_engine.integrations.call_progress import CallProgress
@@ -202,19 +202,6 @@ async def a_run_that_is_cancelled_cancels_its_calls(world: World) -> None:
 
     assert scope.cancelled_caught
     assert len(json.loads(outputs(model.calls[1])[0])) == 1
-
-
-async def a_streamed_run_and_a_session_work_alike(world: World) -> None:
-    async with world.open() as engine:
-        session = SQLiteSession("1")
-        shopper, model = agent(engine.toolset(mode="select"), [ORDER], DONE, DONE)
-        result = Runner.run_streamed(shopper, "order a product", session=session)
-        async for _ in result.stream_events():
-            pass
-        await Runner.run(shopper, "print the invoice of an order", session=session)
-
-    assert "Ordered." in outputs(model.calls[1])[0]
-    assert "shop__print_invoice" in names(model.calls[2])
 
 
 async def each_run_can_have_a_client_of_its_own(world: World) -> None:

@@ -16,7 +16,6 @@ from openai import AsyncOpenAI
 from openai import OpenAI as SyncOpenAI
 from openai.types.responses import ResponseInputItemParam
 
-from discovery_engine import open_engine
 from discovery_engine.integrations.call_progress import CallProgress
 from discovery_engine.integrations.openai_responses import ResponsesTools, SyncResponsesTools
 from discovery_engine.rpc.client import CallbackClient
@@ -242,41 +241,6 @@ async def a_conversation_can_be_sent_whole(world: World) -> None:
     assert "Ordered." in str(items)
 
 
-async def nothing_found_is_said_with_the_servers_that_are_missing(world: World) -> None:
-    broken = {"command": "/bin/false"}
-    config = world.write(servers={"bakery": broken})
-    async with open_engine(config, data_dir=world.folder / "data") as engine:
-        await engine.refresh()
-        openai = OpenAI([search(query="translate a poem to Klingon")], [say("done")])
-
-        await openai.talk(ResponsesTools(engine))
-
-    output, said = openai.outputs(1)
-    assert output["tools"] == []
-    assert said["role"] == "developer"
-    assert "found no tool" in said["content"]
-    assert "bakery" in said["content"]
-
-
-async def a_tool_that_is_gone_is_an_error_and_a_new_one_is_found(world: World) -> None:
-    async with world.open("place_order") as engine:
-        tools = ResponsesTools(engine)
-        openai = OpenAI([FIND], [ORDER], [search(3, query="count the stock")], [say("done")])
-        response = await openai.client.responses.create(
-            model="m", input="order a chair", tools=tools.definitions()
-        )
-        while outputs := await tools.outputs(response):
-            world.has("count_stock")
-            await engine.refresh()
-            response = await openai.client.responses.create(
-                model="m", input=outputs, tools=tools.definitions(),
-                previous_response_id=response.id,
-            )  # fmt: skip
-
-    assert "TOOL_NOT_FOUND" in openai.outputs(2)[0]["output"]
-    assert "shop__count_stock" in str(openai.outputs(3)[0]["tools"])
-
-
 async def calls_of_one_response_are_made_side_by_side(world: World) -> None:
     both = [
         call("shop__meet_colleague", 1, name="Ann"),
@@ -374,24 +338,6 @@ async def questions_and_progress_reach_the_program(world: World) -> None:
     assert '"yes": true' in openai.outputs(1)[1]["output"]
 
 
-async def a_call_that_was_cut_off_is_not_made(world: World) -> None:
-    async with world.open() as engine:
-        openai = OpenAI([call("shop__count_stock", 1), ORDER], status="incomplete")
-        tools = ResponsesTools(engine)
-        response = await openai.client.responses.create(
-            model="m", input="order", tools=tools.definitions()
-        )
-
-        counted, ordered = await tools.outputs(response)
-
-    assert counted == {
-        "type": "function_call_output",
-        "call_id": "call_1",
-        "output": "300 pieces",
-    }
-    assert "CALL_CUT_OFF" in str(ordered)
-
-
 async def the_functions_of_the_program_are_left_to_it(world: World) -> None:
     async with world.open() as engine:
         openai = OpenAI([call("my_tool", 1), call("shop__count_stock", 2)])
@@ -429,21 +375,6 @@ async def schemas_that_the_api_refuses_are_written_otherwise(world: World) -> No
         await openai.talk(ResponsesTools(engine))
 
     assert json.loads(openai.outputs(2)[0]["output"]) == {"$filter": "x gt 1"}
-
-
-async def what_is_always_listed_is_not_loaded(world: World) -> None:
-    further = search(2, queries=["order a product", "draw a chart"])
-    async with world.open(server={"pins": ["place_order"]}) as engine:
-        openai = OpenAI([search(query="place_order")], [further], [say("done")])
-
-        await openai.talk(ResponsesTools(engine))
-
-    assert "shop__place_order" in [tool.get("name") for tool in openai.requests[0]["tools"]]
-    output, said = openai.outputs(1)
-    assert output["tools"] == []
-    assert said["content"] == "tool_search found only functions that you have already."
-    assert "shop__place_order" not in str(openai.outputs(2))
-    assert "shop__draw_chart" in str(openai.outputs(2))
 
 
 def a_program_without_async_does_the_same(world: World) -> None:

@@ -76,17 +76,6 @@ async def messages(reader: MessageReader) -> list[Any]:
     return found
 
 
-@pytest.mark.requirement("UPS-30")
-async def test_only_answers_that_are_waited_for_arrive() -> None:
-    reader, _ = reader_of(answer(9) + answer(1) + answer(1) + answer(2), 1, 2)
-
-    found = await messages(reader)
-
-    assert [message.id for message in found] == [1, 2]
-    assert (reader._pending.unsolicited, reader._pending.duplicates) == (1, 1)
-    assert reader.garbage.count == 2
-
-
 @pytest.mark.requirement("UPS-13")
 @rows(
     ("noise", "rests"),
@@ -106,16 +95,6 @@ async def test_a_server_that_says_much_unasked_has_to_wait(noise: bytes, rests: 
     await messages(reader)
 
     assert scheduler.rests == rests
-
-
-@pytest.mark.requirement("UPS-13")
-async def test_a_large_message_is_parsed_in_slices_and_keeps_its_place() -> None:
-    reader, scheduler = reader_of(answer(1, text="x" * 300_000) + answer(2), 1, 2)
-
-    found = await messages(reader)
-
-    assert [message.id for message in found] == [1, 2]
-    assert scheduler.slowly_read == 1
 
 
 @rows("is_last", [False, True])
