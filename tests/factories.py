@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -163,3 +164,13 @@ def chain(keyword: str, links: int) -> JSONObject:
     }
     definitions[f"d{links}"] = {"type": "string"}
     return {"type": "object", "properties": {"n": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now

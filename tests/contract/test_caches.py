@@ -8,22 +8,15 @@ import pytest
 from discovery_engine import Engine
 from discovery_engine.errors import InvalidArgumentsError
 from tests.engines import Changing, Folder, good, tool_names
+from tests.factories import Clock
 from tests.servers.programs import eventually, fault_server
 
 pytestmark = pytest.mark.anyio
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.mark.requirement("CAC-1")
 async def test_the_list_of_servers_holds_for_the_configured_time(folder: Folder) -> None:
-    clock, changing = Clock(), Changing.beside(folder.path, "a")
+    clock, changing = Clock(1_000_000.0), Changing.beside(folder.path, "a")
     folder.write(changing.server("clock"), cache={"ttl": 60})
 
     async with folder.open(clock=clock) as engine:
@@ -42,7 +35,7 @@ async def test_the_list_of_servers_holds_for_the_configured_time(folder: Folder)
 
 @pytest.mark.requirement("CAC-1")
 async def test_a_server_may_ask_for_less_time_but_not_for_none(folder: Folder) -> None:
-    clock = Clock()
+    clock = Clock(1_000_000.0)
     folder.write(fault_server("ttl", name="short"), cache={"ttl": 3600})
 
     async with folder.open(clock=clock) as engine:

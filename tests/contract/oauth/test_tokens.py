@@ -17,6 +17,7 @@ from discovery_engine import Engine
 from discovery_engine.errors import NeedsAuthError, UnavailableError
 from tests.contract.oauth.conftest import OpenEngine
 from tests.engines import summary, tool_names
+from tests.factories import Clock
 from tests.oauth import OAuthWorld, oauth_world, wait_for
 from tests.servers.programs import text_of
 
@@ -31,19 +32,9 @@ CLIENT_CREDENTIALS = {
 }
 
 
-class Clock:
-    """Unix time that a test moves; the servers of these tests have the real one."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_800_000_000.0)
 
 
 async def read(engine: Engine) -> str:

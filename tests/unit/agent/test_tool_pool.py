@@ -1,21 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.agent.tool_pool import PoolRules, ToolPool
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
-
-
-@dataclass
-class Clock:
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.factories import Clock
 
 
 def key(tool: str) -> ToolKey:
@@ -32,7 +23,7 @@ def keys(tools: str) -> tuple[ToolKey, ...]:
 
 @pytest.mark.requirement("MOD-31")
 def test_weight_is_seven_tenths_score_and_three_tenths_freshness() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     pool = ToolPool(clock=clock)
     pool.register(found(old=0.9), PoolRules(limit=2))
     clock.now = 900.0
@@ -59,7 +50,7 @@ def test_weight_is_seven_tenths_score_and_three_tenths_freshness() -> None:
 def test_pool_never_exceeds_its_room_and_has_what_was_found_last(
     searches: list[tuple[float, list[tuple[ToolKey, float]], int]],
 ) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     pool = ToolPool(clock=clock)
     for pause, hits, room in searches:
         clock.now += pause

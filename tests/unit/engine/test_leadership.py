@@ -17,21 +17,12 @@ from discovery_engine.store.leases import Lease
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_server.http.asgi import Message, Receive, Scope, Send
 from discovery_server.shared_http import TermGate
+from tests.factories import Clock
 from tests.servers.programs import eventually
 
 pytestmark = pytest.mark.anyio
 
 QUICK = LeaseTimes(pause=0.01, glance=0.005, certain=50.0, patience=100.0, handover=0.05)
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Disk(MemoryRegistry):

@@ -9,17 +9,9 @@ from hypothesis import strategies as st
 from discovery_engine.config.settings import Limits
 from discovery_engine.engine.rate_limits import CallQuota, RateLimits
 from discovery_engine.errors import RateLimitedError
-from tests.factories import make_server
+from tests.factories import Clock, make_server
 
 pytestmark = pytest.mark.requirement("UPS-90")
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def takes(rates: RateLimits, *quotas: CallQuota | None) -> bool:
@@ -38,7 +30,7 @@ def takes(rates: RateLimits, *quotas: CallQuota | None) -> bool:
 def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
     per_minute: int, burst: int, pauses: list[float]
 ) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
     passed: list[float] = []
     for pause in pauses:
@@ -53,7 +45,7 @@ def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
 
 @given(st.integers(1, 600), st.integers(1, 50))
 def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
     for _ in range(burst):
         rates.take(quota)
@@ -66,7 +58,7 @@ def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) ->
 
 
 def test_a_call_takes_from_every_bucket_or_from_none() -> None:
-    rates = RateLimits(Clock())
+    rates = RateLimits(Clock(0.0))
     server, view = CallQuota.of("server", 60, 5), CallQuota.of("view", 60, 1)
 
     assert takes(rates, server, view)

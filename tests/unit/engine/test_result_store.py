@@ -8,14 +8,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.engine.result_store import ResultNotFoundError, ResultStore
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.factories import Clock
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.memory import MemoryRegistry
 from tests.factories import make_settings
 from tests.rows import rows
+from tests.servers.programs import eventually
 from tests.unit.swaps import lists
 
 pytestmark = pytest.mark.anyio
@@ -132,12 +133,6 @@ async def running(
         tasks.start_soon(meaning.run)
         yield world
         tasks.cancel_scope.cancel()
-
-
-async def eventually(is_so: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not is_so():
-            await anyio.lowlevel.checkpoint()
 
 
 def reason(asked: QueryEmbedding) -> str:

@@ -14,13 +14,7 @@ import pytest
 
 from discovery_engine.errors import ConfigurationError
 from discovery_server.access_tokens import AccessTokens
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.factories import Clock
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.errors import RegistryError
 from discovery_server.request_state import InvalidStateError, StateSealer, call_identity
+from tests.factories import Clock
 from tests.rows import rows
 
 pytestmark = [pytest.mark.requirement("QST-20"), pytest.mark.anyio]
@@ -22,13 +23,6 @@ json_values = st.recursive(
 objects = st.dictionaries(st.text(), json_values, max_size=4)
 KEY = bytes(range(32))
 CALL = call_identity("anna", "tools/call", {"name": "t", "arguments": {"a": 1}})
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @given(state=objects, params=objects)

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_server.http.users import AT_ONCE, INTERVAL, MOST_ADDRESSES, WrongTokens
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.factories import Clock
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(0, 20)), max_size=80))

@@ -5,15 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from discovery_engine.upstream.history import Breaker, RetryLater
+from tests.factories import Clock
 from tests.rows import rows
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def breaker(clock: Clock, *, chance: float = 0.0) -> Breaker:

@@ -7,18 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.engine.maintenance import Debouncer
+from tests.factories import Clock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("WAT-20")]
 
 PAUSE, LONGEST = 0.5, 10.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def make(clock: Clock) -> Debouncer:
@@ -26,7 +19,7 @@ def make(clock: Clock) -> Debouncer:
 
 
 def test_it_comes_half_a_second_after_the_last_word() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     debouncer = make(clock)
 
     debouncer.trigger()
@@ -38,7 +31,7 @@ def test_it_comes_half_a_second_after_the_last_word() -> None:
 
 @given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=50))
 def test_nobody_waits_for_longer_than_the_longest(gaps: list[float]) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     debouncer = make(clock)
     debouncer.trigger()
     begun = clock.now

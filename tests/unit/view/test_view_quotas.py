@@ -9,17 +9,11 @@ import pytest
 from discovery_server.gateway import Gateway
 from tests.contract.test_modes import client_of
 from tests.engines import Folder
+from tests.factories import Clock
 from tests.servers.offerings import World, prompt, resource
 from tests.told import Told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("VIEW-30")]
-
-
-class Clock:
-    now = 1_700_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def told(folder: Folder, server: str = "zoo") -> Told:
@@ -48,7 +42,7 @@ async def test_resources_and_prompts_count_and_what_is_refused_before_does_not(
         ("prompts/get", {"name": "p"}),
         ("completion/complete", completing | argument),
     ]
-    async with folder.open(clock=Clock()) as engine:
+    async with folder.open(clock=Clock(1_700_000_000.0)) as engine:
         await engine.refresh()
         gateway = Gateway(engine).in_view("some")
         assert gateway is not None

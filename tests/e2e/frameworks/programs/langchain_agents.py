@@ -81,8 +81,6 @@ def results(messages: Sequence[BaseMessage]) -> list[ToolMessage]:
     return [message for message in messages if isinstance(message, ToolMessage)]
 
 
-
-
 async def what_the_model_finds_is_bound_behind_what_was_there(world: World) -> None:
     async with world.open() as engine:
         search = calls(("search_tools", {"query": "draw a chart of the revenue"}))
