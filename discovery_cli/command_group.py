@@ -55,17 +55,17 @@ class Group(click.Group):
             )
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str]) -> str:
     """The end of a sentence about an unknown word; empty if no known word is near."""
     from discovery_engine._util.suggestions import nearest
 
-    meant = nearest(word, known)
+    meant = nearest(word, names)
     return f", did you mean {' or '.join(map(repr, meant))}?" if meant else ""
 
 
 def _accept_global_options(command: click.Command) -> None:
     """Add the global options that the command lacks."""
-    taken = {option for parameter in command.params for option in parameter.opts}
+    names = {option for parameter in command.params for option in parameter.opts}
     command.params += [
-        option for option in global_options(hidden=True) if taken.isdisjoint(option.opts)
+        option for option in global_options(hidden=True) if names.isdisjoint(option.opts)
     ]

@@ -217,16 +217,16 @@ def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
             yield "asks for", f"{name} ({_manner(field, part)}){f': {about}' if about else ''}"
 
 
-def _manner(one: Input, asked: Input) -> str:
+def _manner(field: Input, part: Input) -> str:
     """Say whether a value is required or secret, and which values it may have."""
-    is_secret = one.is_secret or asked.is_secret
-    words = ["required" if one.is_required or asked.is_required else "optional"]
+    is_secret = field.is_secret or part.is_secret
+    words = ["required" if field.is_required or part.is_required else "optional"]
     if is_secret:
         words.append("secret")
-    if asked.choices:
-        words.append(f"one of {', '.join(map(named, asked.choices))}")
-    if asked.default and not is_secret:
-        words.append(f"default {named(asked.default)}")
+    if part.choices:
+        words.append(f"one of {', '.join(map(named, part.choices))}")
+    if part.default and not is_secret:
+        words.append(f"default {named(part.default)}")
     return ", ".join(words)
 
 
@@ -239,9 +239,9 @@ def _prerequisites(
     return plan.prerequisites
 
 
-def _needs(found: Iterable[Prerequisite]) -> Iterator[tuple[str, str]]:
+def _needs(prerequisites: Iterable[Prerequisite]) -> Iterator[tuple[str, str]]:
     """The programs that start it: those that are here, and how to get each of the others."""
-    programs = {prerequisite.program: prerequisite for prerequisite in found}
+    programs = {prerequisite.program: prerequisite for prerequisite in prerequisites}
     # uvx is a part of uv: one of them is enough, and to get one is to get both.
     uv = next((key for key in ("uvx", "uv") if key in programs and programs[key].is_usable), "uvx")
     for other in {"uvx", "uv"} - {uv}:

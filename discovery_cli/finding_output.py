@@ -35,23 +35,23 @@ _KINDS = {
 }
 
 
-def show_diagnostic(output: Output, found: Diagnostic) -> None:
+def show_diagnostic(output: Output, diagnostic: Diagnostic) -> None:
     """The message, which names what it is about, with its code; and the hint."""
-    output.line(one_line(f"{found.severity}: {found.message} [{found.code}]"))
-    output.line(f"  hint: {one_line(output.hint(found.hint))}")
+    output.line(one_line(f"{diagnostic.severity}: {diagnostic.message} [{diagnostic.code}]"))
+    output.line(f"  hint: {one_line(output.hint(diagnostic.hint))}")
 
 
-def finding_form(found: Diagnostic) -> JSONObject:
-    return found.to_json() | {"kind": _KINDS[found.code]}
+def finding_form(diagnostic: Diagnostic) -> JSONObject:
+    return diagnostic.to_json() | {"kind": _KINDS[diagnostic.code]}
 
 
-def entry_form(found: Diagnostic) -> JSONObject:
+def entry_form(diagnostic: Diagnostic) -> JSONObject:
     """The same for a rule or an override, with its index."""
-    section, _, index = found.subject.partition(".")
-    return finding_form(found) | {
+    section, _, index = diagnostic.subject.partition(".")
+    return finding_form(diagnostic) | {
         "rule": int(index) if section == "toolRules" else None,
         "override": int(index) if section == "overrides" else None,
-        "origin": str(found.origin),
+        "origin": str(diagnostic.origin),
     }
 
 
@@ -73,10 +73,10 @@ def review_lines(review: Review) -> Iterator[str]:
     yield from _value_lines("+", review.after) if is_new else change_lines(review.changes)
 
 
-def deviation_lines(one: Deviation) -> Iterator[str]:
+def deviation_lines(deviation: Deviation) -> Iterator[str]:
     """One server or tool that differs from the lock file."""
-    yield f"{one.message}  {visible(one.subject)} [{one.code}]"
-    yield from change_lines(one.changes)
+    yield f"{deviation.message}  {visible(deviation.subject)} [{deviation.code}]"
+    yield from change_lines(deviation.changes)
 
 
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:

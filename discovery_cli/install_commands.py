@@ -100,7 +100,7 @@ def install(
     secrets: tuple[str, ...],
     dry_run: bool,
     yes: bool,
-    **chosen: Any,
+    **options: Any,
 ) -> ExitCode:
     """Install a server of the marketplace.
 
@@ -117,7 +117,7 @@ def install(
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
 
     async def work(engine: Engine) -> tuple[InstallPlan, InstalledChange | None]:
-        plan = await planned_installation(engine, name, chosen, secrets, asks=asks)
+        plan = await planned_installation(engine, name, options, secrets, asks=asks)
         if not output.as_json:
             show_plan(output, plan)
         if not dry_run:
@@ -126,21 +126,21 @@ def install(
             return plan, None
         return plan, await engine.installer.install(plan, on_progress=progress_of(invocation))
 
-    plan, done = invocation.run(work)
+    plan, change = invocation.run(work)
     if output.as_json:
-        problem = (done.problem if done else "") or None
-        output.answer({**plan.to_json(), "installed": done is not None, "problem": problem})
-    elif done:
-        say_installed(output, plan, done)
+        problem = (change.problem if change else "") or None
+        output.answer({**plan.to_json(), "installed": change is not None, "problem": problem})
+    elif change:
+        say_installed(output, plan, change)
     elif not dry_run:
         output.say("nothing was installed" if asks else NO_TERMINAL)
-    return ExitCode.OK if done or dry_run else ExitCode.DISABLED
+    return ExitCode.OK if change or dry_run else ExitCode.DISABLED
 
 
 async def planned_installation(
     engine: Engine,
     name: str,
-    chosen: Mapping[str, Any],
+    options: Mapping[str, Any],
     secrets: Iterable[str],
     *,
     asks: bool,
@@ -148,17 +148,17 @@ async def planned_installation(
     """The plan with the values of the options, of stdin, and of the person at the terminal."""
     from discovery_engine.marketplace.installer.install_records import Grants
 
-    installer, values, to = engine.installer, given_values(chosen["values"]), chosen.get("to")
-    server, offer = chosen.get("server", ""), chosen.get("offer", "")
+    installer, values, to = engine.installer, given_values(options["values"]), options.get("to")
+    server, offer = options.get("server", ""), options.get("offer", "")
     inputs = await installer.asked(name, server=server, offer=offer, to=to)
     require_no_secret_value(values, inputs)
     hidden = await secret_values(secrets)
     if asks:
         typed = await answers(field for field in inputs if field.key not in {*values, *hidden})
         values, hidden = values | typed.values, hidden | typed.secrets
-    network, read, write = (chosen.get(key) for key in ("no_network", "read", "write"))
+    network, read, write = (options.get(key) for key in ("no_network", "read", "write"))
     grants = Grants(network=not network, read=read or (), write=write or ())
-    version = chosen.get("version", "")
+    version = options.get("version", "")
     return await installer.plan_install(
         name,
         server=server,
@@ -246,17 +246,17 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
                 return None
         return await engine.installer.rollback(name)
 
-    done = invocation.run(work)
+    change = invocation.run(work)
     if output.as_json:
-        pin = done.pin if done else None
+        pin = change.pin if change else None
         output.answer({"name": name, "version": pin.version if pin else None})
-    elif done:
-        output.say(f"{done.name} is {done.pin.version} again")
-        if done.problem:
-            say_started(output, done)
+    elif change:
+        output.say(f"{change.name} is {change.pin.version} again")
+        if change.problem:
+            say_started(output, change)
     else:
         output.say("nothing was changed" if asks else NO_TERMINAL)
-    return ExitCode.OK if done else ExitCode.DISABLED
+    return ExitCode.OK if change else ExitCode.DISABLED
 
 
 class UpdateRun:
@@ -274,11 +274,11 @@ class UpdateRun:
         self._failures: dict[str, DiscoveryError] = {}
 
     async def update(
-        self, installer: Installer, plan: UpdatePlan, given: Given, hidden: Given
+        self, installer: Installer, plan: UpdatePlan, values: Given, hidden: Given
     ) -> None:
         """Show an update, and do it if its owner agrees; what fails is reported.
 
-        `given` are the values that it was planned with, and `hidden` those that are secret.
+        `values` are the values that it was planned with, and `hidden` those that are secret.
         """
         self._plans.append(plan)
         self._show(plan)
@@ -288,7 +288,7 @@ class UpdateRun:
         if self._check or plan.is_empty:
             return
         try:
-            await self._update(installer, plan, given, hidden)
+            await self._update(installer, plan, values, hidden)
         except DiscoveryError as error:
             self._failures[plan.name] = error
             if not self._output.as_json:
@@ -296,22 +296,22 @@ class UpdateRun:
                 self._output.say(next_step(error))
 
     async def _update(
-        self, installer: Installer, plan: UpdatePlan, given: Given, hidden: Given
+        self, installer: Installer, plan: UpdatePlan, values: Given, hidden: Given
     ) -> None:
         if self._asks and plan.missing:
             typed = await answers(plan.missing)
             plan = await installer.plan_update(
                 plan.name,
-                values={**given, **typed.values},
+                values={**values, **typed.values},
                 secrets={**hidden, **typed.secrets},
             )
             self._plans[-1] = plan
             self._show(plan)
         plan.require_ready()
         if is_agreed(f"Update {plan.name!r} as shown?", yes=self._yes, asks=self._asks):
-            done = await installer.update(plan, on_progress=progress_of(self._invocation))
-            if done.problem and not self._output.as_json:
-                say_started(self._output, done)
+            change = await installer.update(plan, on_progress=progress_of(self._invocation))
+            if change.problem and not self._output.as_json:
+                say_started(self._output, change)
             self._done.append(plan.name)
 
     def report(self) -> ExitCode:
@@ -378,13 +378,13 @@ def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:
 
 
 def require_no_secret_value(
-    given: Mapping[str, Sequence[str]], asked: Iterable[AskedInput]
+    values: Mapping[str, Sequence[str]], inputs: Iterable[AskedInput]
 ) -> None:
     """Other users see the arguments of a program, and the shell keeps them."""
     from discovery_engine.marketplace.installer.offered_inputs import is_reference
 
-    for field in asked:
-        if field.is_secret and not all(map(is_reference, given.get(field.key, ()))):
+    for field in inputs:
+        if field.is_secret and not all(map(is_reference, values.get(field.key, ()))):
             raise click.UsageError(
                 f"{field.key} is a secret, and others can see the arguments of a program: use"
                 f" `--secret {field.key}`, or a reference such as `--with '{field.key}=${{NAME}}'`"
@@ -409,12 +409,12 @@ class Answers(NamedTuple):
     secrets: dict[str, list[str]]
 
 
-async def answers(asked: Iterable[AskedInput]) -> Answers:
+async def answers(inputs: Iterable[AskedInput]) -> Answers:
     """Ask the person at the terminal for the required values."""
     from discovery_cli.install_output import input_line
 
     replies = Answers({}, {})
-    for field in asked:
+    for field in inputs:
         if not field.is_missing:
             continue
         click.echo(input_line(field), err=True)

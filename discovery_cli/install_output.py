@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 _WIDTH = 8
 
 
-def say_installed(output: Output, plan: InstallPlan, done: InstalledChange) -> None:
+def say_installed(output: Output, plan: InstallPlan, change: InstalledChange) -> None:
     """Print what was done, what was checked, and what was not."""
-    pin, place = done.pin, "discovery.yaml" if done.where == "file" else "the registry"
-    output.say(f"installed {done.name} {pin.version} in {place}")
+    pin, place = change.pin, "discovery.yaml" if change.where == "file" else "the registry"
+    output.say(f"installed {change.name} {pin.version} in {place}")
     if not plan.url:
         kind = pin.integrity.partition(":")[0].partition("-")[0]
         output.say(
             f"its {kind} hash was compared" if kind else "there is no hash to compare it with"
         )
-    say_started(output, done)
+    say_started(output, change)
 
 
-def say_started(output: Output, done: InstalledChange) -> None:
+def say_started(output: Output, change: InstalledChange) -> None:
     """Print whether a server was started for the first time in its version."""
-    if done.problem:
-        output.say(f"{done.name} could not be started yet: {visible_line(done.problem)}")
-        output.say(f"`discovery tools {done.name}` tries it again")
+    if change.problem:
+        output.say(f"{change.name} could not be started yet: {visible_line(change.problem)}")
+        output.say(f"`discovery tools {change.name}` tries it again")
     else:
-        output.say(f"it was started, and its tools are listed: `discovery tools {done.name}`")
+        output.say(f"it was started, and its tools are listed: `discovery tools {change.name}`")
 
 
 def show_plan(output: Output, plan: InstallPlan) -> None:
@@ -64,17 +64,17 @@ def plan_lines(plan: InstallPlan) -> Iterator[str]:
         yield f"  {'careful':<{_WIDTH}} {visible_line(warning)}"
 
 
-def input_line(one: AskedInput) -> str:
+def input_line(field: AskedInput) -> str:
     """A value that can be given, with what its publisher says of it."""
-    kind = "secret" if one.is_secret else one.input.format
-    state = "required" if one.input.is_required else "optional"
-    words = [f"{visible_line(one.key)} ({state} {kind})"]
-    if one.input.description:
-        words.append(visible_line(one.input.description))
-    if one.input.choices:
-        words.append(f"one of {', '.join(map(visible_line, one.input.choices))}")
-    if one.input.default and not one.is_secret:
-        words.append(f"default {visible_line(one.input.default)}")
+    kind = "secret" if field.is_secret else field.input.format
+    state = "required" if field.input.is_required else "optional"
+    words = [f"{visible_line(field.key)} ({state} {kind})"]
+    if field.input.description:
+        words.append(visible_line(field.input.description))
+    if field.input.choices:
+        words.append(f"one of {', '.join(map(visible_line, field.input.choices))}")
+    if field.input.default and not field.is_secret:
+        words.append(f"default {visible_line(field.input.default)}")
     return "; ".join(words)
 
 
@@ -138,18 +138,18 @@ def _local_facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:
         yield "here", f"confined by {plan.confinement}"
 
 
-def _sandbox(written: object) -> str:
-    if not isinstance(written, dict):
-        return str(written)
-    words = [str(written.get("kind", "auto"))]
-    words += (f"reads {path}" for path in written.get("read", ()))
-    words += (f"changes {path}" for path in written.get("write", ()))
-    words.append("network" if written.get("network") else "no network")
+def _sandbox(entry: object) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    words = [str(entry.get("kind", "auto"))]
+    words += (f"reads {path}" for path in entry.get("read", ()))
+    words += (f"changes {path}" for path in entry.get("write", ()))
+    words.append("network" if entry.get("network") else "no network")
     return "; ".join(words)
 
 
-def _change(one: Difference) -> str:
-    before, after = visible_line(one.before), visible_line(one.after)
+def _change(difference: Difference) -> str:
+    before, after = visible_line(difference.before), visible_line(difference.after)
     if not before or not after:
         return f"+ {after}" if after else f"- {before}"
     return f"{before} -> {after}"

@@ -24,13 +24,13 @@ logging.getLogger("discovery_engine").addHandler(logging.NullHandler())
 
 
 @contextmanager
-def logged(output: Output, verbosity: int, shown: dict[str, None]) -> Iterator[None]:
+def logged(output: Output, verbosity: int, notes: dict[str, None]) -> Iterator[None]:
     """Show log records while the block runs.
 
     Args:
         output: Where notes go.
         verbosity: How often `-v` was given.
-        shown: Notes that were shown before; they are not repeated, and new ones are added.
+        notes: Notes that were shown before; they are not repeated, and new ones are added.
     """
     if verbosity:
         level = _LEVELS.get(verbosity, logging.DEBUG)
@@ -41,7 +41,7 @@ def logged(output: Output, verbosity: int, shown: dict[str, None]) -> Iterator[N
         logging.basicConfig(level=level, handlers=[stderr])
         yield
         return
-    handlers = {name: _NoteHandler(output, shown) for name in _CONCERNING} | {
+    handlers = {name: _NoteHandler(output, notes) for name in _CONCERNING} | {
         "": logging.NullHandler()
     }
     for name, handler in handlers.items():
@@ -56,10 +56,10 @@ def logged(output: Output, verbosity: int, shown: dict[str, None]) -> Iterator[N
 class _NoteHandler(logging.Handler):
     """Writes a warning as a note."""
 
-    def __init__(self, output: Output, shown: dict[str, None]) -> None:
+    def __init__(self, output: Output, notes: dict[str, None]) -> None:
         super().__init__(logging.WARNING)
         self._output = output
-        self._shown = shown
+        self._shown = notes
 
     def emit(self, record: logging.LogRecord) -> None:
         from discovery_engine.secrets.known_secrets import KNOWN_SECRETS

@@ -81,15 +81,15 @@ def show_sync(output: Output, plan: SyncPlan) -> None:
         output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
 
 
-def _problem_row(output: Output, one: SyncProblem, *, good: bool) -> list[Cell | str]:
-    return [output.mark(good=good), Cell(one.name, "strong"), one.reason]
+def _problem_row(output: Output, problem: SyncProblem, *, good: bool) -> list[Cell | str]:
+    return [output.mark(good=good), Cell(problem.name, "strong"), problem.reason]
 
 
-def _what_it_runs(one: ServerPlan) -> str:
+def _what_it_runs(plan: ServerPlan) -> str:
     """Say what the server runs or reaches, with every word that decides that."""
     from discovery_engine.config.serialization import serialize_server_redacted
     from discovery_engine.engine.owner.candidates import shell_word
 
-    entry = serialize_server_redacted(one.server) if one.server else {}
+    entry = serialize_server_redacted(plan.server) if plan.server else {}
     words = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
-    return f"{' '.join(map(shell_word, words))}{' (off)' if one.switches else ''}"
+    return f"{' '.join(map(shell_word, words))}{' (off)' if plan.switches else ''}"

@@ -53,8 +53,8 @@ async def _read_line() -> str:
         return text.rstrip("\r\n")
     # A terminal is readable once a whole line is there, or Ctrl-D was pressed. A thread could not
     # be interrupted, and `readline` would stop the event loop until the end of a line.
-    read = b""
-    while not read.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         await anyio.wait_readable(sys.stdin)
         try:
             part = os.read(sys.stdin.fileno(), _MAX_TERMINAL_LINE_BYTES)
@@ -62,8 +62,8 @@ async def _read_line() -> str:
             part = b""
         if not part:
             raise TerminalClosedError(is_gone=not sys.stdin.isatty())
-        read += part
-    return read.decode(sys.stdin.encoding or "utf-8", "replace").rstrip("\r\n")
+        line += part
+    return line.decode(sys.stdin.encoding or "utf-8", "replace").rstrip("\r\n")
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def ask_for(invocation: Invocation, *, lists: bool = False) -> bool:
         for server in servers if value else ():
             values.setdefault(server.name, {})[address] = value
     if values:
-        changed = invocation.run(partial(_give, given=values, lists=lists))
+        changed = invocation.run(partial(_give, values_of_servers=values, lists=lists))
         for plan, report in changed:
             _say(invocation, plan, report, is_listed=lists)
     return bool(waiting)
@@ -50,10 +50,10 @@ async def _waiting(engine: Engine) -> Mapping[str, Sequence[ServerSettings]]:
 
 
 async def _give(
-    engine: Engine, *, given: Mapping[str, Mapping[str, str]], lists: bool
+    engine: Engine, *, values_of_servers: Mapping[str, Mapping[str, str]], lists: bool
 ) -> list[tuple[ServerPlan, ServerReport]]:
     plans = []
-    for server, values in given.items():
+    for server, values in values_of_servers.items():
         plan = await engine.servers.plan_values(server, values)
         await engine.servers.apply(plan)
         plans.append(plan)

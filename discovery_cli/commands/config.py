@@ -233,21 +233,21 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
     from discovery_engine.config.settings import OWN_SOURCE, REGISTRY
 
     data = Path(registry).parent
-    left = [server for server in settings.servers if server.source != OWN_SOURCE]
+    others = [server for server in settings.servers if server.source != OWN_SOURCE]
     own = [server.name for server in settings.servers if server.source == OWN_SOURCE]
     forms = [_source_form(OWN_SOURCE, settings.path, [settings.path or ""], own)]
     for source, imported in zip(
         settings.sources, read_sources(settings, environ=os.environ), strict=True
     ):
-        read = [file.path for file in imported.inputs if file.digest]
-        read = [file for file in read if data not in Path(file).parents]  # of running gateways
-        read += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
-        servers = [s for s in left if s.source == source.type and s.origin.file in read]
-        left = [server for server in left if server not in servers]
-        form = _source_form(source.type, source.path, read, [s.name for s in servers])
+        files = [file.path for file in imported.inputs if file.digest]
+        files = [file for file in files if data not in Path(file).parents]  # of running gateways
+        files += [s.origin.file for s in imported.servers if Path(s.origin.file).is_file()]
+        servers = [s for s in others if s.source == source.type and s.origin.file in files]
+        others = [server for server in others if server not in servers]
+        form = _source_form(source.type, source.path, files, [s.name for s in servers])
         is_broken = any(warning.code == "SOURCE_UNREADABLE" for warning in imported.warnings)
         forms.append({**form, "is_readable": not is_broken})
-    if registered := [server.name for server in left if server.is_registered]:
+    if registered := [server.name for server in others if server.is_registered]:
         forms.append(_source_form(REGISTRY, None, [registry], registered))
     return forms
 

@@ -112,10 +112,10 @@ def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
     yield checks.reserved(principals, frozenset(chain.from_iterable(valid)))
 
 
-def _show(output: Output, found: Sequence[Check]) -> None:
-    output.table([row for check in found for row in _rows(output, check)])
-    problems = sum(check.level == "problem" for check in found)
-    notes = sum(check.level == "note" for check in found)
+def _show(output: Output, checks: Sequence[Check]) -> None:
+    output.table([row for check in checks for row in _rows(output, check)])
+    problems = sum(check.level == "problem" for check in checks)
+    notes = sum(check.level == "note" for check in checks)
     output.say(f"{counted(problems, 'problem')}, {counted(notes, 'note')}")
 
 

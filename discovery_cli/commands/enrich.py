@@ -171,24 +171,24 @@ def _show_tool(output: Output, tool: EnrichedTool) -> None:
         output.line(f"    {one_line(text)}")
 
 
-def _show_written(output: Output, written: WrittenRequests) -> None:
-    label = f"{one_line(written.server)}:{one_line(written.tool)}"
+def _show_written(output: Output, entry: WrittenRequests) -> None:
+    label = f"{one_line(entry.server)}:{one_line(entry.tool)}"
     output.line(label, "strong")
-    output.line(f"  {one_line(written.model)}, {_day(written.at)}", "faint")
-    for text in written.requests:
+    output.line(f"  {one_line(entry.model)}, {_day(entry.at)}", "faint")
+    for text in entry.requests:
         output.line(f"    {one_line(text)}")
 
 
 def _answer(output: Output, plan: EnrichmentPlan, report: EnrichmentReport) -> ExitCode:
-    done = [tool for tool in report.tools if tool.requests]
+    successes = [tool for tool in report.tools if tool.requests]
     failed = [tool for tool in report.tools if tool.problem]
-    left = len(plan.requests) - len(done)
+    left_count = len(plan.requests) - len(successes)
     if output.as_json:
-        output.answer(_plan_form(plan) | _report_form(report, left))
+        output.answer(_plan_form(plan) | _report_form(report, left_count))
     else:
         output.say(
-            f"{counted(len(done), 'tool')} with typical requests now; {left} without an answer of"
-            f" use; {report.tokens:,} tokens by the endpoint's count"
+            f"{counted(len(successes), 'tool')} with typical requests now; {left_count} without a"
+            f" usable answer; {report.tokens:,} tokens by the endpoint's count"
         )
         if report.failure:
             output.say(f"ended early: {report.failure.message}")
@@ -196,7 +196,7 @@ def _answer(output: Output, plan: EnrichmentPlan, report: EnrichmentReport) -> E
                 output.say(f"hint: {report.failure.hint}")
         elif failed:
             output.say("run it again to ask about those once more")
-    return ExitCode.UNREACHABLE if left else ExitCode.OK
+    return ExitCode.UNREACHABLE if left_count else ExitCode.OK
 
 
 def _plan_form(plan: EnrichmentPlan) -> JSONObject:
@@ -213,7 +213,7 @@ def _plan_form(plan: EnrichmentPlan) -> JSONObject:
     }
 
 
-def _report_form(report: EnrichmentReport, left: int) -> JSONObject:
+def _report_form(report: EnrichmentReport, left_count: int) -> JSONObject:
     failure = report.failure
     return {
         "tools": [
@@ -225,7 +225,7 @@ def _report_form(report: EnrichmentReport, left: int) -> JSONObject:
             }
             for tool in report.tools
         ],
-        "left_count": left,
+        "left_count": left_count,
         "tokens": report.tokens,
         "code": failure.code if failure else None,
         "message": failure.message if failure else "",
@@ -233,15 +233,15 @@ def _report_form(report: EnrichmentReport, left: int) -> JSONObject:
     }
 
 
-def _written_form(written: WrittenRequests) -> JSONObject:
+def _written_form(entry: WrittenRequests) -> JSONObject:
     return {
-        "server": written.server,
-        "tool": written.tool,
-        "fingerprint": written.fingerprint,
-        "requests": list(written.requests),
-        "model": written.model,
-        "instructions_version": written.instructions,
-        "written_at": written.at,
+        "server": entry.server,
+        "tool": entry.tool,
+        "fingerprint": entry.fingerprint,
+        "requests": list(entry.requests),
+        "model": entry.model,
+        "instructions_version": entry.instructions,
+        "written_at": entry.at,
     }
 
 

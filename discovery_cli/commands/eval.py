@@ -85,7 +85,7 @@ class _Options(Struct, frozen=True):
     help="With --suggest: write at most N drafts for a tool.",
 )
 @pass_invocation
-def command(invocation: Invocation, /, **given: Any) -> ExitCode:
+def command(invocation: Invocation, /, **values: Any) -> ExitCode:
     """Run your own queries, and measure how well search answers them.
 
     QUERIES is a YAML file:
@@ -104,7 +104,7 @@ def command(invocation: Invocation, /, **given: Any) -> ExitCode:
     Without QUERIES, discovery-queries.yaml beside the configuration is read, which is where the
     page saves queries. No server is started. Exits with 7 if a limit is missed.
     """
-    options = _Options(**given)
+    options = _Options(**values)
     if options.as_markdown and invocation.as_json:
         raise click.UsageError("--markdown and --json are two forms of one answer; choose one")
     if options.wants_drafts:
@@ -284,7 +284,11 @@ def _suggest(invocation: Invocation, per_tool: int) -> ExitCode:
     return ExitCode.OK if drafts else ExitCode.USAGE
 
 
-def _say_drafts(output: Output, made: Suggestion) -> None:
-    left = len(made.silent)
-    rest = f"; {counted(left, 'tool')} without, as their descriptions are too short" if left else ""
-    output.say(f"{counted(len(made.drafts), 'draft')}{rest}")
+def _say_drafts(output: Output, suggestion: Suggestion) -> None:
+    silent_count = len(suggestion.silent)
+    rest = (
+        f"; {counted(silent_count, 'tool')} without, as their descriptions are too short"
+        if silent_count
+        else ""
+    )
+    output.say(f"{counted(len(suggestion.drafts), 'draft')}{rest}")

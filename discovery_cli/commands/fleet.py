@@ -117,16 +117,16 @@ def _answer(output: Output, servers: tuple[ServerName, ...], verb: str) -> None:
         )
 
 
-def _show(output: Output, found: FleetStatus) -> None:
+def _show(output: Output, status: FleetStatus) -> None:
     heads = [Cell(head, "faint") for head in _HEADS]
-    output.table([heads, *(_row(job, found.now) for job in found.jobs)])
-    counts = ", ".join(f"{count} {state}" for state, count in found.counts.items() if count)
+    output.table([heads, *(_row(job, status.now) for job in status.jobs)])
+    counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
     output.say(counts)
-    if oldest := found.oldest_due:
-        output.say(f"oldest due: {oldest.server}, for {ago(found.seconds_overdue)}")
-    newest = ", ".join(job.server for job in found.recent_registrations(3))
-    output.say(f"newest: {newest}; {counted(found.embedding_count, 'embedding')} kept")
-    if found.counts["dead"]:
+    if oldest := status.oldest_due:
+        output.say(f"oldest due: {oldest.server}, for {ago(status.seconds_overdue)}")
+    newest = ", ".join(job.server for job in status.recent_registrations(3))
+    output.say(f"newest: {newest}; {counted(status.embedding_count, 'embedding')} kept")
+    if status.counts["dead"]:
         output.say("`discovery fleet retry --all-failed` has what failed tried again")
 
 

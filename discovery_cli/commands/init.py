@@ -118,19 +118,19 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
     return _chosen(output, files, yes=yes)
 
 
-def _chosen(output: Output, found: Sequence[ClientFile], *, yes: bool) -> list[Source]:
+def _chosen(output: Output, files: Sequence[ClientFile], *, yes: bool) -> list[Source]:
     from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 
-    chosen = []
-    for client, label in {file.client: file.label for file in found}.items():
+    sources = []
+    for client, label in {file.client: file.label for file in files}.items():
         output.say(f"{label}:")
-        for file in found:
+        for file in files:
             if file.client == client:
                 output.say(f"  {file.path}")
         if client_files.confirm(f"Use the servers of {label}?", yes=yes):
-            chosen.append(Source(client))
-    return chosen
+            sources.append(Source(client))
+    return sources
 
 
 def _preview(output: Output, sources: Sequence[Source]) -> None:

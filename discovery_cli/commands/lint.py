@@ -76,10 +76,10 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
 
 
 def _form(
-    found: Sequence[Diagnostic], suspicions: Sequence[Suspicion], about: CatalogLint
+    diagnostics: Sequence[Diagnostic], suspicions: Sequence[Suspicion], about: CatalogLint
 ) -> JSONObject:
     return {
-        "findings": list(map(entry_form, found)),
+        "findings": list(map(entry_form, diagnostics)),
         "suspicions": [suspicion.to_json() for suspicion in suspicions],
         "catalog": list(map(finding_form, about.findings)),
         "searched": about.searched,
@@ -94,13 +94,13 @@ def _of_each(
     findings: Sequence[T], kind_of: Callable[[T], str], most: int | None, output: Output
 ) -> Iterator[T]:
     """The first `most` of each kind, or all with None; then a line counts the others."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for finding in findings:
         kind = kind_of(finding)
-        seen[kind] += 1
-        if most is None or seen[kind] <= most or kind in _IN_FULL:
+        counts[kind] += 1
+        if most is None or counts[kind] <= most or kind in _IN_FULL:
             yield finding
-    left = {k: count - most for k, count in seen.items() if most and k not in _IN_FULL}
+    left = {k: count - most for k, count in counts.items() if most and k not in _IN_FULL}
     if kinds := ", ".join(f"{count} {kind}" for kind, count in left.items() if count > 0):
         output.say(f"not shown: {kinds}; --thorough shows them")
 
@@ -131,7 +131,7 @@ def _yaml(override: JSONObject) -> Iterator[str]:
 def _say_sum(
     output: Output,
     view: View,
-    found: Sequence[Diagnostic],
+    diagnostics: Sequence[Diagnostic],
     suspicions: Sequence[Suspicion],
     about: CatalogLint,
 ) -> None:
@@ -142,7 +142,7 @@ def _say_sum(
     entries = counted(sum(map(len, rules)), "rule")
     if overrides := len(view.settings.overrides):
         entries += f" and {counted(overrides, 'override')}"
-    output.say(f"{counted(len(found), 'finding')} in {entries} over {counted(tools, 'tool')}")
+    output.say(f"{counted(len(diagnostics), 'finding')} in {entries} over {counted(tools, 'tool')}")
     output.say(f"{counted(len(_alarms(suspicions)), 'suspicious text')} of servers")
     some = about.searched < about.searchable
     sample = f", {about.searched} of {about.searchable} searched for" if some else ""

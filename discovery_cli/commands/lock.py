@@ -91,10 +91,12 @@ def _show_check(output: Output, report: LockReport) -> ExitCode:
     return ExitCode.UNHEALTHY if deviations else ExitCode.OK
 
 
-def _sum(found: tuple[Deviation, ...]) -> str:
+def _sum(deviations: tuple[Deviation, ...]) -> str:
     from discovery_engine.trust.definition_diff import WEIGHTS
 
-    if not found:
+    if not deviations:
         return "everything is as it is pinned"
-    counts = {weight: sum(deviation.weight == weight for deviation in found) for weight in WEIGHTS}
+    counts = {
+        weight: sum(deviation.weight == weight for deviation in deviations) for weight in WEIGHTS
+    }
     return ", ".join(f"{count} {weight}" for weight, count in counts.items() if count)

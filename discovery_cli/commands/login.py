@@ -79,8 +79,10 @@ def command(
 
     async def work(engine: Engine) -> tuple[LoginReport, Failure | None, int]:
         report = await engine.logins.log_in(server, show, scopes=scopes, timeout=timeout)
-        listed = await engine.refresh([report.server])
-        failure = next((failure for name, failure in listed.servers if name == report.server), None)
+        refreshed = await engine.refresh([report.server])
+        failure = next(
+            (failure for name, failure in refreshed.servers if name == report.server), None
+        )
         tools = next(s for s in engine.view.servers() if s.name == report.server).tool_count
         return report, failure, tools
 

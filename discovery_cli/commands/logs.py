@@ -144,8 +144,8 @@ def _clear(invocation: Invocation) -> None:
     output.report({"cleared": count}, f"{_entries_counted(count)} deleted")
 
 
-def _entries(reader: LogReader, chosen: LogFilter, limit: int | None) -> Iterable[LogEntry]:
-    return reader.all(chosen) if limit is None else reader.entries(chosen, limit=limit)
+def _entries(reader: LogReader, conditions: LogFilter, limit: int | None) -> Iterable[LogEntry]:
+    return reader.all(conditions) if limit is None else reader.entries(conditions, limit=limit)
 
 
 def _export(
@@ -168,9 +168,9 @@ def _export(
     output.say(f"{_entries_counted(count - (form == 'csv'))} written to {path}")
 
 
-def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: int) -> None:
+def _show(invocation: Invocation, reader: LogReader, conditions: LogFilter, limit: int) -> None:
     output = invocation.output
-    entries = reader.entries(chosen, limit=limit)
+    entries = reader.entries(conditions, limit=limit)
     losses = [loss for loss in reader.losses() if loss.at > invocation.clock() - _DAY]
     lost = sum(loss.entries for loss in losses)
     if output.as_json:
@@ -178,7 +178,7 @@ def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: i
         return
     _table(output, entries)
     if not entries:
-        output.say(_why_empty(invocation, chosen))
+        output.say(_why_empty(invocation, conditions))
     elif len(entries) == limit:
         output.say(f"the newest {limit}; --limit shows more")
     if losses:
@@ -188,15 +188,15 @@ def _show(invocation: Invocation, reader: LogReader, chosen: LogFilter, limit: i
         output.say(f"note: {what} could not be written; last {when} ago: {last.reason}")
 
 
-def _why_empty(invocation: Invocation, chosen: LogFilter) -> str:
+def _why_empty(invocation: Invocation, conditions: LogFilter) -> str:
     """Why there is no entry; a server or a status that does not exist is an error."""
     view = invocation.recall()
-    for status in chosen.statuses:
+    for status in conditions.statuses:
         _require_status(status)
     if view is not None:
-        for server in chosen.servers:
+        for server in conditions.servers:
             view.server(server)
-    if chosen != LogFilter():
+    if conditions != LogFilter():
         return "no such entries; without options all are shown"
     if view is not None and view.settings.log.calls == "off":
         return "nothing is logged: `log.calls` is off"
@@ -211,8 +211,8 @@ def _require_status(status: str) -> None:
         raise click.UsageError(f"there is no status {status!r}{guess}")
 
 
-def _follow(output: Output, reader: LogReader, chosen: LogFilter, limit: int) -> None:
-    for page in _pages(reader, chosen, limit):
+def _follow(output: Output, reader: LogReader, conditions: LogFilter, limit: int) -> None:
+    for page in _pages(reader, conditions, limit):
         if output.as_json:
             for entry in page:
                 output.write(json.dumps(entry.to_json()) + "\n")
@@ -221,12 +221,12 @@ def _follow(output: Output, reader: LogReader, chosen: LogFilter, limit: int) ->
         sys.stdout.flush()
 
 
-def _pages(reader: LogReader, chosen: LogFilter, limit: int) -> Iterator[Iterable[LogEntry]]:
+def _pages(reader: LogReader, conditions: LogFilter, limit: int) -> Iterator[Iterable[LogEntry]]:
     """The newest entries, then those that are written, without an end."""
     last = reader.last_id()
-    yield [entry for entry in reader.entries(chosen, limit=limit) if entry.id <= last]
+    yield [entry for entry in reader.entries(conditions, limit=limit) if entry.id <= last]
     while True:
-        if page := reader.after(last, chosen):
+        if page := reader.after(last, conditions):
             last = page[-1].id
             yield page
         else:

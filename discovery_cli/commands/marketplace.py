@@ -219,12 +219,12 @@ for one in (install, update, rollback):
 
 def _progress(invocation: Invocation) -> Callable[[SyncProgress], None]:
     """A line on stderr for each thousand entries that are copied, where a person waits for them."""
-    said: dict[str, int] = {}
+    steps: dict[str, int] = {}
 
     def say(progress: SyncProgress) -> None:
         step = progress.entries // _STEP
-        if step > said.get(progress.source, 0) and is_watched(invocation):
-            said[progress.source] = step
+        if step > steps.get(progress.source, 0) and is_watched(invocation):
+            steps[progress.source] = step
             invocation.output.say(f"copying {progress.source}: {step * _STEP:,} entries")
 
     return say
@@ -319,18 +319,18 @@ def _state_mark(output: Output, state: SourceState) -> Cell:
     return output.open_mark() if is_unknown else output.mark(good=not state.is_failing)
 
 
-def _fitting(found: Sequence[FoundEntry]) -> Sequence[FoundEntry]:
+def _fitting(entries: Sequence[FoundEntry]) -> Sequence[FoundEntry]:
     """Return entries that fit about as well as the best; others only have a word of the query."""
-    least = _SHARE * found[0].relevance if found else 0.0
-    return [hit for hit in found if hit.relevance >= least]
+    least = _SHARE * entries[0].relevance if entries else 0.0
+    return [hit for hit in entries if hit.relevance >= least]
 
 
-def _summary(page: MarketplacePage, shown: int) -> str:
-    rest = len(page.entries) - shown
+def _summary(page: MarketplacePage, count: int) -> str:
+    rest = len(page.entries) - count
     if rest:
         more = "at least " if page.next_cursor else ""
-        return f"{counted(shown, 'server')}; {more}{rest} more fit less, `--all` shows them"
-    return counted(shown, "server") + ("; `--limit` shows more" if page.next_cursor else "")
+        return f"{counted(count, 'server')}; {more}{rest} more fit less, `--all` shows them"
+    return counted(count, "server") + ("; `--limit` shows more" if page.next_cursor else "")
 
 
 def _age_of(state: SourceState, now: float) -> str:

@@ -47,8 +47,8 @@ def command(
     if reset:
         log_database(invocation).reset_errors(server, now=now)
         output.say(f"errors of {server or 'all servers'} count from zero")
-    shown = None if view_name is None else _shown(in_view(invocation.known(), view_name))
-    metrics = log_reader(invocation).metrics(server, shown)
+    keys = None if view_name is None else _shown(in_view(invocation.known(), view_name))
+    metrics = log_reader(invocation).metrics(server, keys)
     if output.as_json:
         output.answer({"servers": [server_metrics.to_json() for server_metrics in metrics]})
     elif metrics:
@@ -64,27 +64,27 @@ def command(
 
 def _shown(view: View) -> set[tuple[str, str]]:
     """The tools, resources and prompts that a view shows, as calls of them are counted."""
-    shown: set[tuple[str, str]] = {(e.tool.server, e.tool.name) for e in view.catalog.visible}
+    keys: set[tuple[str, str]] = {(e.tool.server, e.tool.name) for e in view.catalog.visible}
     for kind in OfferingKind:
         offerings = (entry.offering for entry in view.offerings.visible(kind))
-        shown |= {(offering.server, offering.decision_key) for offering in offerings}
-    return shown
+        keys |= {(offering.server, offering.decision_key) for offering in offerings}
+    return keys
 
 
-def _show(output: Output, found: Sequence[ServerMetrics], now: float, *, is_one: bool) -> None:
+def _show(output: Output, metrics: Sequence[ServerMetrics], now: float, *, is_one: bool) -> None:
     heads: Row = [Cell("TOOL" if is_one else "SERVER", "faint")]
     heads += [Cell(head, "faint", to_the_right=True) for head in _FIGURES]
     rows = [heads]
-    for server in found:
+    for server in metrics:
         if is_one:
             rows += [_row(tool.tool or _UNKNOWN, tool, now) for tool in server.tools]
         else:
             rows.append(_row(server.total.server or _UNKNOWN, server.total, now))
     output.table(rows)
-    calls = sum(server.total.calls for server in found)
-    errors = sum(server.total.errors for server in found)
+    calls = sum(server.total.calls for server in metrics)
+    errors = sum(server.total.errors for server in metrics)
     output.say(f"{counted(calls, 'call')}, {counted(errors, 'error')}")
-    names = [server.total.server for server in found if server.total.server]
+    names = [server.total.server for server in metrics if server.total.server]
     if names and not is_one:
         output.say(f"`discovery metrics {names[0]}` shows its tools")
 

@@ -81,15 +81,17 @@ def command(
 
     with logged(invocation.output, invocation.verbose, invocation.shown_notes):
         options = {"rule": rule, "override": override, "synonym": synonym}
-        added = [_added(option, text) for option, text in options.items() if text is not None]
-        projection = _projection(invocation, new, added)
+        additions = [_added(option, text) for option, text in options.items() if text is not None]
+        projection = _projection(invocation, new, additions)
         searches = _queries(projection, queries) if queries else []
         plan = projection.plan(price=definition_tokens, queries=searches, view=view_name)
     _show(invocation.output, plan)
     return ExitCode.OK if plan.is_empty else ExitCode.CHANGES
 
 
-def _projection(invocation: Invocation, new: str | None, added: Sequence[Settings]) -> Projection:
+def _projection(
+    invocation: Invocation, new: str | None, additions: Sequence[Settings]
+) -> Projection:
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.engine.owner.change_plan import in_place_of, project
     from discovery_engine.engine.registered_servers import with_registered
@@ -100,7 +102,7 @@ def _projection(invocation: Invocation, new: str | None, added: Sequence[Setting
     if new is not None:
         replacement = in_place_of(current, resolve_settings(new, os.environ, frozen=False))
         changed = register(replacement)
-    for more in added:
+    for more in additions:
         changed = _with(changed, more)
     is_edit = changed is current
     return project(None if is_edit else current, changed, data_dir=invocation.data_dir)
@@ -140,28 +142,28 @@ def _queries(projection: Projection, file: BinaryIO) -> list[str]:
     return [query.text for query in read.queries]
 
 
-def _show(output: Output, made: ChangePlan) -> None:
+def _show(output: Output, plan: ChangePlan) -> None:
     if output.as_json:
-        output.answer(made.to_json())
+        output.answer(plan.to_json())
         return
     output.table(
         [
             [Cell(change.name, "strong"), Cell(change.what, _style(change.what))]
-            for change in made.servers
+            for change in plan.servers
         ]
     )
-    output.table([list(_tool_row(change)) for change in made.tools])
-    output.table([list(_offering_row(change)) for change in made.offerings])
-    output.table([list(_view_row(change)) for change in made.views])
-    for move in made.queries:
+    output.table([list(_tool_row(change)) for change in plan.tools])
+    output.table([list(_offering_row(change)) for change in plan.offerings])
+    output.table([list(_view_row(change)) for change in plan.views])
+    for move in plan.queries:
         output.line(f"{one_line(move.query)}: {_hits(move.before)} -> {_hits(move.after)}")
-    if made.settings:
-        output.line(f"settings: {', '.join(made.settings)}")
-    if made.unknown:
-        output.say(f"not known before they are listed: the tools of {', '.join(made.unknown)}")
-    tokens = f"{made.tokens[0]:,} -> {made.tokens[1]:,} tokens of definitions"
-    tools = f"{made.visible[0]:,} -> {counted(made.visible[1], 'tool')}"
-    what = "nothing changes" if made.is_empty else "this would change; nothing was done"
+    if plan.settings:
+        output.line(f"settings: {', '.join(plan.settings)}")
+    if plan.unknown:
+        output.say(f"not known before they are listed: the tools of {', '.join(plan.unknown)}")
+    tokens = f"{plan.tokens[0]:,} -> {plan.tokens[1]:,} tokens of definitions"
+    tools = f"{plan.visible[0]:,} -> {counted(plan.visible[1], 'tool')}"
+    what = "nothing changes" if plan.is_empty else "this would change; nothing was done"
     output.say(f"{what}: {tools}, {tokens}")
 
 
@@ -222,5 +224,5 @@ def _short(value: object) -> str:
     ) or "none"
 
 
-def _hits(found: tuple[str, ...]) -> str:
-    return ", ".join(found) or "none"
+def _hits(hits: tuple[str, ...]) -> str:
+    return ", ".join(hits) or "none"

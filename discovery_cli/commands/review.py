@@ -179,14 +179,14 @@ async def _candidates(
     return await engine.trust.candidates(servers), engine.settings
 
 
-def _show_candidates(output: Output, found: tuple[Candidate, ...], settings: Settings) -> None:
+def _show_candidates(output: Output, candidates: tuple[Candidate, ...], settings: Settings) -> None:
 
-    for candidate in found:
+    for candidate in candidates:
         for line in candidate_lines(candidate):
             output.line(line)
-    for line in override_lines(settings) if found else ():
+    for line in override_lines(settings) if candidates else ():
         output.line(line)
-    if not found:
+    if not candidates:
         output.say("no server waits for approval")
 
 
@@ -264,11 +264,11 @@ def _say_whether_over(output: Output, unknown: tuple[ServerName, ...]) -> None:
     )
 
 
-def _show_changes(output: Output, server: ServerName, found: tuple[Review, ...]) -> None:
+def _show_changes(output: Output, server: ServerName, reviews: tuple[Review, ...]) -> None:
     from discovery_cli.finding_output import review_lines
 
     output.line(server, "strong")
-    for review in found:
+    for review in reviews:
         for line in review_lines(review):
             output.line(line)
 
@@ -287,16 +287,16 @@ def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> No
         output.say("nothing waits for review")
 
 
-def candidate_lines(one: Candidate) -> Iterator[str]:
+def candidate_lines(candidate: Candidate) -> Iterator[str]:
     """All there is to see, one thing on each line, with nothing cut."""
-    yield f"{one.server.name}  ({place_of(one)}; {one.refused.reason})"
-    if one.refused.refusal == "altered":
-        yield f"  {'changed':<8} {visible_line(one.refused.detail)}"
-    for name, text in _facts(one):
+    yield f"{candidate.server.name}  ({place_of(candidate)}; {candidate.refused.reason})"
+    if candidate.refused.refusal == "altered":
+        yield f"  {'changed':<8} {visible_line(candidate.refused.detail)}"
+    for name, text in _facts(candidate):
         yield f"  {name:<8} {text}"
-    for note in one.notes:
+    for note in candidate.notes:
         yield f"  {'careful':<8} {note}"
-    yield from _suspicions(one.findings)
+    yield from _suspicions(candidate.findings)
 
 
 def override_lines(settings: Settings) -> Iterator[str]:
@@ -309,13 +309,15 @@ def override_lines(settings: Settings) -> Iterator[str]:
         yield from _suspicions(findings_in(override.description or ""))
 
 
-def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
-    match one.server.transport:
+def _facts(candidate: Candidate) -> Iterator[tuple[str, str]]:
+    match candidate.server.transport:
         case StdioTransport(command, args, env, cwd, sandbox):
             yield "starts", " ".join(map(shell_word, (command, *args)))
             yield (
                 "program",
-                shell_word(one.subject.program) if one.subject.program else "not found yet",
+                shell_word(candidate.subject.program)
+                if candidate.subject.program
+                else "not found yet",
             )
             if cwd is not None:
                 yield "in", shell_word(cwd)
@@ -326,16 +328,16 @@ def _facts(one: Candidate) -> Iterator[tuple[str, str]]:
                     "env",
                     f"{shell_word(name)}={shell_word(shown_value(name, text, is_secret=True))}",
                 )
-            for path, digest in one.files.items():
+            for path, digest in candidate.files.items():
                 yield "file", f"{shell_word(path)}  {shell_word(digest)}"
         case RemoteTransport(url, headers, _):
             yield "reaches", shell_word(url)
             for name, text in headers.items():
                 yield "header", f"{shell_word(name)}: {shell_word(redact_literals(text))}"
-            for name, text in oauth_facts(one.server.transport):
+            for name, text in oauth_facts(candidate.server.transport):
                 yield "oauth", f"{name}: {shell_word(text)}"
-    if one.server.description:
-        yield "description", visible_line(one.server.description)
+    if candidate.server.description:
+        yield "description", visible_line(candidate.server.description)
 
 
 def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:

@@ -236,7 +236,7 @@ def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
     return {name: list(references[name]) for name in names if name in references}
 
 
-def _is_agreed(used: Collection[str], *, yes: bool) -> bool:
+def _is_agreed(names: Collection[str], *, yes: bool) -> bool:
     """Return whether secrets that are used are to be deleted.
 
     Raises:
@@ -244,9 +244,9 @@ def _is_agreed(used: Collection[str], *, yes: bool) -> bool:
     """
     if yes:
         return True
-    them = "it" if len(used) == 1 else "them"
+    them = "it" if len(names) == 1 else "them"
     if not may_ask():
-        problem = f"servers refer to {', '.join(used)}, and there is no terminal to ask on"
+        problem = f"servers refer to {', '.join(names)}, and there is no terminal to ask on"
         raise click.UsageError(f"{problem}; use --yes to delete {them} all the same")
     return click.confirm(f"Delete {them} all the same?", default=False, err=True)
 

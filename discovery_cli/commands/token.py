@@ -233,9 +233,9 @@ def _require_view(invocation: Invocation, name: str) -> None:
 def _lifetime(expires: float | datetime | None, now: float) -> float | None:
     if not isinstance(expires, datetime):
         return expires
-    if (left := expires.timestamp() - now) <= 0:
+    if (seconds := expires.timestamp() - now) <= 0:
         raise click.UsageError(f"--expires: {expires.isoformat()} is in the past")
-    return left
+    return seconds
 
 
 def _shown(token: AccessToken) -> str:

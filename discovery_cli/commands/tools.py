@@ -72,9 +72,9 @@ def command(
         selection = view.all_tools(tags=tags, any_tag=any_tag, include_disabled=include_disabled)
         entries: Iterable[Entry] = view.catalog
     else:
-        listed = view.list_tools(server, include_disabled=include_disabled)
-        selection = ToolSelection(tuple(filter(is_chosen, listed.entries)), listed.notices)
-        server, entries = listed.server, view.catalog.part(listed.server).entries
+        tool_list = view.list_tools(server, include_disabled=include_disabled)
+        selection = ToolSelection(tuple(filter(is_chosen, tool_list.entries)), tool_list.notices)
+        server, entries = tool_list.server, view.catalog.part(tool_list.server).entries
     form = {
         "server": server,
         "tools": [tool_form(e, view) for e in selection.entries] if output.as_json else [],

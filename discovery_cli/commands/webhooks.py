@@ -127,13 +127,15 @@ async def _list(engine: Engine) -> tuple[tuple[WebhookReport, ...], Diagnostic |
     return await engine.webhooks.list(), await engine.webhooks.refusal()
 
 
-def _show(output: Output, found: tuple[WebhookReport, ...], now: float) -> None:
+def _show(output: Output, reports: tuple[WebhookReport, ...], now: float) -> None:
     heads = [Cell(head, "faint") for head in _HEADS]
-    output.table([heads, *(_row(report, now) for report in found)])
-    dead = [report.name for report in found if report.state.dead or report.condition == "disabled"]
+    output.table([heads, *(_row(report, now) for report in reports)])
+    dead = [
+        report.name for report in reports if report.state.dead or report.condition == "disabled"
+    ]
     if dead:
         output.say(f"`discovery webhooks retry {' '.join(dead)}` has what is dead sent again")
-    if dropped := sum(report.state.dropped for report in found):
+    if dropped := sum(report.state.dropped for report in reports):
         output.say(f"{counted(dropped, 'event')} dropped: too many waited")
 
 

@@ -91,7 +91,7 @@ def command(
     return ExitCode.UNEXPECTED if once and reports.failed else ExitCode.OK
 
 
-async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) -> None:
+async def _work(invocation: Invocation, options: WorkerOptions, reports: Reports) -> None:
     import anyio
 
     from discovery_cli.progress import embedded
@@ -113,7 +113,7 @@ async def _work(invocation: Invocation, options: WorkerOptions, shown: Reports) 
                 servers = counted(len(engine.view.settings.servers), "server")
                 invocation.output.say(f"working on {servers} as they get due; Ctrl-C ends it")
             say_refusals(invocation.output, engine.view.refusals())
-            await engine.work(options, shown.show)
+            await engine.work(options, reports.show)
             say_not_embedded(invocation.output, await embedded(engine, invocation.output))
         tasks.cancel_scope.cancel()
 

@@ -47,12 +47,12 @@ class PackageChangedError(DiscoveryError):
 
     code = "PACKAGE_CHANGED"
 
-    def __init__(self, package: str, pinned: str, found: str) -> None:
+    def __init__(self, package: str, pinned: str, actual: str) -> None:
         self.package = package
         self.pinned = pinned
-        self.found = found
+        self.found = actual
         super().__init__(
-            f"{package} has other content than when it was pinned: {found}, not {pinned}",
+            f"{package} has other content than when it was pinned: {actual}, not {pinned}",
             hint="do not use it; ask its publisher. A version that was published is not supposed"
             " to change",
         )

@@ -224,11 +224,11 @@ def _tool_search() -> ToolParam:
     }
 
 
-def _free_name(server: str, taken: Container[str]) -> str:
+def _free_name(server: str, names: Container[str]) -> str:
     """The name of a namespace for a server, beside those that are taken: `github`, `github_2`."""
     name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
-    return next(candidate for candidate in numbered if candidate not in taken)
+    return next(candidate for candidate in numbered if candidate not in names)
 
 
 def _search_output(

@@ -158,8 +158,8 @@ async def install_server(request: ApiRequest[InstallChoice]) -> JSONObject:
     form = plan.to_json()
     if to_show := to_confirm(form, choice.digest, f"installing {plan.name!r}"):
         return to_show
-    done = await installer.install(plan)
-    return {**form, "name": done.name, "installed": True, "problem": done.problem or None}
+    change = await installer.install(plan)
+    return {**form, "name": change.name, "installed": True, "problem": change.problem or None}
 
 
 @routes("GET", "/marketplace/updates")
@@ -188,5 +188,5 @@ async def roll_server_back(request: ApiRequest[Rollback]) -> JSONObject:
     subject = f"going back with {record.name!r}"
     if to_show := to_confirm(rollback_plan_form(record), request.asked.digest, subject):
         return to_show
-    done = await installer.rollback(named)
-    return {"name": done.name, "version": done.pin.version}
+    change = await installer.rollback(named)
+    return {"name": change.name, "version": change.pin.version}

@@ -110,10 +110,10 @@ def _is_deep(value: Any) -> bool:
     return any(isinstance(node, dict | list) for node in level)
 
 
-def _query(request: Request, asked: type[Struct]) -> Mapping[str, Any]:
+def _query(request: Request, struct: type[Struct]) -> Mapping[str, Any]:
     """The parameters of the query; those that may be repeated as lists."""
     query = request.query_params
-    many = _repeated(asked)
+    many = _repeated(struct)
     parameters: dict[str, Any] = {}
     for name in query:
         values = query.getlist(name)
@@ -124,8 +124,8 @@ def _query(request: Request, asked: type[Struct]) -> Mapping[str, Any]:
     return parameters
 
 
-def _repeated(asked: type[Struct]) -> frozenset[str]:
-    hints = get_type_hints(asked)
+def _repeated(struct: type[Struct]) -> frozenset[str]:
+    hints = get_type_hints(struct)
     return frozenset(name for name, hint in hints.items() if tuple in _origins(hint))
 
 
@@ -135,12 +135,12 @@ def _origins(hint: Any) -> set[Any]:
     return {get_origin(hint)}
 
 
-def _mistake(route: ApiRoute, given: Any, error: msgspec.ValidationError) -> RequestError:
+def _mistake(route: ApiRoute, text: Any, error: msgspec.ValidationError) -> RequestError:
     noun = "field" if route.has_body else "parameter"
     names = ", ".join(field.encode_name for field in fields(route.asked))
     listing = f"{noun}s: {names}" if names else f"it takes no {noun}s"
     hint = f"{listing}; GET {DESCRIPTION} describes {route.name}"
-    return RequestError(422, _text(route, noun, given) or _own_words(error), hint=hint)
+    return RequestError(422, _text(route, noun, text) or _own_words(error), hint=hint)
 
 
 def _own_words(error: msgspec.ValidationError) -> str:
@@ -149,24 +149,24 @@ def _own_words(error: msgspec.ValidationError) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _text(route: ApiRoute, noun: str, given: Any) -> str:
+def _text(route: ApiRoute, noun: str, value: Any) -> str:
     """The first field that does not fit by itself; empty if each of them does."""
-    if not isinstance(given, dict):
-        return f"the body must be an object, not {_kind(given)}"
+    if not isinstance(value, dict):
+        return f"the body must be an object, not {_kind(value)}"
     fields_by_name = {field.encode_name: field for field in fields(route.asked)}
-    if unknown := next((name for name in given if name not in fields_by_name), None):
+    if unknown := next((name for name in value if name not in fields_by_name), None):
         return f"there is no {noun} `{unknown}`"
     for name, field in fields_by_name.items():
-        if name not in given:
+        if name not in value:
             if field.required:
                 return f"{noun} `{name}` is missing"
             continue
         try:
-            msgspec.convert(given[name], field.type, strict=route.has_body)
+            msgspec.convert(value[name], field.type, strict=route.has_body)
         except msgspec.ValidationError:
             words = _words_of(field.type, is_query=not route.has_body)
             # A query is text throughout, so that it is text says nothing.
-            kind = _kind(given[name])
+            kind = _kind(value[name])
             is_of_kind = not route.has_body or kind in words
             return f"{noun} `{name}` must be {words}" + ("" if is_of_kind else f", not {kind}")
     return ""

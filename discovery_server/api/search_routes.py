@@ -98,11 +98,11 @@ async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
     }
 
 
-def _agent_form(answer: JSONObject, shown: View) -> JSONObject:
+def _agent_form(answer: JSONObject, view: View) -> JSONObject:
     """Return the text that an agent reads, its number of tokens, and the limit on them."""
     meta = answer.get("_meta", {}).get("discovery/answer", {})
     text = "\n".join(block["text"] for block in answer["content"])
-    most = shown.settings.search.max_tokens
+    most = view.settings.search.max_tokens
     return {"text": text, "tokens": meta.get("tokens"), "max_tokens": most}
 
 
@@ -244,7 +244,7 @@ async def tokens(request: ApiRequest[CostQuery]) -> ContextCosts:
     return await anyio.to_thread.run_sync(_costs, view, text)
 
 
-def _costs(view: View, asked: str) -> ContextCosts:
-    requests = [asked] if asked else drafted_requests(view)
+def _costs(view: View, request_text: str) -> ContextCosts:
+    requests = [request_text] if request_text else drafted_requests(view)
     costs = context_costs(view, requests) if requests else ()
-    return ContextCosts(not asked, len(requests), [cost.to_json() for cost in costs])
+    return ContextCosts(not request_text, len(requests), [cost.to_json() for cost in costs])

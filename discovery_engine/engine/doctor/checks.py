@@ -134,9 +134,9 @@ def server(
     return Check(error_code(health.state), reason, advice(health), subject, stderr=health.stderr)
 
 
-def effects(subject: str, found: Iterable[Diagnostic]) -> list[Check]:
+def effects(subject: str, diagnostics: Iterable[Diagnostic]) -> list[Check]:
     """Check whether each rule, or each override, has an effect."""
-    checks = [Check(f.code, f.message, f.hint, subject, f.origin) for f in found]
+    checks = [Check(f.code, f.message, f.hint, subject, f.origin) for f in diagnostics]
     return checks or [Check.passed(subject, "each has an effect")]
 
 
@@ -313,12 +313,12 @@ def visible_secrets(servers: Iterable[ServerSettings]) -> list[Check]:
     ]
 
 
-def model(found: InstalledModel | None, *, is_used: bool) -> Check:
+def model(model: InstalledModel | None, *, is_used: bool) -> Check:
     """Check whether the model of `provider: discovery` is installed, and used."""
-    if found is None:
+    if model is None:
         message = "`provider: discovery` is configured, and no model is installed"
         return Check("MODEL_MISSING", message, "`discovery tune model install`", "model")
-    name = f"{found.name} {found.version}, {found.size / 1_000_000:.0f} MB"
+    name = f"{model.name} {model.version}, {model.size / 1_000_000:.0f} MB"
     use = "is used" if is_used else "is not used: `search.embeddings.provider: discovery` does"
     return Check.passed("model", f"{name}, {use}")
 

@@ -56,9 +56,9 @@ RequestPlan: TypeAlias = "InstallPlan | SyncPlan | ServerPlan"
 class AgentRequestNotFoundError(NotFoundError):
     code = "REQUEST_NOT_FOUND"
 
-    def __init__(self, request_id: str, known: list[str]) -> None:
+    def __init__(self, request_id: str, names: list[str]) -> None:
         hint = "`discovery review requests` lists them"
-        super().__init__(f"no request {request_id!r} waits", nearest(request_id, known), hint=hint)
+        super().__init__(f"no request {request_id!r} waits", nearest(request_id, names), hint=hint)
 
 
 class RequestRefusedError(DiscoveryError):

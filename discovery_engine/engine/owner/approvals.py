@@ -57,13 +57,13 @@ class Approvals:
         find = partial(candidates, self._host.view, servers, self._secrets, self._environ)
         return tuple(await anyio.to_thread.run_sync(partial(find, at=self._clock())))
 
-    async def approve(self, shown: Iterable[Candidate]) -> None:
+    async def approve(self, candidates: Iterable[Candidate]) -> None:
         """Let servers be started as they were shown; no-op without any.
 
         Raises:
             RegistryError: If the decision cannot be stored; no server is approved then.
         """
-        if approved := tuple(shown):
+        if approved := tuple(candidates):
             settings = self._host.view.settings
             approvals = [candidate.approval for candidate in approved]
             store = partial(self._store.approve, settings, approvals)

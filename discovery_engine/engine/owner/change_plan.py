@@ -203,7 +203,7 @@ def project(
     secrets = EnvironmentResolver(environ)
     with closing(open_store(base, data_dir=data_dir, environ=environ)) as store:
         stored = store.load(key) or Snapshot(Settings(), Catalog())
-        judged = partial(_judged, stored=stored, store=store, secrets=secrets, environ=environ)
+        judged = partial(_judged, snapshot=stored, store=store, secrets=secrets, environ=environ)
         after = _view(changed, judged(changed))
         if current is not None:
             return Projection(_view(current, judged(current)), after)
@@ -226,7 +226,7 @@ def project_view(
     What the change does not concern is not judged, indexed or read anew.
     """
     stored = Snapshot(view.settings, view.catalog, decided)
-    parts = _judged(changed, stored=stored, store=store, secrets=secrets, environ=environ)
+    parts = _judged(changed, snapshot=stored, store=store, secrets=secrets, environ=environ)
     catalog = Catalog.of(parts, revision=view.catalog.revision + 1)
     opened = view.open_searcher
     previous = opened if isinstance(opened, SearcherSource) else None
@@ -270,7 +270,7 @@ class _ReadOnlyStore:
 def _judged(
     settings: Settings,
     *,
-    stored: Snapshot,
+    snapshot: Snapshot,
     store: DecisionStore,
     secrets: SecretResolver,
     environ: Mapping[str, str],
@@ -282,7 +282,7 @@ def _judged(
         environ=environ,
         clock=time.time,
     )
-    return carried_over(stored, Ingestor(Rulebook(settings), decisions.load(settings)))
+    return carried_over(snapshot, Ingestor(Rulebook(settings), decisions.load(settings)))
 
 
 def _view(settings: Settings, parts: Sequence[ServerPart]) -> View:

@@ -211,9 +211,9 @@ class ConfigurationChanges:
 class _Prices:
     """The prices of one plan; those of the plan before are not asked for again."""
 
-    def __init__(self, price: TokenPrice, known: Mapping[Tool, int]) -> None:
+    def __init__(self, price: TokenPrice, ranks: Mapping[Tool, int]) -> None:
         self._price = price
-        self._known = known
+        self._known = ranks
         self.used: dict[Tool, int] = {}
 
     def __call__(self, entry: Entry) -> int:
@@ -223,7 +223,7 @@ class _Prices:
         return price
 
 
-def _text(given: str | list[JSONValue]) -> str:
-    if isinstance(given, str):
-        return given
-    return block(cast("Entries", given)) if given else ""
+def _text(value: str | list[JSONValue]) -> str:
+    if isinstance(value, str):
+        return value
+    return block(cast("Entries", value)) if value else ""

@@ -163,9 +163,9 @@ class Enrichment:
         records = await anyio.to_thread.run_sync(self._store.written_requests)
         listed = self._listed_names() if tools else {}
 
-        def is_named(one: WrittenRequests) -> bool:
-            names = {one.tool, *listed.get((one.server, one.tool), ())}
-            return any(name in tools or f"{one.server}:{name}" in tools for name in names)
+        def is_named(text: WrittenRequests) -> bool:
+            names = {text.tool, *listed.get((text.server, text.tool), ())}
+            return any(name in tools or f"{text.server}:{name}" in tools for name in names)
 
         chosen = (
             record
@@ -174,13 +174,13 @@ class Enrichment:
         )
         return tuple(sorted(chosen, key=lambda record: (record.server, record.tool, record.at)))
 
-    async def forget(self, written: Iterable[WrittenRequests]) -> int:
+    async def forget(self, texts: Iterable[WrittenRequests]) -> int:
         """Delete what was written for the tools of these; returns for how many definitions.
 
         Raises:
             RegistryError: If it cannot be deleted.
         """
-        tools = {(record.server, record.tool) for record in written}
+        tools = {(record.server, record.tool) for record in texts}
         if not tools:
             return 0
         forgotten = await anyio.to_thread.run_sync(self._store.forget_requests, tools)
@@ -279,9 +279,9 @@ def _resolved(settings: Settings, secrets: SecretResolver) -> tuple[str, str]:
     return url, key
 
 
-def _shown(written: str, url: str) -> str:
+def _shown(text: str, url: str) -> str:
     """An address for people: no credentials, and nothing that may be a secret's value."""
-    if written == url:
+    if text == url:
         return redact_url(url)
     parts = urlsplit(url)
     host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""

@@ -458,9 +458,11 @@ class OwnedServers:
             await self._host.apply_decisions()
 
     async def _planned(
-        self, settings: Settings, known: Registrations, new: NewServer
+        self, settings: Settings, registrations: Registrations, new: NewServer
     ) -> ServerPlan:
-        return await self._warned(partial(plan_registration, settings, known, new, self._environ))
+        return await self._warned(
+            partial(plan_registration, settings, registrations, new, self._environ)
+        )
 
     async def _warned(self, plan: Callable[[], ServerPlan]) -> ServerPlan:
         return await anyio.to_thread.run_sync(self._checked, plan)
@@ -490,13 +492,17 @@ def _usual_place(settings: Settings) -> Target:
     return "file" if settings.path else "registry"
 
 
-def _record(server: ServerSettings, known: Registrations) -> RegisteredServer | None:
+def _record(server: ServerSettings, registrations: Registrations) -> RegisteredServer | None:
     """The registration of a server; None if it stands in a file."""
-    return known.servers.get(server.renamed_from or server.name) if server.is_registered else None
+    return (
+        registrations.servers.get(server.renamed_from or server.name)
+        if server.is_registered
+        else None
+    )
 
 
-def _require_unregistered(name: str, known: Registrations, hint: str) -> None:
-    if taken := _same_name(name, known.servers):
+def _require_unregistered(name: str, registrations: Registrations, hint: str) -> None:
+    if taken := _same_name(name, registrations.servers):
         raise refusal("the registry", f"there is a registered server {taken!r} already", hint)
 
 

@@ -228,11 +228,11 @@ def _differences(before: View, after: View, name: str) -> Iterator[str]:
     yield from (f"its {key} changes" for key in keys if getattr(server, key) != getattr(other, key))
 
 
-def _changes(one: Entry, other: Entry) -> dict[str, tuple[object, object]]:
+def _changes(before: Entry, after: Entry) -> dict[str, tuple[object, object]]:
     pairs = {
-        "name": (one.tool.name, other.tool.name),
-        "tags": (list(one.verdict.tags), list(other.verdict.tags)),
-        "description": (one.tool.description, other.tool.description),
-        "arguments": tuple([p.name for p in entry.tool.parameters] for entry in (one, other)),
+        "name": (before.tool.name, after.tool.name),
+        "tags": (list(before.verdict.tags), list(after.verdict.tags)),
+        "description": (before.tool.description, after.tool.description),
+        "arguments": tuple([p.name for p in entry.tool.parameters] for entry in (before, after)),
     }
     return {name: (pair[0], pair[1]) for name, pair in pairs.items() if pair[0] != pair[1]}

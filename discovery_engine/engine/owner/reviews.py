@@ -61,16 +61,16 @@ class Reviews:
             await self._host.refresh(missing)
         return await anyio.to_thread.run_sync(partial(self._changes, self._host.view, names, tools))
 
-    async def accept(self, shown: Mapping[ServerName, Sequence[Review]]) -> int:
+    async def accept(self, reviews: Mapping[ServerName, Sequence[Review]]) -> int:
         """Accept definitions as they were shown, by server; returns how many.
 
         Raises:
             RegistryError: If the decision cannot be stored; none is accepted then.
         """
-        accepted = [review.acceptance for reviewed in shown.values() for review in reviewed]
+        accepted = [review.acceptance for reviewed in reviews.values() for review in reviewed]
         if accepted:
             store = partial(self._store.accept, self._host.view.settings, accepted)
-            names = [name for name, reviewed in shown.items() if reviewed]
+            names = [name for name, reviewed in reviews.items() if reviewed]
             await decide(self._host, self._events, store, "accepted", names)
         return len(accepted)
 

@@ -167,10 +167,10 @@ class _EntryWriter:
             self.notes.append(f"{self.row.label} may expand what follows `${{` in {name}")
         return hidden.replace(REDACTED, self._missing(name)) if hidden != text else text
 
-    def _reference(self, one: Reference) -> str:
-        if one.kind in ("file", "command"):
-            return self._missing(one.kind.upper())
-        name = one.name.rpartition("/")[2]
+    def _reference(self, reference: Reference) -> str:
+        if reference.kind in ("file", "command"):
+            return self._missing(reference.kind.upper())
+        name = reference.name.rpartition("/")[2]
         self.values[name] = None
         return self._syntax % name if self._syntax and name.isidentifier() else f"<{name}>"
 

@@ -66,7 +66,7 @@ class OwnedServer(Struct, frozen=True):
 def owned_servers(
     view: View,
     reports: Iterable[ServerReport],
-    known: Registrations,
+    registrations: Registrations,
     installed: Mapping[ServerName, PackagePin],
 ) -> Iterator[OwnedServer]:
     """The servers of these reports, in their order; `installed` are packages of install records."""
@@ -74,6 +74,6 @@ def owned_servers(
     for report in reports:
         server = by_name[report.name]
         name = server.renamed_from or server.name
-        record = known.servers.get(name) if server.is_registered else None
+        record = registrations.servers.get(name) if server.is_registered else None
         package = (record.package if record else None) or installed.get(report.name)
         yield OwnedServer(server, report, record, package)

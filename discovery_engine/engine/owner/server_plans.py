@@ -121,14 +121,16 @@ def plan_copy(
         ConfigurationError: If the entry has a secret that cannot be stored, or the file does not
             load.
     """
-    taken = own_copy(settings, server, secrets, changed=changed)
-    if isinstance(taken, SkippedServer):
+    candidate = own_copy(settings, server, secrets, changed=changed)
+    if isinstance(candidate, SkippedServer):
         raise refusal(
-            server.origin, f"{server.name!r} cannot be copied: {taken.reason}", _COPY_SECRETS_HINT
+            server.origin,
+            f"{server.name!r} cannot be copied: {candidate.reason}",
+            _COPY_SECRETS_HINT,
         )
     as_it_is = own_copy(settings, server, secrets)
     before = as_it_is.server if isinstance(as_it_is, ImportCandidate) else None
-    return _plan_of_copy(settings, "update", server, before, taken)
+    return _plan_of_copy(settings, "update", server, before, candidate)
 
 
 def _plan_of_copy(
@@ -136,19 +138,19 @@ def _plan_of_copy(
     verb: Verb,
     original: ServerSettings,
     before: ServerSettings | None,
-    taken: ImportCandidate,
+    candidate: ImportCandidate,
 ) -> ServerPlan:
     """`before` is the entry of a copy that changes nothing."""
-    edit = editing.add_servers(Path(_file(settings)), [taken.server], taken.rules)
+    edit = editing.add_servers(Path(_file(settings)), [candidate.server], candidate.rules)
     return ServerPlan(
         verb,
         original.name,
         "file",
         edit.diff(),
-        taken.server,
+        candidate.server,
         original=original,
-        changes=_changes(before, taken.server),
-        secrets=taken.secrets,
+        changes=_changes(before, candidate.server),
+        secrets=candidate.secrets,
         edit=edit,
     )
 
@@ -192,7 +194,7 @@ class RegistrationPlans(Struct, frozen=True):
 
 
 def plan_registration(
-    settings: Settings, known: Registrations, new: NewServer, environ: Mapping[str, str]
+    settings: Settings, registrations: Registrations, new: NewServer, environ: Mapping[str, str]
 ) -> ServerPlan:
     """A server in the registry, new or in the place of the one that has its name there.
 
@@ -201,7 +203,7 @@ def plan_registration(
     Raises:
         ConfigurationError: If the entry is invalid, or the server is configured already.
     """
-    name, outcome = new.record.name, plan_registrations(settings, known, [new], environ)
+    name, outcome = new.record.name, plan_registrations(settings, registrations, [new], environ)
     if error := outcome.errors.get(name):
         raise error
     if why := outcome.duplicates.get(name):
@@ -211,7 +213,7 @@ def plan_registration(
 
 def plan_registrations(
     settings: Settings,
-    known: Registrations,
+    registrations: Registrations,
     servers: Iterable[NewServer],
     environ: Mapping[str, str],
 ) -> RegistrationPlans:
@@ -226,12 +228,12 @@ def plan_registrations(
         except ConfigurationError as error:
             errors[name] = error
     records = {name: new.record for name, new in checked_servers.items()}
-    future = replace(known, mark="planned", servers={**known.servers, **records})
+    future = replace(registrations, mark="planned", servers={**registrations.servers, **records})
     others = tuple(server for server in settings.servers if not server.is_registered)
     result = joined(replace(settings, servers=others, warnings=()), future, environ)
     in_force = {s.renamed_from or str(s.name): s for s in result.servers if s.is_registered}
     plans = {
-        name: _plan(new, in_force[name], known, settings.path)
+        name: _plan(new, in_force[name], registrations, settings.path)
         for name, new in checked_servers.items()
         if name in in_force
     }
@@ -260,9 +262,9 @@ def _checked(new: NewServer, parsed: ServerSettings | ConfigurationError) -> New
 
 
 def _plan(
-    new: NewServer, server: ServerSettings, known: Registrations, path: str | None
+    new: NewServer, server: ServerSettings, registrations: Registrations, path: str | None
 ) -> ServerPlan:
-    name, before = new.record.name, known.servers.get(new.record.name)
+    name, before = new.record.name, registrations.servers.get(new.record.name)
     is_off = not (new.is_wanted or before)
     return ServerPlan(
         "update" if before else "add",
@@ -276,7 +278,9 @@ def _plan(
     )
 
 
-def plan_removal(settings: Settings, server: ServerSettings, known: Registrations) -> ServerPlan:
+def plan_removal(
+    settings: Settings, server: ServerSettings, registrations: Registrations
+) -> ServerPlan:
     """A server gone from where it stands, and its switch.
 
     Raises:
@@ -284,9 +288,9 @@ def plan_removal(settings: Settings, server: ServerSettings, known: Registration
     """
     name = server.renamed_from or server.name
     key = switched_as(server, settings.path)
-    switches = {key: None} if key in known.switches else {}
+    switches = {key: None} if key in registrations.switches else {}
     if server.is_registered:
-        record = known.servers.get(name)
+        record = registrations.servers.get(name)
         diff = _diff(name, record.entry if record else {}, None)
         return ServerPlan("remove", server.name, "registry", diff, dropped=name, switches=switches)
     if server.source != OWN_SOURCE:
@@ -301,14 +305,14 @@ def plan_removal(settings: Settings, server: ServerSettings, known: Registration
     )
 
 
-def plan_removal_of_duplicate(name: str, known: Registrations) -> ServerPlan | None:
+def plan_removal_of_duplicate(name: str, registrations: Registrations) -> ServerPlan | None:
     """A registered server that is left out, as the same one stands in a file; None if it is not."""
-    record = known.servers.get(name.removesuffix(f"@{REGISTRY}"))
+    record = registrations.servers.get(name.removesuffix(f"@{REGISTRY}"))
     if record is None:
         return None
     diff = _diff(record.name, record.entry, None)
     key = f"{REGISTRY}:{record.name}"
-    switches = {key: None} if key in known.switches else {}
+    switches = {key: None} if key in registrations.switches else {}
     return ServerPlan(
         "remove", record.name, "registry", diff, dropped=record.name, switches=switches
     )

@@ -75,7 +75,7 @@ def _is_possible(path: str) -> bool:
 
 def plan_sync(
     settings: Settings,
-    known: Registrations,
+    registrations: Registrations,
     path: Path,
     environ: Mapping[str, str],
     *,
@@ -88,7 +88,7 @@ def plan_sync(
         ConfigurationError: If the file is not there, or cannot be read.
     """
     entries = read_setup(path)
-    there = {name.casefold() for name in known.servers}
+    there = {name.casefold() for name in registrations.servers}
     skipped: list[SyncProblem] = []
     errors: list[SyncProblem] = []
     new: list[NewServer] = []
@@ -99,7 +99,7 @@ def plan_sync(
             skipped.append(SyncProblem(entry.name, "it is registered already"))
         else:
             new.append(_new(entry, at))
-    outcome = plan_registrations(settings, known, new, environ)
+    outcome = plan_registrations(settings, registrations, new, environ)
     skipped += [SyncProblem(name, why) for name, why in outcome.duplicates.items()]
     errors += [SyncProblem(name, _reason(error)) for name, error in outcome.errors.items()]
     own = [plan.name for plan in outcome.plans.values() if _is_own(plan, data)]
@@ -118,9 +118,9 @@ def _is_own(plan: ServerPlan, data: Path) -> bool:
     return plan.server is not None and is_own_entry(plan.server.transport, data)
 
 
-def _new(one: SetupEntry, at: float) -> NewServer:
-    record = RegisteredServer(one.name, one.entry, "setup", created_at=at, updated_at=at)
-    return NewServer(record, one.is_wanted, one.secrets)
+def _new(entry: SetupEntry, at: float) -> NewServer:
+    record = RegisteredServer(entry.name, entry.entry, "setup", created_at=at, updated_at=at)
+    return NewServer(record, entry.is_wanted, entry.secrets)
 
 
 def _reason(error: ConfigurationError) -> str:
@@ -267,9 +267,9 @@ def _stored(
     return values, stored
 
 
-def _refusals(stored: Mapping[str, SecretText]) -> Iterator[tuple[str, str]]:
+def _refusals(secrets: Mapping[str, SecretText]) -> Iterator[tuple[str, str]]:
     """The secrets that cannot be stored, and why."""
-    for name, value in stored.items():
+    for name, value in secrets.items():
         key = name.rpartition("/")[2]
         if not is_secret_name(name):
             yield key, "cannot be the name of a secret"

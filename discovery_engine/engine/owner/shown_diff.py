@@ -24,8 +24,8 @@ def shown_diff(diff: str, settings: Settings) -> str:
     return "".join(_shown(line, redactor) for line in diff.splitlines(keepends=True))
 
 
-def _shown(line: str, written: Redactor) -> str:
-    text = written.redact(line)
+def _shown(line: str, redactor: Redactor) -> str:
+    text = redactor.redact(line)
     # What was there may be of an entry that cannot be read, whose secrets are not known.
     was_there = line.startswith(("-", " ", "@")) or len(line) > _LONG
     return GUESSING.redact(text) if was_there else text
