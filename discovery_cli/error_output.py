@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 import click
 
 from discovery_cli.exit_codes import exit_code
-from discovery_cli.output import json_text, with_options, with_warnings
+from discovery_cli.output import UnwritableFileError, json_text, with_options, with_warnings
 from discovery_cli.rendering import short_detail
-from discovery_cli.writing import UnwritableFileError
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.diagnostics import Diagnostic

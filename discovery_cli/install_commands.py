@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from discovery_cli.exit_codes import ExitCode, exit_code
-from discovery_cli.install_output import progress_of, say_started, update_lines
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.json_forms.error_form import next_step
 from discovery_engine.engine.json_forms.marketplace_forms import update_form
+from discovery_engine.engine.owner.candidates import shell_word, visible_line
 from discovery_engine.errors import DiscoveryError
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
+    from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.installer import Installer
-    from discovery_engine.marketplace.installer.plan import InstalledChange, InstallPlan, UpdatePlan
-
-    Given = Mapping[str, Sequence[str]]
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput
+    from discovery_engine.marketplace.installer.plan import (
+        Difference,
+        InstalledChange,
+        InstallPlan,
+        UpdatePlan,
+    )
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask: approve what is shown.")
 with_option = click.option(
@@ -112,8 +116,6 @@ def install(
     \b
       discovery marketplace install io.github.acme/files --with folder=~/notes --secret FILES_KEY
     """
-    from discovery_cli.install_output import progress_of, say_installed, show_plan
-
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
 
     async def work(engine: Engine) -> tuple[InstallPlan, InstalledChange | None]:
@@ -124,14 +126,14 @@ def install(
             plan.require_ready()
         if dry_run or not is_agreed(f"Install {plan.name!r} as shown?", yes=yes, asks=asks):
             return plan, None
-        return plan, await engine.installer.install(plan, on_progress=progress_of(invocation))
+        return plan, await engine.installer.install(plan, on_progress=_progress_of(invocation))
 
     plan, change = invocation.run(work)
     if output.as_json:
         problem = (change.problem if change else "") or None
         output.answer({**plan.to_json(), "installed": change is not None, "problem": problem})
     elif change:
-        say_installed(output, plan, change)
+        _say_installed(output, plan, change)
     elif not dry_run:
         output.say("nothing was installed" if asks else NO_TERMINAL)
     return ExitCode.OK if change or dry_run else ExitCode.DISABLED
@@ -232,8 +234,6 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
     \b
       discovery marketplace rollback files
     """
-    from discovery_cli.install_output import say_started
-
     output, asks = invocation.output, may_ask_person(invocation, yes=yes)
 
     async def work(engine: Engine) -> InstalledChange | None:
@@ -253,7 +253,7 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
     elif change:
         output.say(f"{change.name} is {change.pin.version} again")
         if change.problem:
-            say_started(output, change)
+            _say_started(output, change)
     else:
         output.say("nothing was changed" if asks else NO_TERMINAL)
     return ExitCode.OK if change else ExitCode.DISABLED
@@ -274,7 +274,11 @@ class UpdateRun:
         self._failures: dict[str, DiscoveryError] = {}
 
     async def update(
-        self, installer: Installer, plan: UpdatePlan, values: Given, hidden: Given
+        self,
+        installer: Installer,
+        plan: UpdatePlan,
+        values: Mapping[str, Sequence[str]],
+        hidden: Mapping[str, Sequence[str]],
     ) -> None:
         """Show an update, and do it if its owner agrees; what fails is reported.
 
@@ -296,7 +300,11 @@ class UpdateRun:
                 self._output.say(next_step(error))
 
     async def _update(
-        self, installer: Installer, plan: UpdatePlan, values: Given, hidden: Given
+        self,
+        installer: Installer,
+        plan: UpdatePlan,
+        values: Mapping[str, Sequence[str]],
+        hidden: Mapping[str, Sequence[str]],
     ) -> None:
         if self._asks and plan.missing:
             typed = await answers(plan.missing)
@@ -309,9 +317,9 @@ class UpdateRun:
             self._show(plan)
         plan.require_ready()
         if is_agreed(f"Update {plan.name!r} as shown?", yes=self._yes, asks=self._asks):
-            change = await installer.update(plan, on_progress=progress_of(self._invocation))
+            change = await installer.update(plan, on_progress=_progress_of(self._invocation))
             if change.problem and not self._output.as_json:
-                say_started(self._output, change)
+                _say_started(self._output, change)
             self._done.append(plan.name)
 
     def report(self) -> ExitCode:
@@ -332,7 +340,7 @@ class UpdateRun:
         return ExitCode.CHANGES if self._check else ExitCode.DISABLED
 
     def _show(self, plan: UpdatePlan) -> None:
-        for line in update_lines(plan) if not self._output.as_json else ():
+        for line in _update_lines(plan) if not self._output.as_json else ():
             self._output.line(line)
 
     def _say(self, *, has_no_terminal: bool) -> None:
@@ -411,13 +419,11 @@ class Answers(NamedTuple):
 
 async def answers(inputs: Iterable[AskedInput]) -> Answers:
     """Ask the person at the terminal for the required values."""
-    from discovery_cli.install_output import input_line
-
     replies = Answers({}, {})
     for field in inputs:
         if not field.is_missing:
             continue
-        click.echo(input_line(field), err=True)
+        click.echo(_input_line(field), err=True)
         hidden = " (hidden)" if field.is_secret else ""
         text = await _typed(f"{field.key}{hidden}: ", is_hidden=field.is_secret)
         (replies.secrets if field.is_secret else replies.values)[field.key] = [text]
@@ -435,3 +441,140 @@ async def _typed(prompt: str, *, is_hidden: bool) -> str:
     except TerminalClosedError as error:
         raise click.Abort from error
     return text
+
+
+_WIDTH = 8
+
+
+def _say_installed(output: Output, plan: InstallPlan, change: InstalledChange) -> None:
+    """Print what was done, what was checked, and what was not."""
+    pin, place = change.pin, "discovery.yaml" if change.where == "file" else "the registry"
+    output.say(f"installed {change.name} {pin.version} in {place}")
+    if not plan.url:
+        kind = pin.integrity.partition(":")[0].partition("-")[0]
+        output.say(
+            f"its {kind} hash was compared" if kind else "there is no hash to compare it with"
+        )
+    _say_started(output, change)
+
+
+def _say_started(output: Output, change: InstalledChange) -> None:
+    """Print whether a server was started for the first time in its version."""
+    if change.problem:
+        output.say(f"{change.name} could not be started yet: {visible_line(change.problem)}")
+        output.say(f"`discovery tools {change.name}` tries it again")
+    else:
+        output.say(f"it was started, and its tools are listed: `discovery tools {change.name}`")
+
+
+def show_plan(output: Output, plan: InstallPlan) -> None:
+    for line in _plan_lines(plan):
+        output.line(line)
+
+
+def _progress_of(invocation: Invocation) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        if not (invocation.as_json or invocation.no_progress):
+            invocation.output.say(text)
+
+    return say
+
+
+def _plan_lines(plan: InstallPlan) -> Iterator[str]:
+    """All there is to see, one thing on each line, with nothing cut."""
+    yield f"{plan.name}  ({visible_line(plan.entry.name)})"
+    for name, text in _facts(plan):
+        yield f"  {name:<{_WIDTH}} {text}"
+    for warning in plan.warnings:
+        yield f"  {'careful':<{_WIDTH}} {visible_line(warning)}"
+
+
+def _input_line(field: AskedInput) -> str:
+    """A value that can be given, with what its publisher says of it."""
+    kind = "secret" if field.is_secret else field.input.format
+    state = "required" if field.input.is_required else "optional"
+    words = [f"{visible_line(field.key)} ({state} {kind})"]
+    if field.input.description:
+        words.append(visible_line(field.input.description))
+    if field.input.choices:
+        words.append(f"one of {', '.join(map(visible_line, field.input.choices))}")
+    if field.input.default and not field.is_secret:
+        words.append(f"default {visible_line(field.input.default)}")
+    return "; ".join(words)
+
+
+def _update_lines(plan: UpdatePlan) -> Iterator[str]:
+    """Yield lines on what is different after an update."""
+    pin = plan.record.current.pin
+    if plan.problem is not None:
+        yield f"{plan.name}  {pin.version}: {visible_line(plan.problem.message)}"
+        if plan.problem.hint:
+            yield f"  {'next':<11} {visible_line(plan.problem.hint)}"
+        return
+    if plan.is_empty:
+        yield f"{plan.name}  {pin.version} is the newest"
+    else:
+        yield f"{plan.name}  ({visible_line(plan.record.entry_name)})"
+    for difference in plan.differences:
+        yield f"  {difference.what:<11} {_change(difference)}"
+    if plan.install:
+        for warning in plan.install.warnings:
+            yield f"  {'careful':<11} {visible_line(warning)}"
+        for missing in plan.install.missing:
+            yield f"  {'needs':<11} {_input_line(missing)}"
+
+
+def _facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:
+    yield from _remote_facts(plan) if plan.url else _local_facts(plan)
+    if description := plan.server_entry.get("description"):
+        yield "about", visible_line(str(description))
+    pin = plan.pin
+    package = filter(None, (pin.registry_type, pin.identifier, pin.version, pin.integrity))
+    yield "package", visible_line(" ".join(package))
+    sources = ", ".join(f"{origin.source} ({origin.trust})" for origin in plan.entry.origins)
+    yield "origin", visible_line(sources)
+    for name in ("publisher", "repository"):
+        if text := getattr(plan.entry, name):
+            yield name, visible_line(text)
+    for name in plan.secrets:
+        yield "stores", f"the secret {visible_line(name)}, encrypted"
+    for program in plan.prerequisites:
+        state = program.version or "is there"
+        yield "needs", f"{program.program}: {program.problem or state}"
+    for field in plan.asked:
+        if not field.is_given:
+            yield "takes", _input_line(field)
+
+
+def _remote_facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:
+    yield "reaches", shell_word(plan.url)
+    for name, text in plan.shown(plan.headers).items():
+        yield "header", f"{shell_word(name)}: {shell_word(text)}"
+
+
+def _local_facts(plan: InstallPlan) -> Iterator[tuple[str, str]]:
+    yield "starts", " ".join(map(shell_word, plan.argv))
+    if cwd := plan.server_entry.get("cwd"):
+        yield "in", shell_word(str(cwd))
+    for name, text in plan.shown(plan.environment).items():
+        yield "env", f"{shell_word(name)}={shell_word(text)}"
+    yield "sandbox", visible_line(_sandbox(plan.server_entry.get("sandbox")))
+    if plan.confinement:
+        yield "here", f"confined by {plan.confinement}"
+
+
+def _sandbox(entry: object) -> str:
+    if not isinstance(entry, dict):
+        return str(entry)
+    words = [str(entry.get("kind", "auto"))]
+    words += (f"reads {path}" for path in entry.get("read", ()))
+    words += (f"changes {path}" for path in entry.get("write", ()))
+    words.append("network" if entry.get("network") else "no network")
+    return "; ".join(words)
+
+
+def _change(difference: Difference) -> str:
+    before, after = visible_line(difference.before), visible_line(difference.after)
+    if not before or not after:
+        return f"+ {after}" if after else f"- {before}"
+    return f"{before} -> {after}"

@@ -19,13 +19,19 @@ from msgspec import Struct, field
 from discovery_cli.interrupts import Interrupts
 from discovery_cli.log_output import logged
 from discovery_cli.output import Output
-from discovery_cli.screen import Screen
+from discovery_cli.terminal_input import Screen
 from discovery_engine._util.quantities import ago
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.engine.first_answer import EarlyStart, FirstAnswer
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
+    from discovery_engine.store.call_log.log_database import LogDatabase
+    from discovery_engine.store.call_log.log_reader import LogReader
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import Observation
     from discovery_engine.view.view import View
@@ -250,3 +256,45 @@ async def get_to_know(
 
 async def _view_of(engine: Engine) -> View:
     return engine.view
+
+
+def log_reader(invocation: Invocation) -> LogReader:
+    """Reads what is logged of the configuration of this run."""
+    from discovery_engine.store.call_log.log_reader import LogReader
+
+    return LogReader(*_log_place(invocation))
+
+
+def log_database(invocation: Invocation) -> LogDatabase:
+    """Changes what is logged of the configuration of this run."""
+    from discovery_engine.store.call_log.log_database import LogDatabase
+
+    return LogDatabase(*_log_place(invocation))
+
+
+def _log_place(invocation: Invocation) -> tuple[Path, str]:
+    from discovery_engine.config.files.location import locate, scope_of
+    from discovery_engine.engine.restore import registry_path
+
+    folder = registry_path(invocation.data_dir, os.environ).parent
+    return folder, scope_of(locate(invocation.config).path)
+
+
+def owner_secrets(invocation: Invocation) -> OwnerSecrets:
+    from discovery_engine.secrets.encrypted_store import EncryptedStore
+    from discovery_engine.secrets.owner_secrets import OwnerSecrets
+
+    return OwnerSecrets(EncryptedStore(_folder(invocation), os.environ))
+
+
+def stored_values(invocation: Invocation) -> StoredSecretResolver:
+    """The values of references, of stored secrets too; these are decrypted when one is needed."""
+    from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
+
+    return StoredSecretResolver(os.environ, _folder(invocation))
+
+
+def _folder(invocation: Invocation) -> Path:
+    from discovery_engine.engine.restore import registry_path
+
+    return registry_path(invocation.data_dir, os.environ).parent

@@ -7,11 +7,14 @@ escape byte is written unless stdout is a terminal that wants colours.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
+import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal, TextIO
 
 import click
@@ -268,3 +271,73 @@ def _can_write(text: str, stream: TextIO) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+MIN_TOKENS = 50
+
+max_tokens_option = click.option(
+    "--max-tokens",
+    metavar="N",
+    type=click.IntRange(min=MIN_TOKENS),
+    help="Print the answer for agents, in at most N tokens (estimated).",
+)
+
+
+def show_result(output: Output, result: JSONObject, form: JSONObject) -> None:
+    """Write the text of a meta-tool's result; in JSON beside `form`."""
+    text: str = result["content"][0]["text"]
+    if output.as_json:
+        tokens = result["_meta"]["discovery/answer"]["tokens"]
+        output.answer({**form, "text": text, "tokens": tokens})
+    else:
+        output.text(text)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put `text` in place of a file in one step; a new one is its owner's alone.
+
+    Raises:
+        UnwritableFileError: If it cannot be written; it is then as it was.
+    """
+    # `tempfile` takes 3 ms, and every command loads this module for its error.
+    from discovery_engine._util import files
+
+    with writing(path):
+        files.replace_file(path, text)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A block that writes a file; an error of the system becomes one that names it.
+
+    Raises:
+        UnwritableFileError: If it cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UnwritableFileError(path, error) from error
+
+
+class UnwritableFileError(click.UsageError):
+    """A file that a command should write, and what the system has against it."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        super().__init__(f"{path} cannot be written: {error.strerror or error}")
+        self.hint = _hint(path, error)
+
+
+def _hint(path: Path, error: OSError) -> str:
+    folder = str(path.parent.absolute())
+    match error:
+        case FileNotFoundError():
+            return f"create its folder first: mkdir -p {shlex.quote(folder)}"
+        case NotADirectoryError() | FileExistsError():
+            return f"{folder} is no folder; name another file"
+        case PermissionError():
+            return f"name a file in a folder that you may write, or change the rights of {folder}"
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return "free space on its disk, or name a file on another one"
+        case OSError(errno=errno.EROFS):
+            return "its disk is read-only; name a file on another one"
+    return "name another file"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from discovery_cli.screen import Screen
+    from discovery_cli.terminal_input import Screen
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.notices import Notice

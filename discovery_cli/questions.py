@@ -9,16 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from discovery_cli.form_fields import FormField, InvalidInputError, fields_of
-from discovery_cli.json_option import read_object
 from discovery_cli.output import silence
-from discovery_cli.screen import Screen
-from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
-from discovery_engine._util.json import JSONObject
+from discovery_cli.terminal_input import Screen, TerminalClosedError, TerminalInput
+from discovery_engine._util.json import JSONObject, parse_json
 from discovery_engine._util.text import block, clean, named, one_line
 from discovery_engine.errors import InputRequiredError
 from discovery_engine.rpc.client import CallbackClient, Client
@@ -234,3 +233,31 @@ def _shown(params: JSONObject) -> Iterator[str]:
         url = clean(str(params.get("url")), newlines=False)
         yield f"It wants you to open this address: {url}"
         yield "Nothing is opened for you: copy it into a browser, if you trust it."
+
+
+def read_object(text: str, option: str) -> JSONObject:
+    """The object that an option gives.
+
+    Raises:
+        UsageError: If it cannot be read, or is no JSON object.
+    """
+    try:
+        value = parse_json(_written(text).removeprefix("\ufeff"))
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}"
+        raise click.UsageError(f"{option} cannot be read: {why}") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{option} is not UTF-8 text") from error
+    except ValueError as error:
+        raise click.UsageError(f"{option} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError(f'{option} must be a JSON object, like {{"title": "…"}}')
+    return value
+
+
+def _written(text: str) -> str:
+    if text == "-":
+        return sys.stdin.read()
+    if text.startswith("@"):
+        return Path(text[1:]).read_text(encoding="utf-8")
+    return text

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Protocol
 
 _MAX_TERMINAL_LINE_BYTES = 4096  # bytes; a terminal gives at most one line of so many
 
@@ -83,3 +84,38 @@ def _hidden() -> Iterator[None]:
     finally:
         with suppress(termios.error):  # the terminal is gone
             termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+class Movement(Protocol):
+    """A display that repaints the terminal by itself."""
+
+    def pause(self) -> None:
+        """Remove it from the terminal, and repaint nothing."""
+
+    def resume(self) -> None: ...
+
+
+class Screen:
+    def __init__(self) -> None:
+        self._movement: Movement | None = None
+
+    @contextmanager
+    def moving(self, movement: Movement) -> Iterator[None]:
+        """A block in which `movement` repaints the terminal."""
+        self._movement = movement
+        try:
+            yield
+        finally:
+            self._movement = None
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """A block in which nothing repaints the terminal."""
+        movement = self._movement
+        if movement:
+            movement.pause()
+        try:
+            yield
+        finally:
+            if movement:
+                movement.resume()

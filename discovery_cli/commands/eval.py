@@ -183,13 +183,13 @@ def _baseline(file: BinaryIO) -> Baseline:
 
 
 def _save(path: str, report: Report) -> None:
-    from discovery_cli.writing import replace_file
+    from discovery_cli.output import replace_file
 
     replace_file(Path(path), json_text(report.to_json(), indent=2) + "\n")
 
 
 def _write_junit(path: str, report: Report, gate_results: Sequence[GateResult]) -> None:
-    from discovery_cli.writing import writing
+    from discovery_cli.output import writing
     from discovery_engine.evaluation.junit import to_junit
 
     text = to_junit(report, gate_results=gate_results)

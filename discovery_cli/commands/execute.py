@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, get_to_know
-from discovery_cli.json_option import read_object
 from discovery_cli.options import (
     complete_server,
     complete_target,
@@ -23,7 +22,7 @@ from discovery_cli.options import (
     view_option,
 )
 from discovery_cli.output import Output, json_text
-from discovery_cli.questions import answer_option, answering, expect
+from discovery_cli.questions import answer_option, answering, expect, read_object
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line

@@ -75,7 +75,7 @@ def command(
       discovery config import --from ~/Downloads/mcp.json --only github --secrets store
     """
     from discovery_cli import client_files
-    from discovery_cli.data_stores import stored_values
+    from discovery_cli.invocation import stored_values
     from discovery_engine.config.editing.import_plan import plan_import
 
     output = invocation.output
@@ -165,7 +165,7 @@ def _stored(invocation: Invocation, plan: ImportPlan) -> AbstractContextManager[
     """A block with the secrets of the plan stored before it."""
     if not plan.secrets:
         return nullcontext()
-    from discovery_cli.data_stores import owner_secrets
+    from discovery_cli.invocation import owner_secrets
 
     return owner_secrets(invocation).storing(plan.secrets)
 

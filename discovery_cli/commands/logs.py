@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from discovery_cli.data_stores import log_database, log_reader
-from discovery_cli.invocation import Invocation
-from discovery_cli.moments import duration_or_date, past
-from discovery_cli.options import complete_server, pass_invocation
-from discovery_cli.output import Cell, Output
-from discovery_cli.writing import writing
+from discovery_cli.invocation import Invocation, log_database, log_reader
+from discovery_cli.options import complete_server, duration_or_date, pass_invocation, past
+from discovery_cli.output import Cell, Output, writing
 from discovery_engine._util.quantities import ago
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.diagnostics.codes import CODES

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.data_stores import log_database, log_reader
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.invocation import Invocation
+from discovery_cli.invocation import Invocation, log_database, log_reader
 from discovery_cli.options import complete_server, in_view, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_engine._util.quantities import ago, counted

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import to_builtins
@@ -14,36 +16,49 @@ from discovery_cli import client_files
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.finding_output import suspicion_lines
+from discovery_cli.install_commands import (
+    NO_TERMINAL,
+    is_agreed,
+    may_ask_person,
+    planned_installation,
+    secret_option,
+    with_option,
+    yes_option,
+)
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.request_commands import accept, decline, requests
-from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import visible
+from discovery_cli.server_changes import show_sync
+from discovery_engine._util.quantities import ago, counted
+from discovery_engine._util.text import one_line, visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.json_forms.owner_forms import oauth_facts, place_of
+from discovery_engine.engine.owner.agent_requests import written_entry
 from discovery_engine.engine.owner.candidates import (
     Candidate,
     findings_in,
     shell_word,
     visible_line,
 )
+from discovery_engine.engine.owner.setup_sync import SyncPlan
 from discovery_engine.secrets.references import redact_literals
 from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from discovery_cli.output import Output
     from discovery_cli.rendering import Row
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.candidates import Candidate
+    from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.store.request_records import AgentRequest
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.review import Review
-
-    Waiting: TypeAlias = Mapping[ServerName, tuple[Review, ...]]
     from discovery_engine.trust.scanner import Finding
+    from discovery_engine.upstream.stdio.sandbox.choice import Choice
 
 
 class Inbox(Group):
@@ -273,7 +288,9 @@ def _show_changes(output: Output, server: ServerName, reviews: tuple[Review, ...
             output.line(line)
 
 
-def _answer(output: Output, waiting: Waiting, *, accepted: int, left: int) -> None:
+def _answer(
+    output: Output, waiting: Mapping[ServerName, tuple[Review, ...]], *, accepted: int, left: int
+) -> None:
     from discovery_engine.engine.json_forms.owner_forms import reviewed_server_form
 
     if output.as_json:
@@ -345,5 +362,134 @@ def _suspicions(findings: Iterable[Finding]) -> Iterator[str]:
         yield f"  {'careful':<8} {line}"
 
 
-for request_command in (requests, accept, decline):
-    command.add_command(request_command)
+@command.command("requests")
+@click.option("--all", "show_all", is_flag=True, help="Also show requests that are decided.")
+@pass_invocation
+def requests(invocation: Invocation, *, show_all: bool) -> None:
+    """List the requests of agents.
+
+    Agents can make requests if `server.registryTool` is `ask`. Nothing is done before you accept
+    one.
+
+    \b
+      discovery review requests --all
+    """
+    listed = invocation.run(lambda engine: engine.requests.list(None if show_all else "waiting"))
+    output, now = invocation.output, invocation.clock()
+    if output.as_json:
+        output.answer({"requests": to_builtins(listed)})
+        return
+    output.table(
+        [
+            [
+                Cell(request.id, "strong"),
+                request.state,
+                f"{request.action} {visible(request.name)}".strip(),
+                f"{ago(now - request.created_at)} ago",
+                Cell(_about(request), "faint", is_summary=True),
+            ]
+            for request in listed
+        ]
+    )
+    waiting = sum(request.state == "waiting" for request in listed)
+    output.say(f"{counted(waiting, 'request')} waiting")
+    if waiting:
+        output.say("`discovery review accept ID` shows what would be done, and asks you")
+
+
+@command.command("accept")
+@click.argument("request_id", metavar="ID")
+@with_option
+@secret_option
+@yes_option
+@pass_invocation
+def accept(
+    invocation: Invocation,
+    *,
+    request_id: str,
+    values: tuple[str, ...],
+    secrets: tuple[str, ...],
+    yes: bool,
+) -> ExitCode:
+    """Show the request of an agent, and do it if you agree.
+
+    \b
+      discovery review accept 3
+    """
+    output, asks = invocation.output, may_ask_person(invocation, yes=yes)
+
+    async def work(engine: Engine) -> tuple[AgentRequest, bool]:
+        request = await engine.requests.get(request_id)
+        plan: InstallPlan | SyncPlan | None = None
+        if request.state == "waiting" and _is_of_marketplace(request):
+            chosen = {"values": values}
+            plan = await planned_installation(engine, request.name, chosen, secrets, asks=asks)
+        elif request.state == "waiting" and request.action == "sync":
+            plan = await engine.servers.plan_sync()
+        if not output.as_json:
+            _show(output, request, plan)
+        if plan and not isinstance(plan, SyncPlan):
+            plan.require_ready()
+        if not is_agreed(f"{request.action} as shown?", yes=yes, asks=asks):
+            return request, False
+        return await engine.requests.accept(request.id, plan=plan), True
+
+    request, is_done = invocation.run(work)
+    if output.as_json:
+        output.answer(to_builtins(request))
+    elif is_done:
+        output.say(f"done: {request.action} {one_line(request.outcome)}; `discovery list` shows it")
+    else:
+        output.say("nothing was done" if asks else NO_TERMINAL)
+    return ExitCode.OK if is_done else ExitCode.DISABLED
+
+
+@command.command("decline")
+@click.argument("request_id", metavar="ID")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the agent reads.")
+@pass_invocation
+def decline(invocation: Invocation, *, request_id: str, reason: str) -> None:
+    """Decline the request of an agent.
+
+    The same request is not made again within a day.
+
+    \b
+      discovery review decline 3 --reason "use the other one"
+    """
+    request = invocation.run(lambda engine: engine.requests.decline(request_id, reason=reason))
+    invocation.output.report(
+        to_builtins(request), f"declined: {request.action} {visible(request.name)}"
+    )
+
+
+def _is_of_marketplace(request: AgentRequest) -> bool:
+    return request.action == "install" and written_entry(request) is None
+
+
+def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | None) -> None:
+    output.line(f"{request.action} {visible(request.name)}".strip(), "strong")
+    if isinstance(plan, SyncPlan):
+        show_sync(output, plan)
+    elif plan:
+        from discovery_cli.install_commands import show_plan
+
+        show_plan(output, plan)
+    elif entry := written_entry(request):
+        words = [str(entry.get("command", "")), *map(str, entry.get("args", ()))]
+        output.line(f"  it would run  {visible(shlex.join(words))}")
+        output.line(f"  in a sandbox  auto; here confined by {_confinement(request, entry)}")
+        output.line("  these words are the agent's own: no marketplace knows them")
+        output.line(f"  entry         {visible(json.dumps(entry))}")
+
+
+def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
+    """Return the sandbox that an entry has on this system."""
+    from discovery_engine.marketplace.installer.install_records import Grants
+    from discovery_engine.marketplace.installer.planner import confinement
+
+    command = str(entry.get("command", ""))
+    return confinement(request.name, Grants(network=False), command, os.environ)
+
+
+def _about(request: AgentRequest) -> str:
+    return one_line(request.outcome or str(request.arguments.get("description", "")))

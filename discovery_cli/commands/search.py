@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 from msgspec.structs import replace
 
-from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import (
@@ -19,7 +18,7 @@ from discovery_cli.options import (
     tag_option,
     view_option,
 )
-from discovery_cli.output import Output
+from discovery_cli.output import Output, max_tokens_option, show_result
 from discovery_cli.rendering import (
     explained_hit_row,
     explanation_rows,

@@ -12,8 +12,7 @@ import click
 
 from discovery_cli.command_group import Group
 from discovery_cli.invocation import Invocation
-from discovery_cli.moments import duration_or_date
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import duration_or_date, pass_invocation
 from discovery_cli.output import Cell
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.suggestions import nearest

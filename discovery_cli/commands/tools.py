@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.agent_text import max_tokens_option, show_result
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import (
@@ -19,6 +18,7 @@ from discovery_cli.options import (
     tag_option,
     view_option,
 )
+from discovery_cli.output import max_tokens_option, show_result
 from discovery_cli.rendering import say_notices, tool_row
 from discovery_cli.targets import exit_code_of_server, one_server
 from discovery_engine._util.quantities import counted

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import toolset_of
-from discovery_engine.integrations.media_types import image_type
-from discovery_engine.integrations.missing_framework import missing_framework
-from discovery_engine.integrations.open_model import open_model
+from discovery_engine.integrations.adapter import (
+    image_type,
+    missing_framework,
+    open_model,
+)
 
 try:
     from agent_framework import Content, ContextProvider, FunctionInvocationContext, FunctionTool

@@ -24,9 +24,14 @@ from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart,
 from discovery_engine.agent.tool_forms import anthropic_tool
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.integrations.call_progress import CallProgress, OnCallProgress, progress_of
-from discovery_engine.integrations.media_types import PDF, image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import (
+    PDF,
+    CallProgress,
+    OnCallProgress,
+    image_type,
+    missing_framework,
+    progress_of,
+)
 from discovery_engine.sync.blocking_call import run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 from discovery_engine.tools.meta_tools import POOL_SEARCH

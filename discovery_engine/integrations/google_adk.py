@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent
 from discovery_engine.agent.toolset import toolset_of
-from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
-from discovery_engine.integrations.media_types import image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import (
+    OnCallProgress,
+    image_type,
+    missing_framework,
+    progress_of,
+)
 
 try:
     from google.adk.tools.base_tool import BaseTool

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
-from discovery_engine.integrations.media_types import PDF, image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import PDF, image_type, missing_framework
 from discovery_engine.sync import SyncClient, SyncTool, SyncToolset
 from discovery_engine.sync.blocking_call import run_in_thread
 from discovery_engine.sync.blocking_engine import SyncScopedEngine

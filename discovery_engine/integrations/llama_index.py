@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, TextPart, part_text
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.integrations.media_types import image_type
-from discovery_engine.integrations.missing_framework import missing_framework
-from discovery_engine.integrations.open_model import open_model
+from discovery_engine.integrations.adapter import (
+    image_type,
+    missing_framework,
+    open_model,
+)
 
 try:
     from llama_index.core.base.llms.types import AudioBlock, DocumentBlock, ImageBlock, TextBlock

@@ -19,10 +19,14 @@ from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart,
 from discovery_engine.agent.tool_forms import openai_function
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.engine import ScopedEngine
-from discovery_engine.integrations.call_progress import OnCallProgress, progress_of
-from discovery_engine.integrations.media_types import PDF, image_type
-from discovery_engine.integrations.missing_framework import missing_framework
-from discovery_engine.integrations.strict_schema import takes_strict
+from discovery_engine.integrations.adapter import (
+    PDF,
+    OnCallProgress,
+    image_type,
+    missing_framework,
+    progress_of,
+    takes_strict,
+)
 
 try:
     from agents import (

@@ -26,9 +26,14 @@ from discovery_engine.agent.render.calls import ERROR
 from discovery_engine.agent.render.result import ANSWER
 from discovery_engine.agent.tool_forms import openai_function
 from discovery_engine.agent.toolset import toolset_of
-from discovery_engine.integrations.call_progress import CallProgress, OnCallProgress, progress_of
-from discovery_engine.integrations.media_types import PDF, image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import (
+    PDF,
+    CallProgress,
+    OnCallProgress,
+    image_type,
+    missing_framework,
+    progress_of,
+)
 from discovery_engine.sync.blocking_call import run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 from discovery_engine.tools.meta_tools import POOL_SEARCH

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import toolset_of
-from discovery_engine.integrations.media_types import PDF, image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import PDF, image_type, missing_framework
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 try:

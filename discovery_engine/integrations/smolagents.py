@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
 from discovery_engine.agent.tool_forms import parameter_names
-from discovery_engine.integrations.call_progress import CallProgress
-from discovery_engine.integrations.media_types import image_type
-from discovery_engine.integrations.missing_framework import missing_framework
+from discovery_engine.integrations.adapter import (
+    CallProgress,
+    image_type,
+    missing_framework,
+)
 from discovery_engine.integrations.smolagents_inputs import tool_input
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 

@@ -14,21 +14,25 @@ from msgspec import to_builtins
 
 from discovery_engine._util.word_diff import word_diff
 from discovery_engine.config.serialization import (
+    serialize,
     serialize_oauth,
+    serialize_redacted,
     serialize_server,
     serialize_server_redacted,
 )
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.json_forms import all_fields, fields
 from discovery_engine.engine.owner.candidates import findings_in
-from discovery_engine.engine.owner.shown_diff import shown_diff
-from discovery_engine.secrets.references import redact_literals
+from discovery_engine.secrets.redactor import Redactor
+from discovery_engine.secrets.references import MalformedReferenceError, redact_literals, split
+from discovery_engine.secrets.values import secrets_in
+from discovery_engine.store.call_log.contents import GUESSING
 from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from discovery_engine._util.json import JSONObject
+    from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.config.editing.section_edit import EditableSection
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources.source_reader import PastedServer
@@ -181,7 +185,7 @@ def copy_form(plan: ServerPlan) -> JSONObject:
 def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
     """A plan under these settings, for those who read no file: without secrets of the file."""
     form = server_plan_form(plan, is_written=False)
-    hidden = {key: shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
+    hidden = {key: _shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
     return form | {"verb": plan.verb} | hidden
 
 
@@ -343,3 +347,43 @@ def webhook_test_form(test: WebhookTest) -> JSONObject:
         "hint": test.hint or None,
         "seconds": test.seconds,
     }
+
+
+_LONG = 500  # characters; a file in one line holds entries that could not be read
+
+
+def _shown_diff(diff: str, settings: Settings) -> str:
+    """A diff without what is secret in the configuration of before, also around the change."""
+    redactor = Redactor(_written_secrets(settings))
+    return "".join(_shown(line, redactor) for line in diff.splitlines(keepends=True))
+
+
+def _shown(line: str, redactor: Redactor) -> str:
+    text = redactor.redact(line)
+    # What was there may be of an entry that cannot be read, whose secrets are not known.
+    was_there = line.startswith(("-", " ", "@")) or len(line) > _LONG
+    return GUESSING.redact(text) if was_there else text
+
+
+def _written_secrets(settings: Settings) -> Iterator[str]:
+    """Yield what looks like a secret in texts that are redacted where settings are shown."""
+    for name, text in _hidden(serialize(settings), serialize_redacted(settings), ""):
+        try:
+            literals = [part for part in split(text) if isinstance(part, str)]
+        except MalformedReferenceError:
+            literals = [text]
+        for literal in literals:
+            yield from (secret.text for secret in secrets_in(literal, name))
+
+
+def _hidden(value: JSONValue, shown: JSONValue, name: str) -> Iterator[tuple[str, str]]:
+    """Texts that differ from what is shown of them, with the names that they stand under."""
+    match value, shown:
+        case dict(), dict():
+            for key, part in value.items():
+                yield from _hidden(part, shown.get(key), key)
+        case list(), list():
+            for part, other in zip(value, shown, strict=False):
+                yield from _hidden(part, other, name)
+        case str(), _ if value != shown:
+            yield name, value

@@ -23,12 +23,12 @@ from discovery_engine.config.sources.source_reader import PastedServer, read_pas
 from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.approvals import approve_file, taking_over
 from discovery_engine.engine.owner.candidates import approval_of
-from discovery_engine.engine.owner.literal_secrets import StoredLiterals
 from discovery_engine.engine.owner.server_export import ExportClient, ServerExport, export_server
 from discovery_engine.engine.owner.server_listing import OwnedServer, owned_servers
 from discovery_engine.engine.owner.server_plans import (
     NewServer,
     ServerPlan,
+    StoredLiterals,
     Target,
     parsed_entry,
     plan_copy,

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from discovery_engine.config.editing import edit as editing
 from discovery_engine.config.editing.import_plan import (
+    NOT_STORABLE,
     ImportCandidate,
     SkippedServer,
+    import_entry,
     own_copy,
 )
 from discovery_engine.config.editing.yaml_text import block
@@ -26,9 +28,9 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.engine.owner.literal_secrets import StoredLiterals, store_literals
 from discovery_engine.engine.registered_servers import Registrations, joined
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.store.server_records import RegisteredServer, ServerOrigin
 from discovery_engine.trust.server_identity import switched_as
 from discovery_engine.upstream.connection import has_commands
@@ -428,7 +430,7 @@ def _without_literals(server: ServerSettings, source: ServerOrigin) -> StoredLit
     """
     if source == "marketplace":
         return StoredLiterals(server)
-    literals = store_literals(server)
+    literals = _store_literals(server)
     _require_no_problem(server.name, literals.problem)
     return literals
 
@@ -466,3 +468,24 @@ def _file(settings: Settings) -> str:
     if settings.path is None:
         raise refusal("discovery.yaml", "no file is in use", "`discovery init` writes one")
     return settings.path
+
+
+class StoredLiterals(Struct, frozen=True):
+    """An entry with `${secret:SERVER/NAME}` in place of each secret that stood in it."""
+
+    server: ServerSettings
+    values: Mapping[str, SecretText] = {}
+    """By the names under which they are to be stored."""
+    problem: str = ""
+    """Why the entry cannot be used: it has a secret where no reference to a stored one helps."""
+
+
+def _store_literals(server: ServerSettings) -> StoredLiterals:
+    """Return a new server as it is once its secrets are stored; nothing is stored here."""
+    as_it_is = import_entry(server)
+    if isinstance(as_it_is, SkippedServer):
+        return StoredLiterals(server, problem=as_it_is.reason if as_it_is.is_secret else "")
+    candidate = import_entry(server, is_stored=True)
+    if isinstance(candidate, SkippedServer) or candidate.variables:
+        return StoredLiterals(server, problem=NOT_STORABLE)
+    return StoredLiterals(candidate.server, candidate.secrets)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import discovery_engine
-from discovery_engine.integrations.missing_framework import MissingFrameworkError
+from discovery_engine.integrations.adapter import MissingFrameworkError
 from scripts.frameworks import EXTRAS
 from tests.rows import rows
 

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from discovery_engine.agent.content import MediaPart
-from discovery_engine.integrations.media_types import image_type
+from discovery_engine.integrations.adapter import image_type
 from tests.rows import rows
 
 

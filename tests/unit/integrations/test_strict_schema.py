@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.integrations.strict_schema import takes_strict
+from discovery_engine.integrations.adapter import takes_strict
 from tests.rows import rows
 
 TEXT = {"type": "string", "description": "Its text"}

@@ -15,7 +15,7 @@ os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 from agents import Agent, RunContextWrapper, Runner, function_tool
 from agents.testing import ModelCall, ScriptedModel, assistant_message, function_call
 
-from discovery_engine.integrations.call_progress import CallProgress
+from discovery_engine.integrations.adapter import CallProgress
 from discovery_engine.integrations.openai_agents import DiscoveryAgent, function_tools
 from discovery_engine.rpc.client import CallbackClient
 from tests.e2e.frameworks.programs.scenarios import ROOT, World, run

@@ -16,7 +16,7 @@ from openai import AsyncOpenAI
 from openai import OpenAI as SyncOpenAI
 from openai.types.responses import ResponseInputItemParam
 
-from discovery_engine.integrations.call_progress import CallProgress
+from discovery_engine.integrations.adapter import CallProgress
 from discovery_engine.integrations.openai_responses import ResponsesTools, SyncResponsesTools
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.sync import SyncClient

@@ -19,7 +19,7 @@ from smolagents.models import (  # type: ignore[import-untyped]
     get_tool_json_schema,
 )
 
-from discovery_engine.integrations.call_progress import CallProgress
+from discovery_engine.integrations.adapter import CallProgress
 from discovery_engine.integrations.smolagents import (
     DiscoveryCodeAgent,
     DiscoveryTool,
