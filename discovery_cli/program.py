@@ -68,8 +68,7 @@ _MODULES = {name: name for name in (*_SUMMARIES, "completion")} | {
     "list": "list_",
     "resources": "offerings:resources",
     "prompts": "offerings:prompts",
-    "enable": "switch:enable",
-    "disable": "switch:disable",
+    **{name: f"servers:{name}" for name in ("add", "remove", "enable", "disable")},
 }
 _RENAMED = {
     **{name: f"config {name}" for name in ("import", "lock", "sync")},

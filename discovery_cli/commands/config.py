@@ -1,4 +1,4 @@
-"""`discovery config`: the configuration, looked at from several sides."""
+"""`discovery config`: the configuration shown, checked, written and pinned."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ import click
 
 from discovery_cli.command_group import Group
 from discovery_cli.error_output import problem_lines
-from discovery_cli.exit_codes import ExitCode
+from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
+from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.json_forms.error_form import problem_form
+from discovery_engine.errors import UnavailableError, plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
+    from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
+    from discovery_engine.engine.owner.setup_sync import SyncPlan
+    from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.view.view import View
 
 
-@click.group("config", cls=Group, modules={"import": "import_", "sync": "sync", "lock": "lock"})
+@click.group("config", cls=Group, modules={"import": "import_"})
 def command() -> None:
     """Show and check the configuration, import servers, and pin tools.
 
@@ -265,3 +270,133 @@ def _source_form(
         "files": paths,
         "servers": list(servers),
     }
+
+
+@command.command("sync")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show what would be registered, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask: register, and approve, what is shown.")
+@pass_invocation
+def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool) -> ExitCode:
+    """Register and approve the servers of a setup file.
+
+    Servers that are registered already are not changed. FILE, or $DISCOVERY_SETUP_FILE, is a JSON
+    list of servers with `name`, `command` and `args`, or `url`; optional are `env`, `headers`,
+    `description`, `tags`, `secrets` and `auto_activate`. NAME.local.json beside NAME.json adds to
+    it. `$NAME` refers to an environment variable; other `secrets` are stored encrypted. Exits with
+    2 if an entry is invalid; the others are registered.
+
+    \b
+      discovery config sync servers.json --dry-run
+    """
+    from discovery_cli.client_files import confirm
+    from discovery_engine.engine.json_forms.owner_forms import sync_plan_form
+
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[SyncPlan, bool]:
+        plan = await engine.servers.plan_sync(file)
+        if not output.as_json:
+            show_sync(output, plan)
+        question = f"Register {_count(plan)}, and approve what they run?"
+        agreed = bool(plan.plans) and not dry_run and confirm(question, yes=yes)
+        if agreed:
+            await engine.servers.apply(*plan.plans)
+        return plan, agreed
+
+    plan, agreed = invocation.run(plan_and_apply)
+    if output.as_json:
+        output.answer(sync_plan_form(plan, is_written=agreed))
+    elif plan.plans:
+        output.say(f"registered {_count(plan)}" if agreed else "nothing was registered")
+    else:
+        output.say("nothing is to be registered")
+    return ExitCode.USAGE if plan.report.errors else ExitCode.OK
+
+
+def _count(plan: SyncPlan) -> str:
+    return counted(len(plan.plans), "server")
+
+
+@command.command("lock")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 7 if anything differs.")
+@pass_invocation
+def lock(invocation: Invocation, *, check: bool) -> ExitCode:
+    """Pin every server and tool in discovery.lock, beside the configuration.
+
+    All servers are listed first. Nothing is written while a server cannot be listed or a tool waits
+    for review. With --frozen, every command uses only what is pinned.
+
+    \b
+      discovery config lock
+      discovery config lock --check
+    """
+    invocation.frozen = False
+    if check:
+        return _show_check(invocation.output, invocation.run(lambda engine: engine.lock.check()))
+    return _show_write(invocation.output, invocation.run(lambda engine: engine.lock.write()))
+
+
+def _refuse(output: Output, unlisted: Unlisted) -> ExitCode:
+    for name, failure in unlisted.items():
+        if failure:
+            output.say(f"{name}: {plain_reason(name, failure.message)} ({failure.hint})")
+        else:
+            output.say(
+                f"{name}: it is still starting (`discovery refresh {name}` waits for it to the end)"
+            )
+    if output.as_json:
+        output.answer({"path": None, "written": False, "deviations": [], "failed": [*unlisted]})
+    output.say("nothing is pinned before every enabled server has listed its tools")
+    return min(
+        exit_code_of_failure(failure.code if failure else UnavailableError.code)
+        for failure in unlisted.values()
+    )
+
+
+def _show_write(output: Output, report: LockReport) -> ExitCode:
+    if report.unlisted:
+        return _refuse(output, report.unlisted)
+    waiting = report.waiting_count
+    if output.as_json:
+        form = {"path": str(report.path), "written": report.is_written}
+        output.answer({**form, "deviations": [], "failed": []})
+    elif waiting:
+        tools = counted(waiting, "tool")
+        output.say(
+            f"nothing is pinned while {tools} wait for review; `discovery review` shows them"
+        )
+    else:
+        output.say(f"pinned {counted(report.tool_count, 'tool')} in {report.path}")
+    return ExitCode.DISABLED if waiting else ExitCode.OK
+
+
+def _show_check(output: Output, report: LockReport) -> ExitCode:
+    from discovery_cli.finding_output import deviation_lines
+    from discovery_engine.engine.json_forms.owner_forms import deviation_form
+
+    if report.unlisted:
+        return _refuse(output, report.unlisted)
+    deviations = report.deviations
+    if output.as_json:
+        forms = list(map(deviation_form, deviations))
+        output.answer(
+            {"path": str(report.path), "written": False, "deviations": forms, "failed": []}
+        )
+    else:
+        for deviation in deviations:
+            for line in deviation_lines(deviation):
+                output.line(line)
+        output.say(_sum(deviations))
+    return ExitCode.UNHEALTHY if deviations else ExitCode.OK
+
+
+def _sum(deviations: tuple[Deviation, ...]) -> str:
+    from discovery_engine.trust.definition_diff import WEIGHTS
+
+    if not deviations:
+        return "everything is as it is pinned"
+    counts = {
+        weight: sum(deviation.weight == weight for deviation in deviations) for weight in WEIGHTS
+    }
+    return ", ".join(f"{count} {weight}" for weight, count in counts.items() if count)

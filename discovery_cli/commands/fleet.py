@@ -1,7 +1,12 @@
-"""`discovery fleet`: the refresh queue of workers."""
+"""`discovery fleet`: the refresh queue of servers, and workers that list them."""
 
 from __future__ import annotations
 
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -9,17 +14,21 @@ import click
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
+from discovery_cli.log_output import logged
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.rendering import say_refusals
+from discovery_cli.rendering import say_not_embedded, say_refusals
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 from discovery_engine.engine.json_forms.owner_forms import fleet_form
 from discovery_engine.errors import plain_reason
+from discovery_engine.store.fleet import schedule
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.fleet import FleetStatus
+    from discovery_engine.engine.refresh_worker import Outcome, WorkerOptions, WorkerReport
     from discovery_engine.errors import UntrustedServerError
     from discovery_engine.store.fleet.refresh_job import RefreshJob
     from discovery_engine.tools.model import ServerName
@@ -27,7 +36,7 @@ if TYPE_CHECKING:
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
 
 
-@click.group("fleet", cls=Group, modules={"worker": "worker"})
+@click.group("fleet", cls=Group)
 def command() -> None:
     """Run workers that list servers, and manage their queue.
 
@@ -149,3 +158,155 @@ def _reason(job: RefreshJob, now: float) -> str:
     if job.failing_since is None:
         return reason
     return f"failing for {ago(now - job.failing_since)}: {reason}"
+
+
+_FAILED = frozenset({"failed", "dead"})
+
+
+@command.command("worker")
+@click.option("--once", is_flag=True, help="Exit when nothing is due, with 1 if a server failed.")
+@click.option("--daemon", is_flag=True, help="Work until SIGTERM or Ctrl-C (the default).")
+@click.option(
+    "--slots",
+    metavar="N",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="List this many servers at once.",
+)
+@click.option(
+    "--lease",
+    metavar="SECONDS",
+    type=click.FloatRange(1.0, schedule.LONGEST_LEASE),
+    default=schedule.LEASE,
+    show_default=True,
+    help="Let another worker take over a server after this time without a heartbeat.",
+)
+@click.option(
+    "--every",
+    metavar="HOURS",
+    type=click.FloatRange(0.1, schedule.LONGEST_INTERVAL / 3600.0),
+    default=schedule.INTERVAL / 3600.0,
+    show_default=True,
+    help="List each server this often, or sooner if its entry says so.",
+)
+@pass_invocation
+def worker(
+    invocation: Invocation, /, *, once: bool, daemon: bool, slots: int, lease: float, every: float
+) -> ExitCode:
+    """List the servers that are due, as one of any number of workers.
+
+    Workers share the registry of the configuration: the data folder of one machine, or a database
+    (`registry.url`) of many. Each server is listed by one worker at a time, under the same rules of
+    trust as in a gateway: it must be approved, and a tool whose meaning changed waits for
+    `discovery review`. Gateways use the new tools at once.
+
+    A failed server is tried again, first within 30 seconds and later within an hour. It is given up
+    after 24 hours of failures and at least 8 attempts.
+
+    SIGTERM and Ctrl-C return unfinished work to the queue. With --json, each line of output is an
+    event.
+
+    \b
+      discovery fleet worker
+      discovery fleet worker --once --json
+    """
+    if once and daemon:
+        raise click.UsageError("either --once or --daemon, not both")
+    from discovery_engine.engine.refresh_worker import WorkerOptions
+
+    options = WorkerOptions(slots, lease, every * 3600.0, is_once=once)
+    reports = Reports(invocation.output, invocation.clock)
+    with logged(invocation.output, invocation.verbose, invocation.shown_notes):
+        invocation.interrupts.run(lambda: _work(invocation, options, reports))
+    if once:
+        reports.summarize()
+    return ExitCode.UNEXPECTED if once and reports.failed else ExitCode.OK
+
+
+async def _work(invocation: Invocation, options: WorkerOptions, reports: Reports) -> None:
+    import anyio
+
+    from discovery_cli.progress import embedded
+    from discovery_engine._util.tasks import open_task_group
+    from discovery_engine.engine import open_engine
+
+    async def end_at_signal(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM) as signals:
+            async for _ in signals:
+                scope.cancel()
+
+    async with open_task_group() as tasks:
+        if sys.platform != "win32":
+            tasks.start_soon(end_at_signal, tasks.cancel_scope)
+        async with open_engine(
+            invocation.config, data_dir=invocation.data_dir, frozen=invocation.frozen, worker=True
+        ) as engine:
+            if not options.is_once:
+                servers = counted(len(engine.view.settings.servers), "server")
+                invocation.output.say(f"working on {servers} as they get due; Ctrl-C ends it")
+            say_refusals(invocation.output, engine.view.refusals())
+            await engine.work(options, reports.show)
+            say_not_embedded(invocation.output, await embedded(engine, invocation.output))
+        tasks.cancel_scope.cancel()
+
+
+class Reports:
+    """One line for each event: for a person, or with `--json` as an object."""
+
+    def __init__(self, output: Output, clock: Callable[[], float]) -> None:
+        self._output = output
+        self._clock = clock
+        self._last: dict[ServerName, Outcome] = {}
+        """The last result of each server."""
+
+    @property
+    def failed(self) -> int:
+        """How many servers could not be listed the last time."""
+        return sum(outcome in _FAILED for outcome in self._last.values())
+
+    def show(self, report: WorkerReport) -> None:
+        self._last[report.server] = report.outcome
+        if self._output.as_json:
+            self._output.write(json.dumps(_form(report, at=self._clock())) + "\n")
+        elif report.outcome != "claimed":
+            mark = self._output.mark(good=report.outcome not in _FAILED)
+            self._output.line(f"{mark.text} {one_line(report.server)}: {_words(report)}")
+        sys.stdout.flush()
+
+    def summarize(self) -> None:
+        outcomes = Counter(self._last.values())
+        listed = counted(outcomes["changed"] + outcomes["unchanged"], "server")
+        changed = outcomes["changed"]
+        self._output.say(f"{listed} listed, {changed} changed; {self.failed} failed")
+
+
+def _words(report: WorkerReport) -> str:
+    reason = plain_reason(report.server, report.message)
+    match report.outcome:
+        case "changed" | "unchanged":
+            tools = counted(report.tools or 0, "tool")
+            return f"{tools}, {report.outcome}; again in {ago(report.due_in or 0.0)}"
+        case "failed":
+            return f"{reason}; tried again in {ago(report.due_in or 0.0)}"
+        case "dead":
+            return f"{reason}; no more attempts: `discovery fleet retry {report.server}`"
+        case "lost":
+            return "nothing was written: another worker has it, or the registry does not answer"
+        case _:
+            return f"given back: {reason}" if reason else "given back"
+
+
+def _form(report: WorkerReport, *, at: float) -> JSONObject:
+    """`at` is Unix time in seconds."""
+    return {
+        "at": at,
+        "event": report.outcome,
+        "server": report.server,
+        "fence": report.fence,
+        "seconds": round(report.seconds, 3),
+        "tools": report.tools,
+        "due_in_seconds": report.due_in,
+        "code": report.code,
+        "message": report.message,
+    }

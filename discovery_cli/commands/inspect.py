@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one for each option
     compact: bool,
     with_args: bool,
     examples: bool,
-    state: Which | None,
+    which: Which | None,
     view_name: str | None,
 ) -> None:
     """Show a server or a tool in full.
@@ -87,12 +87,12 @@ def command(  # noqa: PLR0913 - one for each option
         invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples
     )
     if not words and server is None:
-        _inspect_all(invocation, portrait, state or "enabled", view_name, with_tools=tools)
+        _inspect_all(invocation, portrait, which or "enabled", view_name, with_tools=tools)
         return
     view = in_view(invocation.view(servers_shown(words, server)), view_name)
     whole = _whole_server(view, words, server)
     if whole is not None:
-        _inspect_server(view, portrait, whole, state or "enabled")
+        _inspect_server(view, portrait, whole, which or "enabled")
         return
     say_unlisted(portrait.output, view, words, server)
     entry, extra = tool_shown(view, words, server)

@@ -21,7 +21,7 @@ FOLDER = Path(discovery_engine.__file__).parent / "integrations"
 ADAPTERS = {
     file.stem: file
     for file in sorted(FOLDER.glob("*.py"))
-    if "missing_framework(" in file.read_text("utf-8") and file.stem != "missing_framework"
+    if "missing_framework(" in file.read_text("utf-8") and file.stem != "adapter"
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OWN = {"discovery_engine", *(re.split(r"[^\w-]", one)[0] for one in PROJECT["dependencies"])}

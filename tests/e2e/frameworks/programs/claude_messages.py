@@ -14,8 +14,8 @@ import httpx2
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam
 
-from discovery_engine.integrations.anthropic import AnthropicTools, SyncAnthropicTools
 from discovery_engine.integrations.adapter import CallProgress
+from discovery_engine.integrations.anthropic import AnthropicTools, SyncAnthropicTools
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.sync import SyncClient, open_engine
 from tests.e2e.frameworks.programs.scenarios import ROOT, World, run

@@ -18,8 +18,8 @@ from pydantic import Field
 
 from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine
-from discovery_engine.integrations.google_adk import DiscoveryToolset
 from discovery_engine.integrations.adapter import CallProgress
+from discovery_engine.integrations.google_adk import DiscoveryToolset
 from discovery_engine.rpc.client import Client
 from tests.e2e.frameworks.programs.chats import Call, OnProgress, Seen, scenarios
 from tests.e2e.frameworks.programs.scenarios import World, run
