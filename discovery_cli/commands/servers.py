@@ -306,7 +306,7 @@ def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bo
     A server is enabled where its entry is: in discovery.yaml or in the registry. The entry of
     another client's file is copied into discovery.yaml, with its secrets stored, and used in its
     place; with `--to registry` it is not copied. An enabled server is started when it is needed.
-    SERVER:TOOL removes the rule that `_disable` wrote for the tool.
+    SERVER:TOOL removes the rule that `disable` wrote for the tool.
 
     \b
       discovery enable github
