@@ -30,7 +30,7 @@ from benchmarks.faulty_servers import Row  # noqa: E402
 from benchmarks.unguarded import unredacted  # noqa: E402
 from tests.attacks.conftest import Repository  # noqa: E402
 from tests.attacks.exchanges import EXCHANGES, Exchange  # noqa: E402
-from tests.attacks.test_forged_lines import forged, printed_texts  # noqa: E402
+from tests.attacks.test_definitions import forged, printed_texts  # noqa: E402
 from tests.canaries import (  # noqa: E402
     CANARIES,
     STARTING,

@@ -137,3 +137,15 @@ def hostile(path: Path) -> World:
         prompts=PROMPTS,
         results={**calls, **OTHERS},
     )
+
+
+HOSTILE_PACKAGES = (
+    *("-c", "--call", "--eval=process.exit()", "--privileged", "--from", "--registry=http://x"),
+    *("./evil", "../../evil", "/etc/cron.d", "~/evil", "file:evil", "evil.tgz", "evil.whl"),
+    *("attacker/pwn", "github:attacker/pwn", "git+https://x.example/y", "https://x.example/y.tgz"),
+    *("npm:other@1.0.0", "mcp-x@latest", "mcp-x@npm:evil", "mcp-x@file:..", "mcp-x @ file:///x"),
+    *("mcp-x; touch M", "mcp-x && touch M", "$(touch M)", "`touch M`", "a|touch M", "a\ntouch M"),
+    *("mcp-x\x00", "mcp-\u0455erver", "mcp\u200b-x", "\uff4dcp-x", "mcp-x\u202e", "@a/../../evil"),
+    *("a" * 300, "@" + "a" * 250 + "/x", "@acme//mcp", "@/mcp", "mcp-x/", "mcp-x[all]", "mcp-x>=1"),
+)
+"""Names of packages that a program would take for an option, a path, an address or a command."""

@@ -35,7 +35,6 @@ _OF_PATHS = {
     "tests/contract/test_install_api.py": "packages",
     "tests/e2e/test_terminal_questions.py": "thorough",
     "tests/attacks/test_installations.py": "packages",
-    "tests/attacks/test_marketplace_names.py": "packages",
     "tests/e2e/conformance/": "conformance",
     "tests/e2e/foreign/": "conformance",
     "tests/e2e/frameworks/": "frameworks",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from discovery_server.tokens import parse_tokens
 from tests.contract.test_views import opened_folder
-from tests.engines import Folder, program
+from tests.engines import Folder
 from tests.unit.server.web import SessionClient, result_of, served
 from tests.unit.server.wire import request
 
@@ -136,36 +135,3 @@ async def test_a_revoked_or_expired_token_is_refused_at_the_next_request(tmp_pat
                     assert answer.status_code == 401
                     assert "invalid_token" in answer.headers["www-authenticate"]
                     assert value not in answer.text
-
-
-@pytest.mark.requirement("VIEW-24")
-async def test_a_long_result_opens_with_no_other_token_and_in_no_other_view(
-    tmp_path: Path,
-) -> None:
-    server = Path(__file__).parents[1] / "servers" / "results_server.py"
-    log = tmp_path / "calls.jsonl"
-    folder = Folder(tmp_path)
-    folder.write(
-        program("results", sys.executable, str(server), str(log)),
-        server={"maxResultTokens": 1000},
-        views={"one": {}, "two": {}},
-    )
-    tokens = AccessTokens(tmp_path / "data" / "tokens.json")
-    mine, other = (tokens.create(view="one")[0] for _ in range(2))
-    async with folder.open() as engine:
-        await engine.refresh()
-        async with served(engine, parse_tokens(OWN), data=folder.data) as address:
-            called = "execute_tool", {"tool": "results:rows", "arguments": {"count": 2000}}
-            outcomes = {}
-            for owner, path in ((mine, ""), (OWN, "/one")):
-                async with SessionClient(address + path, owner) as client:
-                    cut = result_of(await client.call_statelessly(*called))
-                    handle = {"handle": cut["_meta"]["discovery/answer"]["handle"]}
-                for thief, elsewhere in ((mine, ""), (other, ""), (OWN, "/one"), (OWN, "/two")):
-                    async with SessionClient(address + elsewhere, thief) as client:
-                        read = result_of(await client.call_statelessly("read_result", handle))
-                    outcomes[owner, thief, elsewhere] = not read.get("isError")
-
-    opened = [who for who, is_read in outcomes.items() if is_read]
-    assert opened == [(mine, mine, ""), (OWN, OWN, "/one")]
-    assert len(log.read_text("utf-8").splitlines()) == 2

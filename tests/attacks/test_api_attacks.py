@@ -9,24 +9,20 @@ from __future__ import annotations
 import json
 import logging
 import re
-import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from discovery_server.access_token import ALL_SCOPES, TokenLimits
-from discovery_server.http.connections import ConnectionLimits
-from tests.api_server import OWN, Api, Route, served, serving
-from tests.attacks.test_http_connections import rest_of
-from tests.engines import Folder, good
+from tests.api_server import OWN, Api, Route, served
+from tests.engines import Folder
 from tests.servers.programs import descendants
 
 pytestmark = pytest.mark.anyio
@@ -199,35 +195,6 @@ async def test_no_page_of_another_writes_with_the_cookie_of_a_browser(api: Api) 
     assert after == before
 
 
-@pytest.mark.requirement("SRV-11")
-async def test_no_name_and_no_page_of_another_reaches_a_route_even_with_the_token(api: Api) -> None:
-    api.tokens.create()
-    port = api.address.removesuffix("/api").rpartition(":")[2]
-    wrong: list[tuple[dict[str, str], int]] = [
-        ({"host": "evil.example"}, 421),
-        ({"host": f"evil.example:{port}"}, 421),  # its name points here now
-        ({"host": f"127.0.0.1.evil.example:{port}"}, 421),
-        ({"host": f"localhost.evil.example:{port}"}, 421),
-        ({"host": f"user@127.0.0.1:{port}"}, 421),
-        ({"host": ""}, 421),
-        ({"origin": FOREIGN}, 403),
-        ({"origin": "null"}, 403),
-        ({"origin": f"http://127.0.0.1.evil.example:{port}"}, 403),
-    ]
-    before = await effects(api, api.folder)
-    for route in await api.routes():
-        for headers, status in wrong:
-            answer = await send(api, route, headers=headers)
-            assert answer.status_code == status, (route, headers)
-    asked = {"origin": FOREIGN, "access-control-request-method": "POST"}
-    preflight = await api.ask("/reload", "OPTIONS", token=None, headers=asked)
-    after = await effects(api, api.folder)
-
-    assert after == before
-    assert preflight.status_code == 403
-    assert not [name for name in preflight.headers if name.startswith("access-control")]
-
-
 @pytest.mark.requirement("API-10", "API-15", "SRV-11")
 async def test_no_page_of_another_opens_a_websocket(api: Api) -> None:
     origin, cookie = api.origin, await api.open_session()
@@ -250,77 +217,6 @@ async def test_no_page_of_another_opens_a_websocket(api: Api) -> None:
     own = {"Cookie": cookie, "Origin": origin}
     async with connect(address, additional_headers=own, proxy=None) as socket:
         assert '"type":"state"' in str(await socket.recv())
-
-
-@pytest.mark.requirement("SRV-30")
-async def test_a_websocket_takes_the_place_of_a_connection_until_it_is_closed(
-    folder: Folder,
-) -> None:
-    folder.write()
-    limits = ConnectionLimits(connections=4, per_address=4)
-    async with folder.open() as engine, serving(engine, folder, limits=limits) as api:
-        async with AsyncExitStack() as sockets:
-            for _ in range(4):
-                await sockets.enter_async_context(api.connect())
-            refused = await api.ask("/status")
-        served_again = await api.ask("/status")
-
-    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert served_again.status_code == 200
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SRV-30")
-async def test_a_thousand_sockets_lock_nobody_out(folder: Folder) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-    streams: list[Any] = []
-    try:
-        async with served(folder) as api:
-            url = httpx2.URL(api.address)
-            assert url.port is not None
-            for number in range(1000):
-                stream = await anyio.connect_tcp("127.0.0.1", url.port)
-                streams.append(stream)
-                if number % 2:
-                    await stream.send(b"GET /api/status HTTP/1.1\r\nhost: localhost\r\n")
-            statuses = [(await api.ask("/status")).status_code for _ in range(20)]
-            for stream in streams:
-                await stream.aclose()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-    assert statuses == [200] * 20
-
-
-@pytest.mark.requirement("API-6", "SRV-30")
-async def test_a_body_that_does_not_come_is_cut_off_and_does_nothing(
-    folder: Folder, caplog: pytest.LogCaptureFixture
-) -> None:
-    folder.write(good(), good("other"))
-    limits = ConnectionLimits(connections=50, per_address=50, body=0.1)
-    async with folder.open() as engine, serving(engine, folder, limits=limits) as api:
-        await engine.refresh()
-        api.tokens.create()
-        before = await effects(api, folder)
-        port = httpx2.URL(api.address).port
-        assert port is not None
-        for route in (one for one in await writing(api) if one.body):
-            head = (
-                f"{route.method} /api{path_of(route)} HTTP/1.1\r\nhost: localhost\r\n"
-                f"authorization: Bearer {OWN}\r\ncontent-type: application/json\r\n"
-                'content-length: 100\r\n\r\n{"server": "other"'
-            )
-            async with await anyio.connect_tcp("127.0.0.1", port) as stream:
-                await stream.send(head.encode())
-                with anyio.fail_after(60):
-                    answered = await rest_of(stream)
-            assert answered.startswith(b"HTTP/1.1 408 "), route
-        after = await effects(api, folder)
-
-    assert after == before
-    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
 
 
 @pytest.mark.requirement("SRV-20", "SRV-22")

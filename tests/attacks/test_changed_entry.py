@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.attacks.conftest import Repository
+from tests.attacks.conftest import TRAP, Repository
+from tests.attacks.exchanges import EXCHANGES, Exchange, written
+from tests.kinds import thinned
 
 NOT_APPROVED = 4
 NEEDS_VALUE = 6
@@ -96,20 +97,6 @@ def test_a_changed_entry_is_not_started(repository: Repository, tmp_path: Path) 
     assert not repository.is_sprung
 
 
-@pytest.mark.requirement("TRU-3")
-def test_an_address_ends_its_approval_with_another_oauth(repository: Repository) -> None:
-    entry: Entry = {"url": "http://127.0.0.1:9/mcp"}
-    repository.configure(db=entry)
-    assert repository("review", "servers", "--yes").code == 0
-    assert repository("refresh", "db").code == 5
-
-    repository.configure(db=entry | {"oauth": {"authServerMetadataUrl": "http://127.0.0.1:9/x"}})
-
-    assert repository("refresh", "db").code == NOT_APPROVED
-    assert repository("login", "db").code == NOT_APPROVED
-    assert "authServerMetadataUrl" in repository("review", "servers").out
-
-
 def valued(repository: Repository) -> tuple[dict[str, Entry], dict[str, Entry]]:
     """Entries in which a variable selects what runs, and those in which it is a secret."""
 
@@ -159,22 +146,6 @@ def test_a_value_counts_if_it_selects_what_runs_and_never_if_it_is_a_secret(
     assert "the value in env.LD_PRELOAD changed" in then["ld_preload"].err
 
 
-@pytest.mark.requirement("TRU-3")
-def test_a_program_that_is_installed_later_takes_no_consent_and_another_one_does(
-    repository: Repository,
-) -> None:
-    repository.configure(trap=repository.trap() | {"command": "my-interpreter"})
-    bins = [repository.home / name for name in ("one", "two")]
-    path = f"{bins[0]}:{os.environ['PATH']}"
-    assert "not found yet" in repository("review", "servers", "--yes", PATH=path).out
-    for folder in bins:
-        folder.mkdir()
-        (folder / "my-interpreter").symlink_to(sys.executable)
-
-    assert repository("refresh", PATH=path).code == 0
-    assert repository("refresh", PATH=f"{bins[1]}:{path}").code == NOT_APPROVED
-
-
 @pytest.mark.requirement("TRU-5")
 def test_trust_shows_every_word_and_nobody_there_is_no_consent(repository: Repository) -> None:
     arg = "a b\u202e\nc" + "x" * 300
@@ -197,3 +168,61 @@ def test_trust_shows_every_word_and_nobody_there_is_no_consent(repository: Repos
     repository("review", "servers", "--yes")
     assert repository("review", "servers", "--revoke", "--json").json["revoked"] == 1
     assert repository("execute", "trap:spring").code == NOT_APPROVED
+
+
+@pytest.mark.requirement("TRU-50")
+@pytest.mark.parametrize("exchange", thinned(EXCHANGES))
+def test_an_approved_file_with_other_content_is_not_run(
+    repository: Repository, exchange: Exchange
+) -> None:
+    exchange.script.configure(repository)
+    if exchange.is_there:
+        exchange.script.write(repository, is_springing=False)
+    shown = repository("review", "servers", "--yes")
+    assert (shown.code, exchange.script.file in shown.out) == (0, True)
+    if exchange.is_there:
+        assert repository("refresh").code != NOT_APPROVED
+
+    exchange.after(repository)
+    done = repository("refresh")
+
+    assert done.code == NOT_APPROVED
+    assert "discovery review servers" in done.err
+    assert not repository.is_sprung
+
+
+@pytest.mark.requirement("TRU-50")
+def test_neither_time_nor_size_nor_a_running_gateway_vouches_for_a_file(
+    repository: Repository,
+) -> None:
+    repository.configure(trap=repository.trap())
+    script = repository.path / "trap.py"
+    written(script, f"# 1\n{TRAP}")
+    repository("review", "servers", "--yes")
+    assert repository("refresh").code == 0
+    repository.mark.unlink()
+    before = script.stat()
+
+    with script.open("r+") as file:
+        file.write("# 2")
+    os.utime(script, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    [answer] = repository.served(("execute_tool", {"tool": "trap:spring", "arguments": {}}))
+    assert "not what was approved" in answer["result"]["content"][0]["text"]
+    assert str(repository.path) not in str(answer)
+    assert not repository.is_sprung
+    assert "the file trap.py changed since" in repository("review", "servers", "--yes").out
+    assert repository("refresh").code == 0
+
+
+@pytest.mark.requirement("TRU-50")
+def test_data_may_change(repository: Repository) -> None:
+    data = [written(repository.path / name, "1") for name in ("data.db", "d.txt", "data/index.js")]
+    args = ["--db", "data.db", "--settings=d.txt", "data"]
+    repository.configure(trap=repository.trap(*args, env={"DATA": "./d.txt", "LANG": "python"}))
+    repository("review", "servers", "--yes")
+
+    for file in data:
+        written(file, "2")
+
+    assert repository("refresh").code == 0

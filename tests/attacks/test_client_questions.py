@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx2
 import pytest
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.messages import RpcError
 from discovery_server.tokens import parse_tokens
+from tests.task_clients import FORMS, TASKS, TaskClient, engine_of
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.web import SessionClient, served
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, request
@@ -135,44 +136,6 @@ async def test_no_other_client_answers_a_question(tool: Tool) -> None:
     assert tool.given == [{"action": "accept", "content": {"name": "anna"}}]
 
 
-@pytest.mark.requirement("QST-20")
-async def test_no_other_client_continues_a_parked_call(tool: Tool) -> None:
-    async with (
-        served(tool.engine, TOKENS) as address,
-        Client(address, ANNA) as anna,
-        Client(address, BERTA) as berta,
-    ):
-        asked = await anna.execute()
-        stolen = await berta.execute(2, **responding(asked, "mallory"))
-        assert tool.given == []
-        done = await anna.execute(3, **responding(asked, "anna"))
-
-    assert stolen["error"]["code"] == -32602
-    assert done["result"]["resultType"] == "complete"
-    assert tool.given == [{"action": "accept", "content": {"name": "anna"}}]
-
-
-@pytest.mark.requirement("QST-20")
-@pytest.mark.parametrize("forgery", ["", "x", "0" * 200, "last", "first", "twice", None])
-async def test_no_forged_state_continues_a_call(tool: Tool, forgery: str | None) -> None:
-    async with served(tool.engine, TOKENS) as address, Client(address, ANNA) as anna:
-        asked = await anna.execute()
-        state: str = asked["result"]["requestState"]
-        forged = {
-            "last": state[:-1] + ("A" if state[-1] != "A" else "B"),
-            "first": "B" + state[1:],
-            "twice": state + state,
-        }.get(forgery or "", forgery)
-        params = responding(asked, "mallory") | {"requestState": forged}
-        answer = await anna.execute(2, **params)
-        assert tool.given == []
-        await anna.execute(3, **responding(asked, "anna"))
-
-    assert [one["content"]["name"] for one in tool.given] == ["anna"]
-    if forgery is not None:  # without a state it is another call, which asks, too
-        assert answer["error"]["data"] == {"reason": "invalid_request_state"}
-
-
 @pytest.mark.requirement("QST-44")
 async def test_64_calls_that_one_client_leaves_unanswered_hold_up_no_other(tool: Tool) -> None:
     async with (
@@ -190,16 +153,82 @@ async def test_64_calls_that_one_client_leaves_unanswered_hold_up_no_other(tool:
     assert [one["content"]["name"] for one in tool.given] == ["berta"]
 
 
-@pytest.mark.requirement("QST-2")
-async def test_a_client_that_is_gone_while_it_is_asked_leaves_no_call(tool: Tool) -> None:
-    async with served(tool.engine, TOKENS) as address, Client(address, ANNA) as anna:
-        session = await anna.open_askable()
-        async with anna.calling(session, execute(1)) as receive:
-            await receive()
-        assert tool.ended == 0
-        await anna.request("DELETE", session)
-        with anyio.fail_after(60):
-            while not tool.ended:
-                await anyio.lowlevel.checkpoint()
+@pytest.mark.requirement("QST-20")
+async def test_no_other_client_and_no_forged_state_continues_a_parked_call(tool: Tool) -> None:
+    async with (
+        served(tool.engine, TOKENS) as address,
+        Client(address, ANNA) as anna,
+        Client(address, BERTA) as berta,
+    ):
+        asked = await anna.execute()
+        state: str = asked["result"]["requestState"]
+        end = "A" if state[-1] != "A" else "B"
+        params = responding(asked, "mallory")
+        refused = [await berta.execute(2, **params)]
+        refused += [
+            await anna.execute(2, **params | {"requestState": forged})
+            for forged in ("", "x", "0" * 200, state[:-1] + end, "B" + state[1:], state + state)
+        ]
+        assert tool.given == []
+        done = await anna.execute(3, **responding(asked, "anna"))
 
-    assert tool.given == []
+    reasons = [one["error"].get("data", {}).get("reason") for one in refused]
+    assert reasons == ["invalid_request_state"] * 7
+    assert done["result"]["resultType"] == "complete"
+    assert tool.given == [{"action": "accept", "content": {"name": "anna"}}]
+
+
+ANSWER: dict[str, Any] = {
+    "inputResponses": {"sure": {"action": "accept", "content": {"x": "evil"}}}
+}
+
+
+@pytest.mark.requirement("TSK-30")
+async def test_a_task_of_a_tool_that_was_withheld_meanwhile_does_not_exist(tmp_path: Path) -> None:
+    async with (
+        engine_of(tmp_path, "works") as engine,
+        served(engine) as address,
+        TaskClient(address) as client,
+    ):
+        task = (await client.call("works:work"))["taskId"]
+        config = json.loads((tmp_path / "discovery.yaml").read_text("utf-8"))
+        config["toolRules"] = [{"pattern": "work", "enabled": False}]
+        (tmp_path / "discovery.yaml").write_text(json.dumps(config), "utf-8")
+        await engine.reload()
+        got = await client.about("get", task)
+        answered = await client.about("update", task, **ANSWER)
+        cancelled = await client.about("cancel", task)
+        asked = await client.log("works")
+
+    assert got["error"]["code"] == answered["error"]["code"] == -32602
+    assert "result" in cancelled
+    assert asked == [["tasks/cancel", "task-1"]]
+
+
+@pytest.mark.requirement("TSK-30")
+async def test_no_other_client_and_no_forged_id_reaches_a_task(tmp_path: Path) -> None:
+    capabilities = {**TASKS, **FORMS}
+    async with (
+        engine_of(tmp_path, "asks") as engine,
+        served(engine, parse_tokens("a" * 20, "b" * 20)) as address,
+        TaskClient(address, "a" * 20) as anna,
+        TaskClient(address, "b" * 20) as berta,
+    ):
+        task = (await anna.call("asks:work", capabilities))["taskId"]
+        servers_own = "task-1"
+        forged = [servers_own, task[:-1], task + "A", task.swapcase(), f" {task}"]
+        forged += [f"asks:{servers_own}", f"../{servers_own}", "x" * 10_000, ""]
+        answers = [
+            await client.about(method, one, **(ANSWER if method == "update" else {}))
+            for client, one in ((berta, task), *((anna, one) for one in forged))
+            for method in ("get", "update", "cancel")
+        ]
+        before = await anna.log("asks")
+        state = await anna.get(task, capabilities=capabilities)
+
+    assert [one["error"]["code"] for one in answers[:3]] == [-32602] * 3
+    assert {one["error"]["code"] for one in answers} <= {-32602, -32020, -32600}
+    assert len({one["error"]["message"] for one in answers[:3]}) == 1
+    assert all("x" * 300 not in json.dumps(one) for one in answers)
+    assert before == []
+    assert state["status"] == "input_required"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.test_client_protocol import damaged
+from tests.contract.test_serving import damaged
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import service_of
 from tests.unit.server.wire import INITIALIZE, MODERN, request

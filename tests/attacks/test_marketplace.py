@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import gzip
-import itertools
 import json
 import os
-import resource
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
+from discovery_engine import open_engine
 from discovery_engine._util.fetch.fetch_error import FetchError
 from discovery_engine._util.fetch.fetcher import open_fetcher
 from discovery_engine.config.marketplace_settings import MarketplaceSource
+from discovery_engine.engine import Engine
+from discovery_engine.errors import DiscoveryError
+from tests.hostile import HOSTILE_PACKAGES
 from tests.marketplaces import marketplace, registry
+from tests.rows import rows
 from tests.servers.mcp_registry_server import listed, registry_server
+from tests.servers.package_index import PackageIndex, package_index
+from tests.servers.programs import played
 from tests.servers.web_server import WebAnswer, WebRequest, WebServer, json_answer, web_server
 
 pytestmark = pytest.mark.anyio
 
-MIB = 1024 * 1024
 SECRET = "s3cret-t0ken-0f-acme"
 
 
@@ -33,67 +35,6 @@ def canary() -> Iterator[WebServer]:
     """Something on this machine that no foreign text may reach."""
     with web_server(lambda _: WebAnswer(b"reached")) as server:
         yield server
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-HOSTS = [
-    *("127.1", "127.0.1", "0x7f000001", "0x7f.0.0.1", "2130706433", "0177.0.0.1", "017700000001"),
-    *("0", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]"),
-    *("localhost.", "LOCALHOST", "[::127.0.0.1]", "[2002:7f00:1::]", "127.0.0.1."),
-]
-
-
-@pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize("host", HOSTS)
-async def test_no_spelling_of_this_machine_is_reached_by_a_redirect(
-    canary: WebServer, host: str
-) -> None:
-    target = f"http://{host}:{canary.port}/"
-
-    def respond(_: WebRequest) -> WebAnswer:
-        return WebAnswer(status=302, headers={"Location": target})
-
-    with web_server(respond) as server, anyio.fail_after(60):
-        for follows in (False, True):
-            async with open_fetcher(server.url) as fetcher:
-                with pytest.raises(FetchError):
-                    await fetcher.get(server.url, limit=MIB, follows=follows)
-
-    assert canary.asked == []
-
-
-@pytest.mark.requirement("MKT-20")
-@pytest.mark.parametrize(
-    "answers",
-    [
-        [["127.0.0.1"]],
-        [["::1"]],
-        [["93.184.215.14", "127.0.0.1"]],
-        [["127.0.0.1", "93.184.215.14"]],
-        [["::ffff:127.0.0.1"]],
-        [["64:ff9b::7f00:1"]],
-        [["127.0.0.1"], ["93.184.215.14"]],
-    ],
-)
-async def test_no_name_server_leads_a_request_to_this_machine(
-    canary: WebServer, answers: list[list[str]]
-) -> None:
-    following = itertools.cycle(answers)
-
-    async def resolver(host: str, port: int) -> list[str]:
-        del host, port
-        return next(following)
-
-    url = f"http://registry.example.com:{canary.port}/"
-    with anyio.fail_after(60):
-        async with open_fetcher(url, resolver=resolver) as fetcher:
-            with pytest.raises(FetchError):
-                await fetcher.get(url, limit=MIB)
-
-    assert canary.asked == []
 
 
 @pytest.mark.requirement("MKT-20", "MKT-26")
@@ -132,9 +73,7 @@ async def test_no_address_in_an_entry_is_fetched(tmp_path: Path, canary: WebServ
     with (
         registry_server(hostile) as server,
         marketplace(
-            tmp_path,
-            registry(server.url),
-            MarketplaceSource("docker-catalog", path=str(catalog)),
+            tmp_path, registry(server.url), MarketplaceSource("docker-catalog", path=str(catalog))
         ) as market,
     ):
         await market.sync()
@@ -143,101 +82,6 @@ async def test_no_address_in_an_entry_is_fetched(tmp_path: Path, canary: WebServ
 
     assert canary.asked == []
     assert {request.path for request in server.asked} == {"/v0.1/servers"}
-
-
-@pytest.mark.requirement("MKT-26")
-@pytest.mark.parametrize(
-    "cursor",
-    ["x&limit=1#", "../../admin", "a\r\nX-Evil: 1", "\u0000", "http://evil.example/", "%2e%2e/"],
-)
-async def test_a_cursor_is_a_value_of_one_parameter(tmp_path: Path, cursor: str) -> None:
-    def respond(request: WebRequest) -> WebAnswer:
-        following = cursor if "cursor" not in request.query else ""
-        return json_answer({"servers": [], "metadata": {"nextCursor": following}})
-
-    with web_server(respond) as server, marketplace(tmp_path, registry(server.url)) as market:
-        await market.sync()
-
-    assert {request.path for request in server.asked} == {"/v0.1/servers"}
-    assert all(request.query.keys() <= {"limit", "version", "cursor"} for request in server.asked)
-    assert all(request.query["limit"] == "100" for request in server.asked)
-    assert not any("x-evil" in request.headers for request in server.asked)
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("MKT-20", "MKT-12")
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of the process from /proc")
-@pytest.mark.parametrize(
-    "make_answer",
-    [
-        pytest.param(
-            lambda: WebAnswer(b'{"servers": [' + b" " * 65536, is_endless=True), id="endless"
-        ),
-        pytest.param(
-            lambda: WebAnswer(
-                gzip.compress(b"[" * 400 * MIB, 9), headers={"Content-Encoding": "gzip"}
-            ),
-            id="bomb",
-        ),
-        pytest.param(lambda: WebAnswer(b"[" * 4 * MIB), id="depth"),
-        pytest.param(
-            lambda: WebAnswer(b'{"servers":[' + b"{}," * MIB + b"{}]}"), id="many entries"
-        ),
-        pytest.param(
-            lambda: json_answer(
-                {"servers": [{"server": {"name": "a/b", "tools": [{}] * 300_000}}]}
-            ),
-            id="many tools",
-        ),
-    ],
-)
-async def test_no_answer_takes_more_than_little_memory(
-    tmp_path: Path, make_answer: Callable[[], WebAnswer]
-) -> None:
-    answer = make_answer()
-    with (
-        registry_server(listed("com.acme/good")) as good,
-        web_server(lambda _: answer) as bad,
-        marketplace(tmp_path, registry(good.url, "good"), registry(bad.url, "bad")) as market,
-        anyio.fail_after(60),
-    ):
-        await market.sync(["good"])
-        before = resident()
-        await market.sync(["bad"])
-        grown = resident() - before
-        page = await market.search("good", offline=True)
-
-    assert grown < 200 * MIB
-    assert [found.entry.name for found in page.entries] == ["com.acme/good"]
-
-
-@pytest.mark.requirement("MKT-1")
-async def test_no_entry_brings_another_program_an_option_or_a_path(tmp_path: Path) -> None:
-    hostile = [
-        *("-c", "--call", "--privileged", "--from", "../../evil", "./local", "/etc/cron.d"),
-        *("attacker/pwn", "evil.example/img", "a" * 5000, "foo\n", "$(touch M)", "`touch M`"),
-        *("a;touch M", "a b", "a@latest", "file:x", "git+https://x/y", "http://x", "a\0b"),
-        *("re\u0430d", "\uff41bc", "a\u200bb", "@scope", "@/x", "@a/b/c", "%2e%2e", "..", "a&&b"),
-    ]
-    packages = [
-        {"registryType": kind, "identifier": name, "version": "1.0.0"}
-        for kind in ("npm", "pypi", "nuget")
-        for name in hostile
-    ]
-    entries = [
-        listed(f"com.evil/x{number}", packages=[package]) for number, package in enumerate(packages)
-    ]
-    with (
-        registry_server(*entries) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
-        await market.sync()
-        page = await market.search(limit=100)
-
-    offered = [package for found in page.entries for package in found.entry.packages]
-    assert offered == []
-    assert len(page.entries) == len(entries)
-    assert all(found.entry.refused for found in page.entries)
 
 
 @pytest.mark.requirement("MKT-4", "MKT-5")
@@ -313,3 +157,147 @@ async def test_texts_of_entries_and_queries_are_data(tmp_path: Path) -> None:
 
     assert report.is_complete
     assert page.entries[0].entry.name == "com.acme/weather"
+
+
+HOSTS = [
+    *("127.1", "127.0.1", "0x7f000001", "0x7f.0.0.1", "2130706433", "0177.0.0.1", "017700000001"),
+    *("0", "0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]"),
+    *("localhost.", "LOCALHOST", "[::127.0.0.1]", "[2002:7f00:1::]", "127.0.0.1."),
+]
+
+
+@pytest.mark.requirement("MKT-20")
+async def test_no_spelling_of_this_machine_is_reached_by_a_redirect(canary: WebServer) -> None:
+    hosts = iter(HOSTS)
+
+    def respond(_: WebRequest) -> WebAnswer:
+        return WebAnswer(status=302, headers={"Location": f"http://{next(hosts)}:{canary.port}/"})
+
+    with web_server(respond) as server, anyio.fail_after(60):
+        for _ in HOSTS:
+            async with open_fetcher(server.url) as fetcher:
+                with pytest.raises(FetchError):
+                    await fetcher.get(server.url, limit=1 << 20, follows=True)
+
+    assert next(hosts, None) is None
+    assert canary.asked == []
+
+
+@pytest.mark.requirement("MKT-26")
+@rows("cursor", ["x&limit=1#", "../../admin", "a\r\nX-Evil: 1", "\0", "http://evil.example/"])
+async def test_a_cursor_is_a_value_of_one_parameter(tmp_path: Path, cursor: str) -> None:
+    def respond(request: WebRequest) -> WebAnswer:
+        following = cursor if "cursor" not in request.query else ""
+        return json_answer({"servers": [], "metadata": {"nextCursor": following}})
+
+    with web_server(respond) as server, marketplace(tmp_path, registry(server.url)) as market:
+        await market.sync()
+
+    assert {request.path for request in server.asked} == {"/v0.1/servers"}
+    assert all(request.query.keys() <= {"limit", "version", "cursor"} for request in server.asked)
+    assert all(request.query["limit"] == "100" for request in server.asked)
+    assert not any("x-evil" in request.headers for request in server.asked)
+
+
+@pytest.mark.requirement("MKT-1")
+async def test_no_entry_brings_another_program_an_option_or_a_path(tmp_path: Path) -> None:
+    packages = [
+        {"registryType": kind, "identifier": name, "version": "1.0.0"}
+        for kind in ("npm", "pypi")
+        for name in HOSTILE_PACKAGES
+    ]
+    entries = [
+        listed(f"com.evil/x{number}", packages=[package]) for number, package in enumerate(packages)
+    ]
+    with registry_server(*entries) as server, marketplace(tmp_path, registry(server.url)) as market:
+        await market.sync()
+        page = await market.search(limit=200)
+
+    assert [package for found in page.entries for package in found.entry.packages] == []
+    assert len(page.entries) == len(entries)
+    assert all(found.entry.refused for found in page.entries)
+
+
+PROGRAMS = ("npm", "npx", "node", "uv", "uvx", "pip", "docker", "dnx", "sh", "bash", "touch")
+
+
+class Watched:
+    """An engine whose programs and indexes note what reaches them."""
+
+    def __init__(self, engine: Engine, index: PackageIndex, folder: Path) -> None:
+        self.engine = engine
+        self._index = index
+        self._folder = folder
+
+    async def try_name(self, name: str) -> None:
+        """Every verb that takes the name of a server."""
+        for verb in (self.engine.marketplace.show, self.engine.marketplace.lookup):
+            for asked in (name, f"npm:{name}", f"pypi:{name}"):
+                try:
+                    await verb(asked)
+                except DiscoveryError:
+                    continue
+
+    @property
+    def started(self) -> list[list[str]]:
+        """The arguments of what was started, but for those that ask for a version."""
+        files = self._folder.glob("*.argv")
+        argvs = [json.loads(file.read_text("utf-8")) for file in files]
+        return [argv for argv in argvs if argv != ["--version"]]
+
+    @property
+    def asked(self) -> list[str]:
+        return self._index.asked
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        played(programs, name, out="null")
+    return tmp_path
+
+
+@pytest.fixture
+def index() -> Iterator[PackageIndex]:
+    with package_index() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def watched(folder: Path, index: PackageIndex) -> Iterator[Watched]:
+    with registry_server(listed("com.acme/files")) as registry:
+        sources = [{"type": "mcp-registry", "id": "team", "url": registry.url}]
+        sources += [{"type": "npm"}, {"type": "pypi"}]  # type: ignore[list-item]
+        config = folder / "discovery.yaml"
+        config.write_text(json.dumps({"marketplace": {"sources": sources}}), "utf-8")
+        environ = index.environ(folder) | {"PATH": str(folder / "bin")}
+        async with open_engine(config, environ=environ, data_dir=folder / "data") as engine:
+            yield Watched(engine, index, folder / "bin")
+
+
+@pytest.mark.packages
+@pytest.mark.requirement("MKT-40")
+async def test_a_hostile_name_starts_nothing_and_asks_nobody(watched: Watched) -> None:
+    for name in HOSTILE_PACKAGES:
+        await watched.try_name(name)
+
+    assert watched.started == []
+    assert watched.asked == []
+
+
+@pytest.mark.packages
+@pytest.mark.requirement("MKT-40")
+async def test_a_hostile_query_is_words_for_npm_and_nothing_else(watched: Watched) -> None:
+    for query in (*HOSTILE_PACKAGES, "-g mcp; touch M", "/(a+)+$/ mcp", "--json=false mcp"):
+        try:
+            await watched.engine.marketplace.search(query)
+        except DiscoveryError:
+            continue
+        for argv in watched.started:
+            assert argv[0] == "search"
+            assert not any(word.startswith("-") for word in argv[argv.index("--") + 1 :])
+
+    assert watched.started != []
+    assert watched.asked == []

@@ -13,13 +13,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from discovery_engine.agent.registry_tool import READING
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
-from discovery_server.access_token import TokenLimits
 from discovery_server.api.application import ROUTES
 from discovery_server.eras import methods_of
 from tests.api_server import OWN, Api
@@ -29,12 +27,14 @@ from tests.attacks.reserved_world import (
     NOT_ASKED,
     OTHER_TEAMS,
     OWN_TEAM,
+    RESERVED_NAME,
     ROUTE_QUESTIONS,
-    WORDS,
+    TOOLS,
     placed,
 )
 from tests.engines import Folder
-from tests.unit.server.web import SessionClient, result_of, served
+from tests.servers.offerings import World
+from tests.unit.server.web import SessionClient, result_of
 from tests.unit.server.wire import MODERN, request
 
 pytestmark = pytest.mark.anyio
@@ -127,69 +127,6 @@ async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     assert '"server_count":3' in answers["GET /status {}"].replace(" ", "")
 
 
-@pytest.mark.requirement("SCP-2")
-async def test_views_and_limits_hold_within_what_a_team_sees(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True) as api:
-        folder = Folder(tmp_path / "reserved")
-        content = json.loads(folder.config.read_text("utf-8"))
-        content["views"] = {"payers": {"servers": ["payroll"]}}
-        folder.config.write_text(json.dumps(content), "utf-8")
-        await api.engine.reload()
-        limits = TokenLimits(servers=("pay*",))
-        seen, over_mcp_seen = [], []
-        for principals in (OWN_TEAM, OTHER_TEAMS):
-            for options in ({"view": "payers"}, {"limits": limits}):
-                token = api.tokens.create(principals=principals, **options)[0]
-                answer = (await api.ask("/servers", token=token)).json()
-                seen.append([one["name"] for one in answer["servers"]])
-                async with SessionClient(api.address.replace("/api", "/mcp"), token) as client:
-                    found = await client.call_statelessly("search_tools", {"query": WORDS})
-                over_mcp_seen.append("transfer" in found.text)
-        view = api.address.replace("/api", "/mcp/payers")
-        async with SessionClient(view, api.tokens.create(principals=OTHER_TEAMS)[0]) as client:
-            elsewhere = await client.call_statelessly("list_mcp_servers", {})
-
-    assert seen == [["payroll"], ["payroll"], [], []]
-    assert over_mcp_seen == [True, True, False, False]
-    assert elsewhere.status_code == 200
-    assert "payroll" not in elsewhere.text
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("SCP-10")
-async def test_what_changes_for_a_team_is_no_notification_to_others(tmp_path: Path) -> None:
-    async with placed(tmp_path / "reserved", with_reserved=True, mode="direct") as api:
-        address = api.address.replace("/api", "/mcp")
-        own, other = (api.tokens.create(principals=one)[0] for one in (OWN_TEAM, OTHER_TEAMS))
-        notified = {token: anyio.Event() for token in (own, other)}
-
-        async def follow(token: str, opened: anyio.Event) -> None:
-            async with SessionClient(address, token) as client:
-                headers = {"mcp-session-id": await client.open()}
-                async with client.http.stream("GET", address, headers=headers) as stream:
-                    opened.set()
-                    async for line in stream.aiter_lines():
-                        if "list_changed" in line:
-                            notified[token].set()
-
-        async with anyio.create_task_group() as group:
-            for token in notified:
-                opened = anyio.Event()
-                group.start_soon(follow, token, opened)
-                with anyio.fail_after(60):
-                    await opened.wait()
-            await api.engine.servers.disable("payroll")
-            with anyio.fail_after(60):
-                await notified[own].wait()
-            is_of_reserved = notified[other].is_set()
-            await api.engine.servers.disable("docs")
-            with anyio.fail_after(60):
-                await notified[other].wait()
-            group.cancel_scope.cancel()
-
-    assert not is_of_reserved
-
-
 @pytest.mark.requirement("SCP-10")
 async def test_sessions_end_when_something_is_reserved(tmp_path: Path) -> None:
     async with placed(tmp_path / "all", with_reserved=True) as api:
@@ -257,17 +194,53 @@ async def test_the_owner_alone_has_what_names_everything(tmp_path: Path) -> None
     assert everything["own"] == everything["plain"] == {403}
 
 
-@pytest.mark.requirement("SCP-4")
-async def test_a_gateway_without_tokens_shows_what_is_for_all(tmp_path: Path) -> None:
-    async with (
-        placed(tmp_path / "reserved", with_reserved=True) as api,
-        served(api.engine) as address,
-        SessionClient(address) as client,
-    ):
-        session = await client.open()
-        listed = await client.call("list_mcp_servers", {}, session=session)
-        found = await client.call_statelessly("search_tools", {"query": WORDS})
+RESERVED = "reserved"
 
-    assert "docs" in listed.text
-    assert "payroll" not in listed.text
-    assert "transfer" not in found.text
+
+async def over_both(api: Api, token: str, tool: str) -> str:
+    """What is said of a tool of `docs`, over the API and to an agent."""
+    shown = await api.ask(f"/servers/docs/tools/{tool}", token=token)
+    async with SessionClient(api.address.replace("/api", "/mcp"), token) as client:
+        details = await client.call_statelessly("get_tool_details", {"tool": f"docs:{tool}"})
+    return f"{shown.text}\n{details.text}"
+
+
+@pytest.mark.requirement("SCP-2")
+async def test_a_tool_that_was_reserved_was_never_there_for_others(tmp_path: Path) -> None:
+    async with placed(tmp_path / RESERVED, with_reserved=True) as api:
+        docs = World(tmp_path / RESERVED / "docs.json", "docs")
+        tokens = [api.tokens.create(principals=one)[0] for one in (OWN_TEAM, OTHER_TEAMS)]
+        docs.offer(tools=TOOLS)
+        await api.engine.refresh()
+        said = [await over_both(api, token, "pay_out") for token in (OWN, *tokens)]
+
+    assert ["removed it on" in one for one in said] == [True, False, False]
+
+
+@pytest.mark.requirement("SCP-12")
+async def test_a_mistake_in_the_only_entry_that_is_reserved_opens_nothing(tmp_path: Path) -> None:
+    mistakes: list[dict[str, Any]] = [
+        {"comand": "x"},
+        {"enabled": "maybe"},
+        {"visibleTo": "payments"},
+        {"visibleTo": []},
+        {"visibleTo": {"team": "payments"}},
+        {"visibleTo": None, "visibelTo": OWN_TEAM[0]},
+    ]
+    async with placed(tmp_path / RESERVED, with_reserved=True) as api:
+        folder = Folder(tmp_path / RESERVED)
+        content = json.loads(folder.config.read_text("utf-8"))
+        for kind in ("toolRules", "resourceRules", "promptRules"):
+            del content[kind]
+        del content["servers"][RESERVED_NAME]
+        payroll = content["servers"]["payroll"]
+        other = api.tokens.create(principals=OTHER_TEAMS)[0]
+        for mistake in mistakes:
+            entry = {key: value for key, value in (payroll | mistake).items() if value is not None}
+            servers = {**content["servers"], "payroll": entry}
+            folder.config.write_text(json.dumps({**content, "servers": servers}), "utf-8")
+            await api.engine.reload()
+            listed = (await api.ask("/servers", token=other)).json()["servers"]
+            assert [one["name"] for one in listed] == ["docs"], mistake
+            assert (await api.ask("/../metrics", token=other)).status_code == 403
+            assert "needs_config" in (await api.ask("/servers")).text

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
+from opentelemetry import propagate, trace
+from opentelemetry.propagators.composite import CompositePropagator
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler, SamplingResult
+from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
 
-from discovery_engine import (
-    CallbackClient,
-    DiscoveryError,
-    Engine,
-    LogFilter,
-    load_settings,
-    open_engine,
-    sync,
-)
-from tests.engines import Folder, good, program
-from tests.servers.programs import fault_server
+from discovery_engine import CallbackClient, DiscoveryError, Engine, LogFilter, sync
+from discovery_server.access_tokens import AccessTokens
+from discovery_server.tokens import parse_tokens
+from tests.contract.discovery import Discovery
+from tests.engines import Folder, broken, good, program
+from tests.factories import make_definition
+from tests.forked import Preloaded
+from tests.servers.offerings import World, resource
+from tests.unit.server import web
+
+pytestmark = pytest.mark.anyio
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SECRET = "ntn_4f9QzK2mXv8LrT6w"
 LONG = "word " * 600
 """No run of one letter: tests of the same process may have made that a secret."""
-
-pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
@@ -73,72 +83,6 @@ async def test_each_call_is_an_entry_with_who_called_and_how_it_ended(folder: Fo
     assert (second.outcome, second.by) == ("INVALID_ARGUMENTS", "program")
     assert second.result["error"]["code"] == "INVALID_ARGUMENTS"
     assert (third.outcome, third.tool) == ("TOOL_NOT_FOUND", "no_such_tool")
-
-
-def kinds_of(entries: Iterable[Any], *kinds: str) -> list[tuple[str, str, str]]:
-    return [(one.kind, one.tool, one.outcome) for one in entries if one.kind in kinds]
-
-
-async def answered(method: str, _: dict[str, Any]) -> dict[str, Any]:
-    if method == "elicitation/create":
-        return {"action": "accept", "content": {"name": "Ann Secretive"}}
-    if method == "roots/list":
-        return {"roots": []}
-    return {"role": "assistant", "model": "m", "content": {"type": "text", "text": "a sample"}}
-
-
-@pytest.mark.requirement("LOG-1")
-async def test_questions_of_a_server_and_its_pings_are_entries(folder: Folder) -> None:
-    folder.write(fault_server("asks_back", name="fault"))
-    client = CallbackClient(
-        answered, id="c1", capabilities={"elicitation": {"form": {}}, "sampling": {}, "roots": {}}
-    )
-    async with folder.open() as engine:
-        await engine.execute("fault", "echo", {}, caller=client, by="agent")
-        entries = await engine.call_log.entries()
-
-    assert sorted(kinds_of(entries, "question", "ping")) == [
-        ("ping", "ping", "ok"),
-        ("question", "elicitation/create", "ok"),
-        ("question", "roots/list", "ok"),
-        ("question", "sampling/createMessage", "ok"),
-    ]
-    elicited = next(one for one in entries if one.tool == "elicitation/create")
-    assert elicited.result == {"action": "accept", "content": {"name": "••••"}}
-    assert (elicited.client, elicited.by) == ("c1", "agent")
-
-
-@pytest.mark.requirement("LOG-1")
-async def test_progress_and_notifications_of_a_server_are_entries(folder: Folder) -> None:
-    folder.write(fault_server("progress", name="steps"), fault_server("list_changed", name="news"))
-    told: list[float] = []
-
-    async def on_progress(done: float, _: float | None, __: str | None) -> None:
-        told.append(done)
-
-    async with folder.open() as engine:
-        await engine.execute("steps", "echo", {}, on_progress=on_progress)
-        await engine.execute("news", "echo", {})
-        await eventually_logged(engine, "notification", 51)
-        entries = await engine.call_log.entries(limit=1000)
-
-    assert told == [1, 2, 3]
-    progress = [one for one in entries if one.kind == "progress"]
-    assert [one.result["progress"] for one in progress] == [1, 2, 3]
-    assert {one.tool for one in progress} == {"echo"}
-    [logged] = [one for one in entries if one.tool == "notifications/message"]
-    assert (logged.server, logged.result) == ("steps", "warning: steps: all done, password=••••")
-    notified = [one for one in kinds_of(entries, "notification") if one[1] != logged.tool]
-    assert notified == [("notification", "notifications/tools/list_changed", "")] * 50
-
-
-async def eventually_logged(engine: Engine, kind: Any, count: int) -> None:
-    """Return once there are so many entries of a kind."""
-    with anyio.fail_after(60):
-        async for _ in engine.call_log.follow(LogFilter(kinds=(kind,)), after=0):
-            count -= 1
-            if not count:
-                return
 
 
 @pytest.mark.requirement("LOG-1")
@@ -197,17 +141,6 @@ async def test_the_mode_decides_what_is_kept_of_a_call(
         assert ("more characters" in json.dumps(entry.result)) == (expected[1] == "cut")
 
 
-@pytest.mark.requirement("LOG-2")
-def test_an_untrusted_configuration_cannot_have_more_kept(tmp_path: Path) -> None:
-    file = tmp_path / "discovery.yaml"
-    file.write_text("log: {calls: full, keepDays: 300, maxMib: 9000}\n", "utf-8")
-    file.chmod(0o666)  # others may have written it
-
-    log = load_settings(file).log
-
-    assert (log.calls, log.keep_days, log.max_mib) == ("redacted", 30, 64)
-
-
 @pytest.mark.requirement("LOG-3")
 async def test_no_secret_is_in_any_byte_of_the_file(folder: Folder) -> None:
     folder.write(good(env={"SERVICE_TOKEN": SECRET}))
@@ -230,7 +163,7 @@ async def test_no_secret_is_in_any_byte_of_the_file(folder: Folder) -> None:
 
     written = everything(folder.data).decode("utf-8", "replace")
     assert modes == {0}
-    for trace in (
+    for part in (
         SECRET[:9],
         SECRET[-9:],
         "hunter22x",
@@ -239,26 +172,10 @@ async def test_no_secret_is_in_any_byte_of_the_file(folder: Folder) -> None:
         "abcdefgh12345678",
         "y1y1y1",
     ):
-        assert trace not in written
+        assert part not in written
     assert "16C7e42F" not in written
     assert entries[0].arguments == {"text": "known •••• in a text"}
     assert "more characters" in entries[1].arguments["text"]
-
-
-@pytest.mark.requirement("LOG-3")
-async def test_what_the_owner_gives_to_arguments_by_references_is_not_in_the_log(
-    folder: Folder,
-) -> None:
-    given = {"arguments": {"text": "with ${API_TOKEN}"}}
-    folder.write(good(), overrides=[{"pattern": "good:echo", **given}])
-    environ = {"PATH": os.environ["PATH"], "API_TOKEN": SECRET}
-    async with folder.open(environ=environ) as engine:
-        result = await engine.execute("good", "echo", {})
-        [entry] = await engine.call_log.entries()
-
-    assert SECRET in result["content"][0]["text"]  # the server repeats it
-    assert entry.arguments == {}
-    assert SECRET.encode() not in everything(folder.data)
 
 
 def damage(path: Path) -> None:
@@ -319,22 +236,6 @@ def test_several_processes_write_at_once_and_nothing_is_lost(folder: Folder) -> 
         own = [text for text in texts if text.startswith(name)]
         assert own == [f"{name} {number}" for number in range(30)]
     assert metrics.total.calls == 90
-
-
-@pytest.mark.requirement("LOG-8")
-async def test_readers_see_the_entries_of_their_own_configuration(
-    folder: Folder, tmp_path: Path
-) -> None:
-    (tmp_path / "other").mkdir()
-    other = Folder(tmp_path / "other")
-    other.write(good("another"))
-    async with folder.open() as engine:
-        await say(engine, "hello")
-    async with open_engine(other.config, data_dir=folder.data) as engine:
-        await say(engine, "in the folder of the first", server="another")
-        own = [entry.server for entry in await engine.call_log.entries()]
-
-    assert own == ["another"]
 
 
 @pytest.mark.requirement("LOG-20")
@@ -430,25 +331,298 @@ async def test_metrics_count_calls_of_servers_and_tools(folder: Folder) -> None:
     assert cleared == reset
 
 
+ESCAPES = "\x1b[2J\x1b]0;evil\x07\u202e"
+
+
+@pytest.fixture
+def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
+    made = Discovery(tmp_path, forked)
+    made.configure()
+    return made
+
+
+def call_some(discovery: Discovery) -> None:
+    discovery("execute", "demo:echo", "text=hello")
+    discovery("execute", "demo:boom")
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("LOG-11")
+def test_a_call_on_the_command_line_is_in_the_log_as_a_persons(discovery: Discovery) -> None:
+    call_some(discovery)
+
+    shown = discovery("logs")
+
+    echo, boom = shown.out.splitlines()
+    assert "demo:echo" in echo
+    assert echo.index("(person)") == boom.index("(person)") > 0
+    assert "hello" in echo
+    assert "tool_error" in boom
+    assert "\x1b" not in shown.out
+    chosen = discovery("logs", "--status", "error", "--kind", "call", "--server", "demo", "--json")
+    assert [one["tool"] for one in chosen.json["entries"]] == ["boom"]
+    assert discovery("logs", "--limit", "1").out.splitlines() == [boom]
+    recent = discovery("logs", "--since", "1h", "--text", "HELLO")
+    assert recent.out.split() == echo.split()
+    assert discovery("logs", "--until", "1h").out == ""
+
+
+@pytest.mark.requirement("LOG-12")
+def test_what_a_server_wrote_controls_no_terminal_and_no_spreadsheet(discovery: Discovery) -> None:
+    text = f"{ESCAPES}=cmd|' /C calc'!A0\nsecond, line\r\n"
+    home = discovery.home
+    environ = discovery.environ
+    with sync.open_engine(
+        home / "discovery.yaml", data_dir=home / "data", environ=environ
+    ) as engine:
+        engine.execute("demo", "echo", {"text": text})
+        for tool in ("=1+1", f"@x{ESCAPES}"):
+            with pytest.raises(DiscoveryError):
+                engine.execute("demo", tool, {})
+
+    shown = discovery("logs", "--kind", "call").out
+    assert len(shown.splitlines()) == 3
+    assert not any(code in shown for code in ("\x1b", "\x07", "\u202e", "\r"))
+
+    lines = discovery("logs", "--kind", "call", "--export", "ndjson").out
+    assert lines.isascii()
+    assert json.loads(lines.splitlines()[0])["arguments"] == {"text": text}
+
+    exported = discovery("logs", "--kind", "call", "--export", "csv").out
+    rows = list(csv.DictReader(io.StringIO(exported)))
+    assert rows[1]["tool"] == "'=1+1"
+    assert rows[2]["tool"].startswith("'@x")
+    assert not any(cell.startswith(("=", "+", "-", "@")) for row in rows for cell in row.values())
+
+
+@pytest.mark.requirement("CLI-5")
+def test_a_server_or_a_status_that_does_not_exist_is_named_where_nothing_is_found(
+    discovery: Discovery,
+) -> None:
+    call_some(discovery)
+
+    server = discovery("logs", "demmo")
+    status = discovery("logs", "--status", "errror")
+
+    assert (server.code, status.code) == (2, 2)
+    assert "did you mean 'demo'?" in server.err
+    assert "did you mean error?" in status.err
+    assert discovery("logs", "--status", "TOOL_DISABLED").code == 0
+
+
 @pytest.mark.requirement("MTR-1")
-async def test_the_timeline_has_calls_of_the_server_that_is_asked_for(folder: Folder) -> None:
-    folder.write(good(), good("other"))
+def test_metrics_are_shown_for_servers_and_for_the_tools_of_one(discovery: Discovery) -> None:
+    assert "no call was counted yet" in discovery("metrics").err
+    call_some(discovery)
+
+    servers = discovery("metrics")
+    tools = discovery("metrics", "demo")
+    form = discovery("metrics", "--json").json["servers"][0]
+
+    assert servers.out.splitlines()[1].split()[:4] == ["demo", "2", "1", "(50%)"]
+    assert [line.split()[0] for line in tools.out.splitlines()] == ["TOOL", "boom", "echo"]
+    assert (form["calls"], form["errors"], len(form["tools"])) == (2, 1, 2)
+    assert discovery("metrics", "nowhere").code == 2
+    reset = discovery("metrics", "--reset", "--json").json["servers"][0]
+    assert (reset["calls"], reset["errors"]) == (2, 0)
+
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+EXPORTED = InMemorySpanExporter()
+
+
+class Switch(Sampler):
+    """Records while a test wants it: a process can have one provider, which stays."""
+
+    is_on = False
+
+    def should_sample(self, *args: Any, **options: Any) -> SamplingResult:
+        return (ALWAYS_ON if self.is_on else ALWAYS_OFF).should_sample(*args, **options)
+
+    def get_description(self) -> str:
+        return "Switch"
+
+
+SWITCH = Switch()
+CARRIED = propagate.get_global_textmap()
+
+
+@pytest.fixture
+def exported() -> Iterator[InMemorySpanExporter]:
+    """The spans of one test."""
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        provider = TracerProvider(sampler=SWITCH)
+        provider.add_span_processor(SimpleSpanProcessor(EXPORTED))
+        trace.set_tracer_provider(provider)
+    propagate.set_global_textmap(CARRIED)
+    SWITCH.is_on = True
+    yield EXPORTED
+    SWITCH.is_on = False
+    EXPORTED.clear()
+    # The provider stays for the whole process; messages of other tests carry nothing of it.
+    propagate.set_global_textmap(CompositePropagator([]))
+
+
+@pytest.mark.requirement("MTR-14")
+async def test_a_call_is_a_span_in_the_trace_of_its_client(
+    folder: Folder, exported: InMemorySpanExporter
+) -> None:
+    folder.write(good())
+    parent = f"00-{TRACE}-{PARENT}-01"
+    client = CallbackClient(id="c", meta={"traceparent": parent, "vendor": 1})
+    async with folder.open() as engine:
+        await engine.execute("good", "echo", {"text": "confidential"}, caller=client)
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "echo", {"text": 7}, caller=client)
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "made_up_s3cret", {})
+        entries = await engine.call_log.entries()
+
+    ok, failed, unknown = exported.get_finished_spans()
+    assert (ok.name, ok.kind) == ("tools/call echo", SpanKind.CLIENT)
+    assert ok.attributes
+    assert ok.attributes["gen_ai.tool.name"] == "echo"
+    assert ok.attributes["discovery.server"] == "good"
+    assert ok.attributes["discovery.outcome"] == "ok"
+    assert ok.attributes["discovery.queue_seconds"] == 0
+    assert ok.parent
+    assert f"{ok.context.trace_id:032x}" == TRACE == entries[0].trace_id
+    assert f"{ok.parent.span_id:016x}" == PARENT
+    assert failed.status.status_code is StatusCode.ERROR
+    assert failed.attributes
+    assert failed.attributes["error.type"] == "INVALID_ARGUMENTS"
+    assert unknown.name == "tools/call"
+    written = "".join(span.to_json() for span in (ok, failed, unknown))
+    assert "confidential" not in written
+    assert "made_up_s3cret" not in written
+    assert entries[2].trace_id == f"{unknown.context.trace_id:032x}"
+
+
+@pytest.mark.requirement("MTR-14")
+async def test_the_server_gets_the_span_of_the_call_as_its_parent(
+    tmp_path: Path, exported: InMemorySpanExporter
+) -> None:
+    folder, world = Folder(tmp_path), World(tmp_path / "world.json")
+    world.offer(tools=[make_definition("t")], resources=[resource("x:/a")])
+    folder.write(world.server(era="modern"))
+    client = CallbackClient(meta={"traceparent": f"00-{TRACE}-{PARENT}-01", "vendor": "kept"})
     async with folder.open() as engine:
         await engine.refresh()
-        await engine.execute("good", "echo", {"text": "hello"})
-        await engine.execute("other", "echo", {"text": "hello"})
-        now = engine.call_log.now()
-        every = await engine.call_log.timeline(since=now - 600, until=now + 600, step=60)
-        one = await engine.call_log.timeline(since=now - 600, until=now + 600, server="good")
+        await engine.execute("docs", "t", {}, caller=client)
+        await engine.execute("docs", "t", {})
+        await engine.offerings.read_resource("x:/a", caller=client)
 
-        await engine.call_log.clear()
-        kept = await engine.call_log.timeline(since=now - 600, until=now + 600)
+    first, second, third = exported.get_finished_spans()
+    with_client, alone = (one["params"]["_meta"] for one in world.asked("tools/call"))
+    [read] = (one["params"]["_meta"] for one in world.asked("resources/read"))
+    assert with_client["vendor"] == "kept"
+    assert with_client["traceparent"] == f"00-{TRACE}-{first.context.span_id:016x}-01"
+    assert alone["traceparent"].split("-")[2] == f"{second.context.span_id:016x}"
+    assert read["traceparent"] == f"00-{TRACE}-{third.context.span_id:016x}-01"
+    assert third.name == "resources/read resource:x:/a"
 
-        recent = await engine.call_log.recent_timeline(600, step=120, server="good")
-        with pytest.raises(ValueError, match="positive"):
-            await engine.call_log.recent_timeline(600, step=0)
 
-    assert (recent.total.calls, len(recent.spans)) == (1, 5)
-    assert all(span.at % 120 == 0 for span in recent.spans)
-    assert (every.total.calls, one.total.calls, kept.total.calls) == (2, 1, 2)
-    assert len(every.spans) == len(one.spans) == 20
+OWN = "owner-token-of-forty-three-characters-12345"
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@asynccontextmanager
+async def served(
+    folder: Folder, token: str | None = OWN
+) -> AsyncIterator[tuple[Engine, httpx2.AsyncClient]]:
+    folder.write(good(), broken(good("dead")), views={"few": {"servers": ["good"]}})
+    async with folder.open() as engine:
+        tokens = parse_tokens(token) if token else None
+        async with web.served(engine, tokens, data=folder.data) as address:
+            base = address.removesuffix("/mcp")
+            async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
+                yield engine, http
+
+
+def samples(text: str) -> Samples:
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+@pytest.mark.requirement("MTR-10")
+async def test_metrics_are_valid_and_count_what_was_called(folder: Folder) -> None:
+    async with served(folder) as (engine, http):
+        await engine.refresh()
+        for _ in range(3):
+            await engine.execute("good", "echo", {"text": "confidential"})
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "echo", {"text": 7})
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "s3cret_name", {})
+        await engine.call_log.flush()
+        answer = await http.get("/metrics", headers=bearer(OWN))
+        accept = {"accept": "application/openmetrics-text; version=1.0.0"}
+        other = await http.get("/metrics", headers=bearer(OWN) | accept)
+
+    found = samples(answer.text)
+    echo = {("server", "good"), ("tool", "echo")}
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert found["discovery_calls_total", frozenset(echo | {("outcome", "ok")})] == 3
+    assert found["discovery_call_duration_seconds_count", frozenset(echo)] == 4
+    assert found["discovery_server_healthy", frozenset({("server", "good"), ("state", "ready")})]
+    dead = frozenset({("server", "dead"), ("state", "failing")})
+    assert found["discovery_server_healthy", dead] == 0
+    assert ("process_open_fds", frozenset()) in found
+    assert "confidential" not in answer.text
+    assert "s3cret_name" not in answer.text
+    assert "(unknown)" in answer.text
+    assert other.headers["content-type"].startswith("application/openmetrics-text")
+    assert len(list(parse_openmetrics(other.text))) >= 7  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.requirement("MTR-11")
+async def test_metrics_need_a_token_of_all_views(folder: Folder) -> None:
+    async with served(folder) as (_, http):
+        tokens = AccessTokens(folder.data / "tokens.json")
+        reader = tokens.create(scopes=frozenset({"read"}))[0]
+        bound = tokens.create(view="few", scopes=frozenset({"read"}))[0]
+        statuses = {
+            "none": (await http.get("/metrics")).status_code,
+            "wrong": (await http.get("/metrics", headers=bearer("x" * 43))).status_code,
+            "reader": (await http.get("/metrics", headers=bearer(reader))).status_code,
+            "bound": (await http.get("/metrics", headers=bearer(bound))).status_code,
+            "post": (await http.post("/metrics", headers=bearer(OWN))).status_code,
+            "below": (await http.get("/metrics/x", headers=bearer(OWN))).status_code,
+            "rebound": (
+                await http.get("/metrics", headers=bearer(OWN) | {"host": "evil.example"})
+            ).status_code,
+        }
+    assert statuses == {
+        "none": 401,
+        "wrong": 401,
+        "reader": 200,
+        "bound": 403,
+        "post": 405,
+        "below": 404,
+        "rebound": 421,
+    }
+    async with served(folder, token=None) as (_, http):
+        assert (await http.get("/metrics")).status_code == 404
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("MTR-13")
+async def test_health_needs_no_token_and_says_nothing_of_servers(folder: Folder) -> None:
+    for token in (OWN, None):
+        async with served(folder, token) as (_, http):
+            answer = await http.get("/health")
+            foreign = await http.get("/health", headers={"host": "evil.example"})
+            deeper = await http.get("/health/good")
+
+        form = json.loads(answer.text)
+        assert (answer.status_code, foreign.status_code, deeper.status_code) == (200, 421, 404)
+        assert form.keys() == {"status", "version", "uptime"}
+        assert form["status"] == "ok"
+        assert form["uptime"] >= 0

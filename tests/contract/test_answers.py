@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from discovery_engine import Decision, SearchAnswer
+from discovery_engine import Decision
 from discovery_engine.sync import SyncEngine, open_engine
-from tests.agents import fields_of, text_of
+from tests.agents import text_of
 from tests.catalogs import JSONObject, configure, environ_of, opened, schema, tool
 from tests.forked import Preloaded
 from tests.rows import rows
@@ -70,10 +71,6 @@ def read(engine: SyncEngine, query: str, **arguments: Any) -> str:
     return text_of(asked(engine, "search_tools", query=query, **arguments))
 
 
-def codes(answer: SearchAnswer) -> list[str]:
-    return [notice.code for notice in answer.notices]
-
-
 @pytest.mark.requirement("ANS-1")
 def test_what_is_merely_near_is_no_hit(tmp_path: Path) -> None:
     with opened(tmp_path, CATALOGS, search={"minConfidence": 0.9}) as engine:
@@ -111,23 +108,6 @@ def test_tools_that_fit_equally_well_are_shown_with_what_only_each_has(engine: S
         "Match: sure. The first 2 fit equally well: only github:create_issue requires repo; "
         "only jira:create_issue requires project."
     )
-
-
-@pytest.mark.requirement("ANS-6")
-def test_an_unsure_answer_shows_the_nearest_tools_and_what_to_check(engine: SyncEngine) -> None:
-    query = "delete all archived spaces of our team wiki"
-    answer = engine.search(query)
-    head, first, *_ = read(engine, query).splitlines()
-    fields = fields_of(asked(engine, "search_tools", query=query))
-
-    assert answer.decision is Decision.UNSURE
-    assert head.startswith(
-        "Unsure: these are only the nearest tools. Check before calling. "
-        "No tool of wiki seems to delete or remove; none mentions 'delete', 'archived'"
-    )
-    assert first.startswith("wiki:")
-    assert (fields["decision"], fields["certainty"]) == ("unsure", None)
-    assert fields["undone"] == ["delete or remove"]
 
 
 @pytest.mark.requirement("ANS-6")
@@ -177,9 +157,7 @@ def test_a_hidden_tool_that_fits_better_is_counted_and_named_to_its_owner_alone(
 
 
 @pytest.mark.requirement("ANS-24")
-def test_agents_read_no_name_of_a_hidden_tool_no_pattern_and_no_path(
-    tmp_path: Path,
-) -> None:
+def test_agents_read_no_name_of_a_hidden_tool_no_pattern_and_no_path(tmp_path: Path) -> None:
     (home := tmp_path / "ann").mkdir()
     (tmp_path / "ann" / "bin").mkdir()
     config = configure(home, CATALOGS, toolRules=[HIDDEN], serverRules=[OFF])
@@ -249,38 +227,69 @@ def test_servers_that_are_missing_are_said_before_and_beside_the_hits(
     assert "servers are not available: " in shown.err
 
 
-@pytest.mark.requirement("ANS-28")
-@rows(
-    ("servers", "reason"),
-    [
-        ({}, "No server is configured: "),
-        ({"a": {**FALSE, "enabled": False}}, "There is no enabled tool."),
-    ],
-)
-def test_without_any_tool_other_words_are_not_suggested(
-    tmp_path: Path, servers: JSONObject, reason: str
-) -> None:
-    (tmp_path / "discovery.yaml").write_text(json.dumps({"servers": servers}))
+SERVED = {
+    "travel/search_flights": """
+        I am putting together a short trip for two colleagues who have to attend a workshop in
+        Lisbon next month, and the office manager wants a proposal on her desk by Thursday. They
+        start from Hamburg, and one of them has a bad back, so long waits in between should be
+        avoided if at all possible. Find flights between the two airports on the evening before the
+        workshop begins and on the afternoon after it has ended. Prefer direct connections, note
+        the total travel time of each, and list at most five options per direction in a small table
+        that can be pasted into an email. Mention anything unusual, for instance an overnight stop.
+        If nothing suitable turns up, say so plainly instead of stretching the criteria, because
+        the date of the workshop itself is not going to move any more.""",
+    "github/merge_pull_request": """
+        The release manager is on holiday and I promised to look after the housekeeping of our main
+        project while she is away. Most of it is routine, yet I do not want to break anything on my
+        second day. There is one change that two people have approved and that all checks have
+        passed for, and the author has been waiting since Monday. Please merge that pull request
+        into its base branch, and afterwards add a comment that thanks the reviewers by name. Do
+        not touch anything else, in particular none of the older proposals that are still under
+        discussion. Keep a friendly tone, since the author is new to the team. When everything is
+        done, tell me in two sentences what happened and whether I need to do anything myself.""",
+}
+UNSERVED = [
+    """
+        We run a small laboratory for soil samples and have been asked to join a comparison between
+        institutes across the country. Every participant receives the same twelve jars and reports
+        what was measured, so that the organisers can see how far the methods agree. Titrate each
+        of the samples against the standard solution, centrifuge what is left over at the agreed
+        speed, and record the hue of the sediment with the spectrometer in the basement. The jars
+        must never be warmer than fourteen degrees, and gloves are mandatory for the whole morning.
+        Whoever signs the protocol vouches for it, therefore take your time. A second technician
+        repeats everything in the afternoon without having seen the earlier figures.""",
+    """
+        Our orchard stands on a slope above the river, twenty old trees of which nobody remembers
+        the names, and this winter they have to be pruned before the sap rises. My uncle did it as
+        long as his knees allowed, and he was particular about it. Saw off the dead limbs close to
+        the collar, thin the crowns so that a hat can be thrown through them, and paint the larger
+        wounds with tar. Then graft two scions of the yellow variety on the youngest trunk. The
+        ladder in the barn wobbles, so let somebody hold it. Do not work in the frost, as the wood
+        splinters then. We are happy to pay in cider, of which there is more than we can drink.""",
+]
 
-    with open_engine(tmp_path / "discovery.yaml", data_dir=tmp_path / "data") as engine:
-        text = read(engine, "send mail")
 
-    assert reason in text
-    assert "Ask again" not in text
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SyncEngine]:
+    described = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
+    catalogs = {
+        server: [tool(name, text) for name, text in tools.items()]
+        for server, tools in described["servers"].items()
+    }
+    with opened(tmp_path_factory.mktemp("described"), catalogs) as languages:
+        yield languages
 
 
-@pytest.mark.requirement("ANS-25")
-def test_servers_with_one_reason_share_a_line_for_people(tmp_path: Path, forked: Preloaded) -> None:
-    unset = {"command": "x", "env": {"A": "${UNSET_VARIABLE}"}}
-    servers = {"a": unset, "b": {"command": "x", "env": {"A": "${OTHER}"}}, "c": unset}
-    (tmp_path / "discovery.yaml").write_text(json.dumps({"servers": servers}))
-    environ = environ_of(tmp_path)
-    forked(["refresh"], cwd=tmp_path, environ=environ)
+@pytest.mark.requirement("ANS-14")
+@rows("tool", SERVED)
+def test_task_description_whose_tool_is_found_is_answered(languages: SyncEngine, tool: str) -> None:
+    answer = languages.search(" ".join(SERVED[tool].split()))
 
-    listed = forked(["list"], cwd=tmp_path, environ=environ).err
-    searched = forked(["search", "send mail"], cwd=tmp_path, environ=environ).err
+    assert answer.decision is not Decision.NONE
+    assert tool in [str(hit.entry.key).replace(":", "/") for hit in answer.hits[:5]]
 
-    assert "a, c: env.A: ${UNSET_VARIABLE} is not set" in listed
-    assert "b: env.A: ${OTHER} is not set" in listed
-    assert "`discovery doctor` explains" in searched
-    assert searched.count("is not set") == 0
+
+@pytest.mark.requirement("ANS-14")
+def test_task_descriptions_that_nothing_serves_get_none(languages: SyncEngine) -> None:
+    for description in UNSERVED:
+        assert languages.search(" ".join(description.split())).decision is Decision.NONE

@@ -75,15 +75,6 @@ def test_the_caller_says_how_long_an_answer_may_be_and_reads_what_is_left_out(
     assert short.splitlines()[-1].endswith(left_out)
 
 
-@pytest.mark.requirement("BUD-1")
-def test_a_tool_is_shown_in_more_detail_where_there_is_room(engine: SyncEngine) -> None:
-    usual, _ = asked(engine, "search_tools", query="show_file")
-    whole, _ = asked(engine, "search_tools", query="show_file", maxTokens=1000)
-
-    assert usual.splitlines()[1] == 'git:show_file(path: "a"|"b", depth?)'
-    assert whole.splitlines()[1:3] == ["git:show_file(…)", '  path: "a"|"b"']
-
-
 @pytest.mark.requirement("BUD-6")
 def test_no_caller_gets_more_than_the_most_tokens(engine: SyncEngine) -> None:
     most, tokens = asked(engine, "list_tools", server="s", maxTokens=25_000)

@@ -8,15 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
-import anyio
 import pytest
 
 from discovery_engine import CallbackClient, Engine, Toolset
 from discovery_engine.errors import InvalidArgumentsError, ToolNotFoundError
-from discovery_engine.events import ToolCalled
 from tests.agents import text_of
 from tests.catalogs import JSONObject, schema, tool
-from tests.engines import Folder, good, heard, pid_of
+from tests.engines import Folder, good, pid_of
 from tests.servers.programs import fault_server
 from tests.told import Told
 
@@ -137,27 +135,6 @@ async def test_beyond_the_limit_the_tool_leaves_that_was_not_called_lately(folde
         assert names(tools.tools()) == [*SEARCH, "sky__forecast", "github__create_issue"]
 
 
-@pytest.mark.requirement("FRM-3")
-async def test_a_request_that_nothing_fits_binds_nothing_and_a_long_one_is_read_at_both_ends(
-    folder: Folder,
-) -> None:
-    async with world(folder) as engine:
-        tools = engine.toolset(mode="select")
-
-        assert await tools.select("qwertyuiop asdfghjkl") == []
-        long = f"Get the weather forecast of a city. {'€' * 100_000}"
-        assert names(await tools.select(long)) == ["sky__forecast"]
-
-
-@pytest.mark.requirement("FRM-3")
-async def test_the_first_selection_waits_for_servers_that_were_never_listed(
-    folder: Folder,
-) -> None:
-    folder.write(good())
-    async with folder.open() as engine:
-        assert names(await engine.toolset(mode="select").select("echo a text")) == ["good__echo"]
-
-
 @pytest.mark.requirement("FRM-7")
 async def test_a_toolset_has_what_its_view_shows_and_what_is_exposed_and_pinned(
     folder: Folder,
@@ -208,34 +185,6 @@ async def test_a_program_gets_exceptions_and_a_model_text_that_it_can_act_on(
     assert "title is missing" in text_of(refused)
     assert "did you mean 'github__create_issue'" in text_of(unknown)
     assert "must be a JSON object" in text_of(not_json)
-
-
-@pytest.mark.requirement("FRM-12")
-async def test_progress_and_cancellation_pass_through(folder: Folder) -> None:
-    folder.write(fault_server("progress", name="p"), fault_server("awaits_file", name="w"))
-    seen: list[float] = []
-
-    async with folder.open() as engine:
-        await engine.refresh()
-        tools = engine.toolset(mode="select")
-        with (
-            anyio.fail_after(60),
-            anyio.CancelScope() as scope,
-            engine.subscribe(ToolCalled) as ended,
-        ):
-
-            async def on_progress(progress: float, _: float | None, __: str | None) -> None:
-                seen.append(progress)
-                if len(seen) > 3:
-                    scope.cancel()
-
-            await tools.named("p__echo").call_as_result({"text": "x"}, on_progress=on_progress)
-            never = {"text": str(folder.path / "never")}
-            await tools.named("w__echo").call(never, on_progress=on_progress)
-
-        assert seen[:3] == sorted(seen[:3])
-        assert scope.cancelled_caught
-        assert [(await heard(ended, ToolCalled)).outcome for _ in range(2)] == ["ok", "cancelled"]
 
 
 @pytest.mark.requirement("FRM-12")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine import Engine
-from discovery_engine.errors import DiscoveryError
 from discovery_engine.sync import open_engine
 from tests.catalogs import configure, environ_of, names, tool
 from tests.contract.discovery import Discovery
 from tests.engines import Folder, good
 from tests.forked import Preloaded
-from tests.postgres import PostgresServer
 from tests.rows import rows
-from tests.store.test_database_vectors import with_pgvector
 from tests.unit.search.embedders.test_http import served
 
 TOOLS: Any = {
@@ -117,30 +112,6 @@ def test_an_embedder_that_cannot_be_used_costs_a_notice_and_no_answer(
     assert replace(answer, notices=()) == replace(words, notices=())
 
 
-@pytest.mark.requirement("EMB-11")
-def test_a_search_of_the_command_line_waits_no_longer_for_an_address_than_timeout(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    is_over, is_in_time = threading.Event(), []
-
-    def answer(_: dict[str, Any]) -> Reply:
-        is_in_time.append(is_over.wait(8))
-        return 500, b""
-
-    with served(answer) as (url, _):
-        discovery = Discovery(tmp_path, forked)
-        embeddings = json.dumps({"provider": "http", "url": url, "timeout": 0.01})
-        discovery.configure(rules=f"search: {{embeddings: {embeddings}}}")
-        discovery("list")
-        done = discovery("search", "say something")
-        is_over.set()
-
-    assert "demo:echo" in done.out
-    assert "found by words, not by meaning" in done.err
-    assert "raise `search.embeddings.timeout`" in done.err
-    assert all(is_in_time)
-
-
 @pytest.mark.requirement("EMB-18")
 def test_a_refresh_says_why_tools_have_no_vectors(tmp_path: Path, forked: Preloaded) -> None:
     with served(lambda _: (401, b"")) as (url, _):
@@ -174,10 +145,7 @@ def test_a_configuration_that_was_found_chooses_no_embedder(
 
 @pytest.mark.anyio
 @pytest.mark.requirement("CAC-12")
-@pytest.mark.parametrize("where", ["memory", "database"])
-async def test_to_index_anew_replaces_the_vectors_of_all_tools(
-    where: str, folder: Folder, postgres_server: PostgresServer
-) -> None:
+async def test_to_index_anew_replaces_the_vectors_of_all_tools(folder: Folder) -> None:
     asked: list[str] = []
     direction = 1.0
 
@@ -188,14 +156,9 @@ async def test_to_index_anew_replaces_the_vectors_of_all_tools(
         return 200, json.dumps({"data": rows}).encode()
 
     with served(answer) as (url, _), anyio.fail_after(60):
-        search = {"where": where, "embeddings": {"provider": "http", "url": url, "model": "m"}}
-        environ = dict(os.environ)
-        sections: dict[str, Any] = {"name": "team", "search": search}
-        if where == "database":
-            sections["registry"] = {"url": "${DATABASE_URL}"}
-            environ["DATABASE_URL"] = postgres_server.url(with_pgvector(postgres_server))
-        folder.write(good(), **sections)
-        async with folder.open(environ=environ) as engine:
+        embeddings = {"provider": "http", "url": url, "model": "m"}
+        folder.write(good(), search={"embeddings": embeddings})
+        async with folder.open() as engine:
             await engine.refresh()
             await engine.wait_embedded(timeout=60)
             before = asked.copy()
@@ -205,7 +168,7 @@ async def test_to_index_anew_replaces_the_vectors_of_all_tools(
             answered = await engine.search("echo a text")
             found = compared(engine)
         made = asked.copy()
-        async with folder.open(environ=environ) as engine:
+        async with folder.open() as engine:
             await engine.wait_embedded(timeout=60)
             stored = compared(engine)
 
@@ -222,18 +185,3 @@ def compared(engine: Engine) -> float:
     similar = engine.view.vectors.compare(((-(0.5**0.5), 0.5**0.5),))
     assert similar
     return similar.cosine(next(iter(engine.view.catalog)).tool)
-
-
-@pytest.mark.requirement("CAC-12")
-def test_to_index_anew_fails_with_the_embedder_and_needs_none(tmp_path: Path) -> None:
-    config = configure(tmp_path, TOOLS)
-    with open_engine(config, data_dir=tmp_path / "data") as engine:
-        engine.refresh()
-        report = engine.reindex()
-        assert (report.tools, report.vectors) == (3, None)
-    away = meaning(provider="http", url="http://127.0.0.1:9/v1")
-    configure(tmp_path, TOOLS, search=away)
-    with open_engine(config, data_dir=tmp_path / "data") as engine:
-        with pytest.raises(DiscoveryError, match="cannot be reached"):
-            engine.reindex()
-        assert engine.view.search("send a mail").hits

@@ -80,13 +80,6 @@ def test_every_query_has_a_row_and_every_measure_a_line(run: Run) -> None:
     ]
 
 
-@pytest.mark.requirement("EVA-10")
-def test_what_is_not_measured_is_null(run: Run, tmp_path: Path) -> None:
-    file = written(tmp_path, "queries: [{query: pizza, none: true}]")
-
-    assert run("tune", "eval", file, "--json").json["metrics"]["recall@5"] is None
-
-
 @pytest.mark.requirement("EVA-2")
 def test_a_file_with_problems_is_not_run_and_all_are_reported(run: Run, tmp_path: Path) -> None:
     no_form = written(tmp_path, "queries:\n  - query: a\n  - {query: b, tools: [], none: 3}\n")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from click.testing import CliRunner, Result
 
-from discovery_cli.program import cli
-from discovery_engine import DiscoveryError, Engine, ServerReport, stored_view
-from tests.engines import Folder, good, program
-from tests.servers.programs import fault_server, http_server, remote_server
+from discovery_engine import DiscoveryError, Engine, LogFilter, ServerReport, stored_view
+from tests.contract.discovery import Discovery
+from tests.engines import Folder, broken, good, program
+from tests.forked import Preloaded
+from tests.servers.programs import HERE, fault_server, http_server, remote_server
 
 pytestmark = pytest.mark.anyio
 
@@ -124,57 +127,8 @@ async def test_credentials_in_what_a_program_inherits_are_redacted(folder: Folde
     ] == []
 
 
-@pytest.mark.requirement("HEA-2")
-async def test_a_server_that_was_never_asked_says_which_value_it_lacks(folder: Folder) -> None:
-    folder.write(fault_server(name="notes", env={"KEY": "${NOTES_KEY}"}))
-    why = "env.KEY: ${NOTES_KEY} is not set"
-
-    def run(*words: str, **environ: str) -> Result:
-        where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
-        return CliRunner(env={"NOTES_KEY": None, **environ}).invoke(cli, [*where, *words])
-
-    def look() -> dict[str, Result]:
-        return {command: run(command) for command in ("health", "list", "doctor")}
-
-    looked = await anyio.to_thread.run_sync(look)
-    async with folder.open(environ={"PATH": ""}) as engine:
-        answer = await engine.toolset().call_as_result("list_mcp_servers", {})
-    given = await anyio.to_thread.run_sync(lambda: run("health", NOTES_KEY="n-1"))
-    looked["health again"] = await anyio.to_thread.run_sync(lambda: run("health"))
-
-    assert {command: one.exit_code for command, one in looked.items()} == {
-        "health": 7,
-        "list": 0,
-        "doctor": 7,
-        "health again": 7,
-    }
-    for one in (*looked.values(), answer):
-        assert why in " ".join(str(getattr(one, "output", one)).split())
-    assert " secrets set" in looked["health"].output
-    assert (given.exit_code, "pending" in given.output) == (0, True)
-
-
-@pytest.mark.requirement("HEA-7")
-async def test_every_command_reports_the_last_lines_of_stderr(folder: Folder) -> None:
-    write_leaky(folder)
-    async with folder.open(environ={"TOKEN": SECRET, "PATH": ""}) as engine:
-        await engine.refresh()
-
-    def run(words: str) -> str:
-        where = ["--config", str(folder.config), "--data-dir", str(folder.data)]
-        done = CliRunner(env={"TOKEN": SECRET}).invoke(cli, [*where, *words.split()])
-        return done.stdout + done.stderr
-
-    for words in ("list --status", "doctor", "health leaky", "list --json"):
-        shown = await anyio.to_thread.run_sync(run, words)
-        assert "no user for" in shown, words
-        assert SECRET not in shown, words
-
-
 @pytest.mark.requirement("HEA-10")
-async def test_what_a_server_does_wrong_is_counted_for_it_alone(
-    folder: Folder,
-) -> None:
+async def test_what_a_server_does_wrong_is_counted_for_it_alone(folder: Folder) -> None:
     counted = {"calls": 1, "garbage": 200, "strays": 200}
     folder.write(fault_server("strays", program="wire_server.py", name="odd"), good())
 
@@ -215,17 +169,6 @@ def as_entry(server: Any) -> dict[str, Any]:
     return {"command": transport.command, "args": list(transport.args), "env": env}
 
 
-class Clock:
-    """A minute passes with each look at it."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        self.time += 61.0
-        return self.time
-
-
 @pytest.mark.requirement("OWN-32")
 async def test_the_package_that_a_command_names_is_known(folder: Folder) -> None:
     named = {"command": "npx", "args": ["-y", "@acme/mail@1.2.3"], "enabled": False}
@@ -237,3 +180,171 @@ async def test_the_package_that_a_command_names_is_known(folder: Folder) -> None
 
     assert found.package == "@acme/mail@1.2.3"
     assert installed == ()
+
+
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}}
+
+
+class Gateway:
+    """A `discovery serve` that is spoken to on its standard streams."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self._count = 0
+        client = {"clientInfo": {"name": "test", "version": "1"}}
+        self.ask("initialize", {**HELLO, **client})
+        self._send(method="notifications/initialized")
+
+    def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        self._count += 1
+        self._send(id=self._count, method=method, params=params)
+        assert self.process.stdout
+        for line in self.process.stdout:
+            answer: dict[str, Any] = json.loads(line)
+            if answer.get("id") == self._count:
+                return answer
+        raise AssertionError("the gateway ended")
+
+    def call(self, tool: str) -> dict[str, Any]:
+        return self.ask("tools/call", {"name": "execute_tool", "arguments": {"tool": tool}})
+
+    def _send(self, **message: Any) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+
+@contextmanager
+def gateway(home: Discovery) -> Iterator[Gateway]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "discovery_cli", "serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=home.home,
+        env=home.environ,
+    ) as process:
+        try:
+            yield Gateway(process)
+        finally:
+            process.kill()
+
+
+def configured(folder: Path, forked: Preloaded, *words: str) -> Discovery:
+    """A home with a server of this folder's, whose tools are known."""
+    (folder / "tools.txt").write_text("hang pid")
+    script, *rest = words
+    args = ["-I", "-S", str(HERE / script), *rest]
+    entry = {"command": sys.executable, "args": args, "timeouts": {"call": 1}}
+    (folder / "discovery.yaml").write_text(json.dumps({"servers": {"sick": entry}}), "utf-8")
+    home = Discovery(folder, forked)
+    assert home("refresh").code == 0
+    return home
+
+
+async def until_said(home: Discovery, count: int, status: str) -> list[dict[str, Any]]:
+    """What the gateways say of the server, once so many do and the worst is that."""
+    with anyio.fail_after(60):
+        while True:
+            [server] = (await anyio.to_thread.run_sync(home, "health", "--json")).json["servers"]
+            said: list[dict[str, Any]] = server["gateways"]
+            if len(said) == count and said[0]["status"] == status:
+                return said
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("HEA-30")
+async def test_what_a_running_gateway_calls_sick_is_never_reported_as_well(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    home = configured(tmp_path, forked, "changing_server.py", "tools.txt")
+    with gateway(home) as opened:
+        opened.call("sick:hang")
+        [said] = await until_said(home, 1, "degraded")
+        health, doctor, listed = home("health"), home("doctor"), home("list", "--status")
+        pid = opened.process.pid
+    after = home("health")
+
+    assert said["pid"] == pid
+    for done in (health, doctor, listed):
+        [line] = [line for line in done.out.splitlines() if "sick " in line]
+        assert line.startswith("✗")
+        assert f"process {pid}" in line
+    assert (health.code, doctor.code, after.code) == (7, 7, 0)
+    assert list((tmp_path / "data" / "gateways").iterdir()) == []
+
+
+RULES = "toolRules: [{pattern: boom, enabled: false}]\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path, forked: Preloaded) -> Discovery:
+    made = Discovery(tmp_path, forked)
+    made.configure(broken={"command": "no-such-program"}, rules=RULES)
+    made("refresh")
+    return made
+
+
+@pytest.mark.requirement("CLI-42")
+def test_a_server_that_was_never_listed_is_not_said_to_lack_a_tool(home: Discovery) -> None:
+    starts = home.starts
+    for command in ("why", "inspect"):
+        refused = home(command, "broken:anything")
+        assert refused.code == 5
+        assert "program 'no-such-program' is not on the PATH" in refused.err
+        assert "no tool" not in refused.err
+        assert home(command, "demo:echo").code == 0
+
+    assert home.starts == starts
+
+
+def fleet(folder: Folder) -> None:
+    folder.write(
+        fault_server(era="legacy", name="old"),
+        fault_server(era="modern", name="new"),
+        broken(good("dead")),
+        fault_server("hang_start", name="late"),
+        good("off", enabled=False),
+    )
+
+
+@pytest.mark.requirement("HEA-40")
+@pytest.mark.thorough
+async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: Folder) -> None:
+    fleet(folder)
+    async with folder.open() as engine:
+        with anyio.fail_after(60):
+            results = await engine.probe(max_wait=5)
+        pings = await engine.call_log.entries(LogFilter(kinds=("ping",)))
+        states = {one.name: one.state for one in await engine.health()}
+
+    by_name = {one.server: one.to_json() for one in results}
+    assert by_name.keys() == {"old", "new", "dead", "late"}
+    assert by_name["old"]["status"] == by_name["new"]["status"] == "healthy"
+    assert by_name["old"]["latency_ms"] > 0
+    assert by_name["dead"]["code"] == "SERVER_CONNECTION_ERROR"
+    assert (by_name["late"]["status"], by_name["late"]["error"]) == (
+        "unhealthy",
+        "it did not answer within 5 s",
+    )
+    assert states["late"] == "starting"
+    assert {one.server: one.outcome for one in pings} == {
+        "old": "ok",
+        "new": "ok",
+        "dead": "SERVER_CONNECTION_ERROR",
+        "late": "TOOL_EXECUTION_TIMEOUT",
+    }
+
+
+@pytest.mark.requirement("HEA-40")
+async def test_an_answer_resets_the_errors_of_the_server(folder: Folder) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        with pytest.raises(DiscoveryError):
+            await engine.execute("good", "echo", {"text": 7})
+        [before] = await engine.metrics("good")
+        await engine.probe(["good"])
+        [after] = await engine.metrics("good")
+
+    assert (before.total.errors, after.total.errors, after.total.calls) == (1, 0, 1)

@@ -179,49 +179,6 @@ async def test_the_digest_of_another_plan_installs_nothing(shop: Shop) -> None:
     assert shop.engine.secrets.names() == ()
 
 
-@pytest.mark.requirement("API-50")
-async def test_what_is_published_after_the_plan_is_not_installed(shop: Shop) -> None:
-    shown = await shop.plan("/install", CHOICE)
-    await shop.publish("1.0.1")
-    newer = await shop.post("/install", {**CHOICE, "digest": shown["digest"]})
-    assert (newer.status_code, newer.json()["code"]) == (409, "PLAN_CHANGED")
-
-    pinned = {**CHOICE, "version": "1.0.0"}
-    shown = await shop.plan("/install", pinned)
-    shop.index.add_npm("@acme/files", "1.0.0", script=node_server("evil"))
-    shutil.rmtree(shop.folder.path / "npm-cache", ignore_errors=True)
-    replaced = await shop.post("/install", {**pinned, "digest": shown["digest"]})
-
-    assert replaced.status_code == 409
-    assert (shop.index.downloads, shop.left(), await shop.engine.servers.list()) == ([], [], ())
-
-    await shop.accept("/install", CHOICE)
-    shown = await shop.plan("/servers/files/update")
-    await shop.publish("3.0.0")
-    update = await shop.post("/servers/files/update", {"digest": shown["digest"]})
-    assert (update.status_code, update.json()["code"]) == (409, "PLAN_CHANGED")
-
-
-@pytest.mark.requirement("API-51", "INS-22")
-async def test_of_two_installations_at_once_one_is_done_and_stays_whole(shop: Shop) -> None:
-    shown = await shop.plan("/install", CHOICE)
-    secrets = [f"first-{SECRET}", f"second-{SECRET}"]
-    answers: dict[str, httpx2.Response] = {}
-
-    async def accept(secret: str) -> None:
-        body = {**CHOICE, "secrets": {"FILES_KEY": secret}, "digest": shown["digest"]}
-        answers[secret] = await shop.post("/install", body)
-
-    async with anyio.create_task_group() as tasks:
-        for secret in secrets:
-            tasks.start_soon(accept, secret)
-
-    assert sorted(answer.status_code for answer in answers.values()) == [200, 409]
-    [winner] = [secret for secret, answer in answers.items() if answer.status_code == 200]
-    assert (await shop.seen())["env"]["FILES_KEY"] == winner
-    assert shop.engine.secrets.names() == ("files/FILES_KEY",)
-
-
 @pytest.mark.requirement("API-51")
 async def test_a_request_of_an_agent_is_accepted_by_the_digest_of_what_it_would_run(
     shop: Shop,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +13,11 @@ import anyio
 import httpx2
 import pytest
 
-from tests.api_server import OWN, Api, received, served, until
-from tests.engines import Folder
+from discovery_engine.events import ResourceUpdated
+from tests.api_server import OWN, Api, received, served, serving, until
+from tests.engines import Folder, good, heard, program
+from tests.factories import make_definition
+from tests.servers.offerings import World, resource
 from tests.servers.programs import fault_server
 
 pytestmark = pytest.mark.anyio
@@ -53,24 +57,6 @@ async def waiting(api: Api, token: str = OWN) -> dict[str, Any]:
         if found:
             question: dict[str, Any] = found[0]
             return question
-
-
-@pytest.mark.requirement("VIEW-22")
-async def test_a_call_over_the_api_ends_with_its_token(folder: Folder, tmp_path: Path) -> None:
-    done = tmp_path / "done"
-    async with served(folder, fault_server("awaits_file", name="slow")) as api:
-        value, token = api.tokens.create()
-        arguments = {"text": str(done)}
-        path = "/servers/slow/tools/echo"
-        async with calling(api, path, token=value, call_id="one", arguments=arguments) as made:
-            while not (await api.ask("/calls")).json()["calls"]:
-                await anyio.lowlevel.checkpoint()
-            api.tokens.revoke(token.id)
-        running = (await api.ask("/calls")).json()["calls"]
-
-    assert made.answer.status_code == 401
-    assert made.answer.json()["code"] == "UNAUTHORIZED"
-    assert running == []
 
 
 @pytest.mark.requirement("API-45")
@@ -161,32 +147,6 @@ async def test_a_form_waits_for_its_answer_which_must_fit(folder: Folder) -> Non
     assert late.status_code == 404
 
 
-@pytest.mark.requirement("API-47")
-async def test_an_address_is_shown_and_answered_without_fields(folder: Folder) -> None:
-    async with served(folder, asking("address")) as api:
-        path = "/servers/asking/tools/echo"
-        async with calling(api, path, call_id="c1", takes_questions=True) as made:
-            question = await waiting(api)
-            answer = {"action": "accept"}
-            await api.ask(f"/questions/{question['question_id']}", "POST", json=answer)
-
-    assert (question["kind"], question["url"]) == ("url", "https://example.org/login")
-    assert "schema" not in question
-    assert json.loads(made.text)[0]["result"] == {"action": "accept"}
-
-
-@pytest.mark.requirement("API-47")
-async def test_a_call_that_takes_no_questions_is_asked_none(folder: Folder) -> None:
-    async with served(folder, asking("fails")) as api:
-        path = "/servers/asking/tools/echo"
-        async with calling(api, path, call_id="c1") as made:
-            pass
-        without_id = await api.ask(f"{path}/call", "POST", json={"takes_questions": True})
-
-    assert made.answer.json()["code"] == "TOOL_NEEDS_INPUT"
-    assert without_id.status_code == 422
-
-
 @pytest.mark.requirement("API-45")
 async def test_nobody_sees_cancels_or_answers_the_calls_of_another_token(folder: Folder) -> None:
     async with served(folder, asking("form")) as api:
@@ -208,3 +168,168 @@ async def test_nobody_sees_cancels_or_answers_the_calls_of_another_token(folder:
     assert (answered.status_code, cancelled.status_code) == (404, 404)
     assert of_owner == [question]
     assert declined.status_code == 200
+
+
+SECRET = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+LINES = """
+import sys
+print(*range(30), sys.argv[-1], sep="\\n", file=sys.stderr)
+sys.exit(3)
+"""
+
+
+@pytest.mark.requirement("API-16")
+async def test_the_last_lines_of_stderr_are_shown_without_secrets(folder: Folder) -> None:
+    failing = program("bad", sys.executable, "-c", LINES, "--token", SECRET)
+    async with served(folder, failing, good()) as api:
+        shown = await api.get("/servers/bad/stderr", lines=3)
+        none = await api.get("/servers/good/stderr")
+        unknown = await api.ask("/servers/nobody/stderr")
+        beyond = await api.ask("/servers/bad/stderr?lines=21")
+
+    assert shown == {"server": "bad", "lines": ["28", "29", "••••"]}
+    assert none["lines"] == []
+    assert (unknown.status_code, beyond.status_code) == (404, 422)
+
+
+@pytest.mark.requirement("API-16")
+async def test_updates_of_a_resource_are_subscribed_to_once_and_arrive_as_events(
+    folder: Folder,
+) -> None:
+    world = World(folder.path / "world.json").offer(
+        tools=[make_definition("notify")], resources=[resource("x:/1"), resource("x:/2")]
+    )
+    folder.write(world.server(era="legacy"))
+    uri = {"uri": "x:/1"}
+    followed = {"server": "docs", **uri, "on": True}
+    no_more = {**uri, "on": False}
+    update = {"method": "notifications/resources/updated", "params": uri}
+    async with folder.open() as engine, serving(engine, folder) as api:
+        for _ in range(2):
+            answer = await api.ask("/servers/docs/resources/subscribe", "POST", json=uri)
+            assert answer.json() == followed, answer.text
+        known = await api.get("/subscriptions")
+        with engine.subscribe(ResourceUpdated) as events:
+            await engine.execute("docs", "notify", update)
+            arrived = await heard(events, ResourceUpdated, "docs")
+        left = [
+            (await api.ask("/servers/docs/resources/subscribe", "POST", json=no_more)).json()
+            for _ in range(2)
+        ]
+        rest = await api.get("/subscriptions")
+        unknown = await api.ask(
+            "/servers/docs/resources/subscribe", "POST", json={"uri": "z:/none"}
+        )
+
+    assert known == {"resources": [followed]}
+    assert arrived.uri == "x:/1"
+    assert left == [{**followed, "on": False}] * 2
+    assert rest == {"resources": []}
+    assert unknown.status_code == 404
+    asked = [line["method"] for line in world.asked() if "scribe" in line["method"]]
+    assert asked.count("resources/subscribe") == 1
+
+
+@pytest.mark.requirement("API-16")
+@pytest.mark.requirement("API-7")
+async def test_the_log_comes_in_pages_with_how_many_there_are(folder: Folder) -> None:
+    async with served(folder) as api:
+        for number in range(5):
+            body: dict[str, Any] = {"arguments": {"text": str(number)}}
+            await api.ask("/servers/good/tools/echo/call", "POST", json=body)
+        pages, before = [], None
+        while True:
+            query = {"kind": "call", "limit": 2, "total": True}
+            page = await api.get("/logs", **query, **({"before": before} if before else {}))
+            pages.append([entry["arguments"]["text"] for entry in page["entries"]])
+            before = page["next_before"]
+            if before is None:
+                break
+        uncounted = await api.get("/logs", kind="call")
+
+    assert pages == [["3", "4"], ["1", "2"], ["0"]]
+    assert page["total"] == 5
+    assert (uncounted["total"], uncounted["next_before"]) == (None, None)
+
+
+@pytest.mark.requirement("API-10")
+async def test_a_client_gets_the_state_and_then_each_event_with_the_next_number(
+    folder: Folder,
+) -> None:
+    async with served(folder, good()) as api, api.connect() as socket:
+        state = await received(socket)
+        for _ in range(3):
+            await api.engine.execute("good", "echo", {"text": "hello"})
+        calls, numbers = [], []
+        while len(calls) < 3:
+            frame = await received(socket)
+            numbers += [event["sequence"] for event in frame["events"]]
+            calls += [event for event in frame["events"] if event["type"] == "tool_called"]
+
+    assert state["type"] == "state"
+    assert [server["name"] for server in state["servers"]] == ["good"]
+    assert numbers == [state["sequence"] + 1 + i for i in range(len(numbers))]
+    assert (calls[0]["server"], calls[0]["tool"], calls[0]["outcome"]) == ("good", "echo", "ok")
+    assert "hello" not in json.dumps(calls)
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("API-10")
+async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> None:
+    async with served(folder, good()) as api:
+        async with api.connect() as socket:
+            state = await received(socket)
+            await api.engine.execute("good", "echo", {"text": "1"})
+            seen = (await until(socket, "tool_called"))["sequence"]
+        await api.engine.execute("good", "environment", {})
+        async with api.connect(f"?stream={state['stream']}&after={seen}") as again:
+            missed = await until(again, "tool_called")
+        anew = []
+        for query in ("?stream=another&after=1", "?after=99999", "?after=nonsense"):
+            async with api.connect(query) as lost:
+                anew.append((await received(lost))["type"])
+
+    assert (missed["tool"], missed["sequence"]) == ("environment", seen + 1)
+    assert anew == ["state"] * 3
+
+
+@pytest.mark.requirement("API-10")
+async def test_entries_of_the_log_are_events_without_what_was_sent_and_answered(
+    folder: Folder,
+) -> None:
+    async with served(folder, good()) as api:
+        await api.engine.execute("good", "echo", {"text": "before"})
+        await api.engine.call_log.flush()
+        async with api.connect() as socket:
+            await received(socket)
+            await api.engine.execute("good", "echo", {"text": "s3cr3t-argument"})
+            entry = await until(socket, "log_entry")
+            while entry["kind"] != "call":
+                entry = await until(socket, "log_entry")
+            [logged] = (await api.engine.call_log.entries())[-1:]
+
+    assert (entry["server"], entry["tool"], entry["outcome"]) == ("good", "echo", "ok")
+    assert entry["id"] == logged.id
+    assert {"arguments", "result"}.isdisjoint(entry)
+    assert "s3cr3t" not in json.dumps(entry)
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("API-14")
+async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Folder) -> None:
+    async with served(folder, good()) as api:
+        code = api.service.new_code()
+        url = f"{api.origin}/session"
+        first = await api.http.post(url, json={"code": code}, headers=api.own())
+        api.http.cookies.clear()
+        second = await api.http.post(url, json={"code": code}, headers=api.own())
+        wrong = await api.http.post(url, json={"code": 5}, headers=api.own())
+        by_token = await api.http.post(
+            url, headers=api.own(authorization=f"Bearer {OWN}"), content=b""
+        )
+
+    cookie = first.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    assert [one.status_code for one in (second, wrong)] == [401, 401]
+    assert by_token.status_code == 204

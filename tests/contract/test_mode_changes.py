@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from discovery_engine import Engine
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from tests.contract.test_modes import ANIMALS, Session, client_of, opened
-from tests.engines import Folder, good
+from tests.engines import Folder
 from tests.rows import rows
 from tests.unit.server.wire import MODERN, request
 
@@ -55,12 +54,7 @@ async def connected(
     ("era", "before", "after", "names"),
     [
         ("modern", {}, {"mode": "direct"}, {"zoo__count_birds", "zoo__feed_cat", "zoo__wash_dog"}),
-        (
-            "legacy",
-            {"mode": "direct"},
-            {"mode": "direct", "expose": ["*_dog"]},
-            {"zoo__wash_dog"},
-        ),
+        ("legacy", {"mode": "direct"}, {"mode": "direct", "expose": ["*_dog"]}, {"zoo__wash_dog"}),
         ("legacy", {"mode": "direct"}, {"mode": "direct", "poolLimit": 1}, {"zoo__count_birds"}),
         ("legacy", {}, {"steps": True}, {"execute_tool", "execute_steps", "search_tools"}),
     ],
@@ -80,72 +74,3 @@ async def test_a_client_is_notified_when_a_reload_changes_its_list(
     assert first != second
     assert names <= set(second)
     assert "zoo__wash_dog" in names or "zoo__wash_dog" not in second
-
-
-@pytest.mark.requirement("MOD-10")
-async def test_a_reload_that_changes_no_list_notifies_nobody(folder: Folder) -> None:
-    async with connected(folder, expose=["a*"]) as (engine, client):
-        rewrite(folder, expose=["b*"], questionTimeout=5, poolLimit=3)
-        await engine.reload()
-        rewrite(folder, mode="direct")
-        await engine.reload()
-        await client.receive()
-        await client.tools()
-
-    assert client.notified == []
-
-
-@pytest.mark.requirement("STP-4")
-@pytest.mark.parametrize(
-    ("mode", "era"), [("direct", "legacy"), ("direct", "modern"), ("dynamic", "legacy")]
-)
-async def test_steps_call_tools_by_the_names_that_the_client_sees(
-    folder: Folder, mode: str, era: str
-) -> None:
-    server = {"mode": mode, "steps": True, "expose": ["echo"]}
-    folder.write(good("f"), server=server)
-    async with folder.open() as engine:
-        await engine.refresh()
-        async with client_of(Gateway(engine), era) as client:
-            listed = (await client.asked("tools/list"))["result"]["tools"]
-            steps = [
-                {"id": "a", "tool": "f__echo", "arguments": {"x": "hello"}},
-                {"id": "b", "tool": "f__echo", "arguments": {"y": {"$from": "a", "path": path}}},
-            ]
-            done = (await client.called("execute_steps", steps=steps))["result"]
-            hidden = [{"id": "a", "tool": "f__pid"}]
-            refused = (await client.called("execute_steps", steps=hidden))["result"]
-
-    (shown,) = (tool for tool in listed if tool["name"] == "execute_steps")
-    assert "execute_tool" not in shown["description"]
-    assert done["isError"] is False
-    assert json.loads(done["content"][0]["text"])["b"]["status"] == "ok"
-    assert refused["isError"] is True
-
-
-path = "content[0].json.x"
-
-
-@pytest.mark.requirement("STP-4")
-async def test_without_the_setting_there_are_no_steps_beside_the_tools(folder: Folder) -> None:
-    folder.write(good("f"), server={"mode": "direct"})
-    async with folder.open() as engine:
-        await engine.refresh()
-        async with client_of(Gateway(engine)) as client:
-            refused = await client.called("execute_steps", steps=[])
-            with anyio.fail_after(60):
-                names = await client.tools()
-
-    assert refused["error"]["code"] == -32602
-    assert "execute_steps" not in names
-
-
-@pytest.mark.requirement("MOD-31", "STP-4")
-async def test_a_tool_that_steps_call_becomes_fresh(folder: Folder) -> None:
-    async with connected(folder, mode="dynamic", steps=True, poolLimit=2) as (_, client):
-        await client.found("feed a cat with fish")
-        await client.found("wash a dog with soap")
-        await client.called("execute_steps", steps=[{"id": "a", "tool": "zoo__feed_cat"}])
-        found = await client.found("count the birds in a tree")
-
-    assert found["evicted"] == ["zoo__wash_dog"]

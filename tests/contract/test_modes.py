@@ -9,11 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from discovery_engine import Engine
-from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
 from tests.engines import Folder, good
@@ -137,19 +135,6 @@ async def test_definition_is_the_upstreams_under_its_name_towards_clients(
     assert hints == (modern if era == "modern" else {"ttlMs": None, "cacheScope": None})
 
 
-@pytest.mark.requirement("MOD-1")
-async def test_overrides_and_clean_text_are_in_the_definition(folder: Folder) -> None:
-    change = {"pattern": "hub:create_issue", "name": "report", "arguments": {"owner": "acme"}}
-    disguised = make_definition("disguised", "In \u200bfull\x1b[2J.", title="A\u202e title")
-    sections = {"overrides": [change], "trust": "open"}
-    async with direct(folder, {"hub": [ISSUES, disguised]}, sections=sections) as client:
-        other, report, _ = (await client.asked("tools/list"))["result"]["tools"]
-
-    schema = report["inputSchema"]
-    assert (report["name"], list(schema["properties"])) == ("hub__report", ["title"])
-    assert (other["title"], other["description"]) == ("A title", "In full.")
-
-
 @pytest.mark.requirement("MOD-11")
 async def test_client_reads_on_in_a_result_that_was_cut(folder: Folder) -> None:
     server = {"mode": "dynamic", "maxResultTokens": 250, "pins": ["echo"]}
@@ -250,42 +235,6 @@ async def test_long_list_is_read_page_by_page(folder: Folder) -> None:
     assert refused["error"]["code"] == -32602
 
 
-@pytest.mark.requirement("MOD-5")
-async def test_first_list_waits_for_servers_that_were_never_listed(folder: Folder) -> None:
-    (folder.path / "hub").mkdir()
-    folder.write(Told.beside(folder.path / "hub", ISSUES).server("hub"), server={"mode": "direct"})
-    async with (
-        folder.open() as engine,
-        anyio.create_task_group() as tasks,
-        client_of(Gateway(engine)) as client,
-    ):
-        tasks.start_soon(engine.refresh)
-        assert await client.tools() == ["hub__create_issue"]
-
-
-@ERAS
-@pytest.mark.requirement("MOD-10")
-async def test_client_is_notified_when_the_tools_of_a_server_change(
-    folder: Folder, era: str
-) -> None:
-    async with (
-        opened(folder, {"zoo": ANIMALS[:1]}, server={"mode": "direct"}) as engine,
-        open_notifications(engine) as notifications,
-        client_of(Gateway(engine, notifications.of(engine)), era) as client,
-    ):
-        if era == "modern":
-            wanted = {"notifications": {"toolsListChanged": True}, "_meta": dict(MODERN)}
-            await client.ask(request(7, "subscriptions/listen", **wanted))
-        assert await client.tools() == ["zoo__feed_cat"]
-        Told(folder.path / "zoo" / "told.json").says(*ANIMALS)
-        await engine.refresh()
-        notification = await client.receive()
-        listed = await client.tools()
-
-    assert notification["method"] == "notifications/tools/list_changed"
-    assert len(listed) == 3
-
-
 # The pool
 
 
@@ -342,24 +291,6 @@ async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) 
     assert (found["evicted"], found["poolSize"]) == (["zoo__feed_cat"], 2)
 
 
-@pytest.mark.requirement("MOD-30")
-async def test_tool_that_is_withheld_or_gone_leaves_the_pool(folder: Folder) -> None:
-    async with (
-        dynamic(folder, {"zoo": ANIMALS}) as (engine, gateway),
-        client_of(gateway) as client,
-    ):
-        await client.found("feed a cat with fish")
-        await client.found("wash a dog with soap")
-        changed = {**ANIMALS[0], "description": "Feed a cat with something else."}
-        Told(folder.path / "zoo" / "told.json").says(changed, ANIMALS[2])
-        await engine.refresh()
-        listed = await client.tools()
-        calls = [await client.called(f"zoo__{tool}") for tool in ("feed_cat", "wash_dog")]
-
-    assert listed == ["search_tools"]
-    assert all("search_tools" in call["error"]["message"] for call in calls)
-
-
 @pytest.mark.requirement("MOD-36")
 async def test_each_client_has_a_pool_of_its_own(folder: Folder) -> None:
     async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), AsyncExitStack() as stack:
@@ -394,31 +325,3 @@ async def test_owners_program_runs_after_a_change(folder: Folder, tmp_path: Path
         await client.found("feed a cat with fish")
         await eventually(note.exists)
         await eventually(lambda: note.read_text() == "none")
-
-
-@pytest.mark.requirement("MOD-39")
-@rows(
-    ("command", "seconds", "expected"),
-    [
-        (["/no/such/program", "s3cret"], 60, "cannot be run"),
-        (["/bin/sh", "-c", "exit 3 # s3cret"], 60, "exited with status 3"),
-        (["/bin/sleep", "600"], 0.2, "took more than 0.2 s: ended"),
-    ],
-)
-async def test_failure_of_the_owners_program_is_only_logged(
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    command: list[str],
-    seconds: float,
-    expected: str,
-) -> None:
-    folder = Folder(tmp_path)
-    folder.write(server={"onListChanged": command})
-    async with (
-        folder.open() as engine,
-        open_list_changed_hook(engine, os.environ, timeout=seconds) as hook,
-    ):
-        hook()
-        await eventually(lambda: expected in caplog.text)
-
-    assert "s3cret" not in caplog.text

@@ -10,7 +10,6 @@ import pytest
 
 from discovery_server.gateway import Gateway
 from discovery_server.subscriptions import Subscriptions
-from tests.rows import rows
 from tests.unit.server.fakes import Call, make_engine
 from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, call, request, served
 
@@ -115,25 +114,6 @@ async def test_a_subscription_is_acknowledged_first_and_gets_what_it_asked_for_a
     assert after["id"] == 3
 
 
-@pytest.mark.requirement("NTF-1")
-async def test_without_a_subscription_nothing_comes_and_one_of_nonsense_is_refused(
-    gateway: Gateway, changes: Subscriptions
-) -> None:
-    nonsense = [None, [], {"toolsListChanged": 1}, {"resourceSubscriptions": 1}]
-    refused = []
-    async with served(gateway) as wire:
-        await wire.ask(request(1, "server/discover", _meta=MODERN))
-        for wanted in nonsense:
-            message = request(2, "subscriptions/listen", notifications=wanted, _meta=MODERN)
-            refused.append((await wire.ask(message))["error"]["code"])
-        for kind in LISTS:
-            changes.list_changed(kind)
-        answer = await wire.ask(request(3, "tools/list", _meta=MODERN))
-
-    assert refused == [-32602] * 4
-    assert answer["id"] == 3
-
-
 @pytest.mark.requirement("NTF-3")
 async def test_a_client_is_notified_of_updates_of_a_resource_and_its_parts_until_it_unsubscribes(
     gateway: Gateway, changes: Subscriptions, feed: Feed
@@ -157,22 +137,6 @@ async def test_a_client_is_notified_of_updates_of_a_resource_and_its_parts_until
     assert notified == note("resources/updated", uri="file:///a/b")
     assert watched == ["file:///a"]
     assert pong["id"] == 4
-
-
-@pytest.mark.requirement("NTF-3")
-async def test_a_client_has_a_bounded_number_of_subscriptions_and_resources(
-    gateway: Gateway, feed: Feed
-) -> None:
-    async with served(gateway) as wire:
-        await opened(wire)
-        for number in range(257):
-            last = await wire.ask(request(number, "resources/subscribe", uri=f"a:{number}"))
-    async with served(gateway) as wire:
-        firsts = [await wire.ask(listen(n, toolsListChanged=True)) for n in range(33)]
-
-    assert last["error"]["code"] == -32602
-    assert all("method" in first for first in firsts[:32])
-    assert "too many subscriptions" in firsts[32]["error"]["message"]
 
 
 # -- log messages ----------------------------------------------------------------------------------
@@ -226,25 +190,3 @@ async def test_since_2026_07_28_each_request_says_its_level_and_gets_none_withou
 
     assert [level_of(loud), level_of(silent)] == ["alert", "None"]
     assert gone["error"]["code"] == -32601
-
-
-@pytest.mark.requirement("NTF-20")
-@rows("is_modern", [False, True])
-async def test_messages_of_a_call_come_before_its_answer_and_not_without_end(
-    *, is_modern: bool
-) -> None:
-    async def logging_without_end(made: Call) -> Any:
-        for number in range(5_000):
-            made.caller.notify("notifications/message", {"level": "error", "data": number})  # type: ignore[union-attr]
-        return {"content": []}
-
-    async with served(Gateway(make_engine(execution=logging_without_end))) as wire:
-        if not is_modern:
-            await opened(wire)
-        await wire.send(execute(1, meta={**MODERN, LEVEL: "info"} if is_modern else None))
-        received = [await wire.receive()]
-        while "id" not in received[-1]:
-            received.append(await wire.receive())
-
-    assert received[0] == note("message", level="error", data=0)
-    assert 100 < len(received) <= 1_001

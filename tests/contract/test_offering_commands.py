@@ -77,21 +77,6 @@ def test_resources_and_prompts_are_listed(run: Run) -> None:
 
 
 @pytest.mark.requirement("CLI-80")
-def test_disabled_ones_are_listed_on_request_with_the_rule(run: Run) -> None:
-    text, found = run("resources", "--all"), form(run("prompts", "--all", "--json"))
-
-    assert "✗ file:///secret disabled: rule 1" in rows(text)[1]
-    assert [(one["name"], one["enabled"]) for one in found["prompts"]] == [
-        ("hidden", False),
-        ("review", True),
-    ]
-    assert found["prompts"][1]["arguments"] == [
-        {"name": "code", "description": "", "required": True},
-        {"name": "style", "description": "How", "required": False},
-    ]
-
-
-@pytest.mark.requirement("CLI-80")
 def test_a_resource_is_read_and_a_prompt_got(run: Run) -> None:
     read, expanded = (
         run("resources", "file:///readme"),

@@ -21,16 +21,13 @@ from discovery_engine.errors import (
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.engines import Changing, Folder, good, tool_names
-from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.rows import rows
 from tests.servers.programs import text_of
-from tests.told import Told
 from tests.unit.server.sdk_client import connected
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "overrides" / "discovery.yaml"
 SECRET = "hunter2hunter2"
 SAY = {
     "pattern": "good:echo",
@@ -89,9 +86,7 @@ async def test_a_later_entry_wins_field_by_field_and_tags_add_up(folder: Folder)
     later = {"pattern": "echo", "description": "Later.", "tags": ["loud", "birds"]}
     nobodys = {"pattern": "say", "description": "Of no tool of the server."}
     folder.write(
-        good(),
-        overrides=[SAY, later, nobodys],
-        toolRules=[{"pattern": "say", "tags": ["first"]}],
+        good(), overrides=[SAY, later, nobodys], toolRules=[{"pattern": "say", "tags": ["first"]}]
     )
 
     async with folder.open() as engine:
@@ -153,25 +148,6 @@ async def test_values_may_come_from_a_secret_store(folder: Folder) -> None:
     async with folder.open(environ={}, secrets=Vault()) as engine:
         await engine.refresh()
         assert await echoed(engine, "echo") == {"text": "${PARROT} of the vault"}
-
-
-@pytest.mark.requirement("OVR-10")
-async def test_nothing_is_sent_without_a_value(folder: Folder) -> None:
-    told = Told.beside(folder.path, make_definition("say"), make_definition("other"))
-    pinned = [{"pattern": "say", "arguments": {"text": "${PARROT}"}}]
-    folder.write(told.server(), overrides=pinned)
-
-    async with folder.open(environ={}) as engine:
-        await engine.refresh()
-        with pytest.raises(ConfigurationError) as caught:
-            await engine.execute("told", "say", {})
-        refused = told.calls
-        await engine.execute("told", "other", {})
-
-    [problem] = caught.value.problems
-    assert problem.subject == "overrides.0.arguments.text"
-    assert problem.message == "${PARROT} is not set"
-    assert (refused, told.calls) == (0, 1)
 
 
 @pytest.mark.requirement("OVR-14")
@@ -267,30 +243,6 @@ def test_why_and_inspect_name_the_entries_and_what_is_wrong(
 
 
 @pytest.mark.requirement("OVR-33")
-def test_an_entry_that_matches_no_known_tool_is_found(tmp_path: Path, forked: Preloaded) -> None:
-    discovery = Discovery(tmp_path, forked)
-    lost = {"pattern": "demo:ehco", "tags": ["birds"]}
-    entries = [{"pattern": "echo", "name": "say"}, lost]
-    discovery.configure(rules=yaml.safe_dump({"overrides": entries}))
-    before = discovery("config", "check", "--json")
-    discovery("refresh")
-
-    lint = discovery("tune", "lint")
-    validated = discovery("config", "check", "--json")
-    checks = discovery("doctor", "--json").json["checks"]
-
-    place = f"{tmp_path / 'discovery.yaml'}:5:3"
-    message = f"override 2 ({place}) matches no tool of the catalog"
-    assert lint.code == 2
-    assert lint.out.startswith(f"warning: {message} [OVERRIDE_UNMATCHED]\n")
-    [finding] = validated.json["findings"]
-    assert (finding["rule"], finding["override"]) == (None, 1)
-    assert (finding["origin"], finding["message"]) == (place, message)
-    assert [c["message"] for c in checks if c["subject"] == "overrides"] == [message]
-    assert before.json["findings"] == []
-
-
-@pytest.mark.requirement("OVR-33")
 @rows(
     ("entry", "told"),
     [
@@ -318,10 +270,3 @@ def test_an_entry_that_cannot_be_is_refused_without_its_values(
 
     assert told in str(caught.value)
     assert SECRET not in f"{caught.value}{caught.value.problems[0].excerpt}"
-
-
-def test_the_example_does_what_its_comments_say() -> None:
-    settings = load_settings(EXAMPLE, environ={}, cwd=EXAMPLE.parent, home=EXAMPLE.parent)
-
-    assert settings.warnings == ()
-    assert [entry.name for entry in settings.overrides if entry.name] == ["recent_changes"]

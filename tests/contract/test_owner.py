@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any
 
-import anyio
-import anyio.to_thread
 import pytest
 
 from discovery_engine import Engine, ServerState, open_engine
-from discovery_engine.errors import ConfigurationError
 from discovery_engine.events import TrustChanged
 from tests.engines import Folder, heard, program, summary
 from tests.factories import make_definition
-from tests.servers.programs import eventually
 from tests.told import Told
 
 pytestmark = pytest.mark.anyio
@@ -130,59 +124,3 @@ async def test_a_lock_file_is_written_compared_and_published(folder: Folder, tol
 
         found = (await engine.lock.check()).deviations
         assert [(one.what, one.tool) for one in found] == [("added", "post")]
-
-
-@pytest.mark.requirement("LIB-80")
-async def test_a_lock_file_that_is_in_force_is_neither_written_nor_checked(
-    folder: Folder, told: Told
-) -> None:
-    folder.write(told.server())
-    async with folder.open() as engine:
-        await engine.lock.write()
-    async with folder.open(frozen=True) as engine:
-        for verb in (engine.lock.write, engine.lock.check):
-            with pytest.raises(ConfigurationError, match="in force"):
-                await verb()
-
-
-async def _approve(engine: Engine) -> None:
-    await engine.trust.approve(await engine.trust.candidates())
-
-
-async def _revoke(engine: Engine) -> None:
-    await engine.trust.revoke()
-
-
-async def _accept(engine: Engine) -> None:
-    await engine.review.accept(await engine.review.changes())
-
-
-@pytest.mark.requirement("LIB-80")
-@pytest.mark.parametrize("verb", [_approve, _accept])
-async def test_a_registry_that_is_locked_holds_up_no_other_task(
-    folder: Folder,
-    told: Told,
-    discovered: Callable[[], Any],
-    verb: Callable[[Engine], Awaitable[None]],
-) -> None:
-    folder.write(told.server())
-    async with discovered() as engine:
-        if verb is not _approve:
-            await _approve(engine)
-            await engine.refresh()
-        if verb is _accept:
-            told.says(CHANGED)
-            await engine.refresh()
-        threads = anyio.to_thread.current_default_thread_limiter()
-        with (
-            closing(sqlite3.connect(folder.data / "registry.db", isolation_level=None)) as other,
-            engine.subscribe() as events,
-        ):
-            other.execute("BEGIN EXCLUSIVE")
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(verb, engine)
-                # Were it waited for in the event loop, nothing would ever end that wait.
-                await anyio.wait_all_tasks_blocked()
-                await eventually(lambda: threads.borrowed_tokens >= 1)
-                other.execute("ROLLBACK")
-            await heard(events, TrustChanged)

@@ -65,10 +65,7 @@ def test_the_same_configuration_changes_nothing(folder: Path) -> None:
 def test_tools_that_appear_vanish_and_change_are_listed(folder: Path) -> None:
     new = changed(
         folder,
-        toolRules=[
-            {"pattern": "image", "enabled": False},
-            {"pattern": "echo", "tags": ["mine"]},
-        ],
+        toolRules=[{"pattern": "image", "enabled": False}, {"pattern": "echo", "tags": ["mine"]}],
         overrides=[
             {"pattern": "text", "name": "lines"},
             {"pattern": "rows", "arguments": {"token": "${SECRET:-s3cret}"}},
@@ -120,19 +117,6 @@ def test_one_rule_may_be_given_on_the_command_line(folder: Path) -> None:
     assert refused.exit_code == 2
 
 
-@pytest.mark.requirement("PLN-2")
-def test_queries_that_find_other_tools_are_shown(folder: Path) -> None:
-    queries = folder / "queries.yaml"
-    queries.write_text("queries:\n- {query: rows, tools: [results:rows]}\n", "utf-8")
-
-    plan = planned(folder, "--rule", "{pattern: rows, enabled: false}", "--queries", str(queries))
-
-    [move] = plan["queries"]
-    assert move["query"] == "rows"
-    assert move["before"][0] == "results:rows"
-    assert "results:rows" not in move["after"]
-
-
 def digests(folder: Path) -> dict[str, str]:
     return {
         str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
@@ -150,28 +134,6 @@ def test_nothing_is_written_and_no_server_is_started(folder: Path) -> None:
     run(folder, "--rule", "{pattern: rows, enabled: false}")
 
     assert digests(folder) == before
-
-
-@pytest.mark.requirement("RSL-13")
-def test_a_dry_run_on_the_command_line_shows_the_call_and_sends_nothing(folder: Path) -> None:
-    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
-    pins = [{"pattern": "rows", "arguments": {"token": "${ROWS_TOKEN:-s3cret}"}}]
-    (folder / "discovery.yaml").write_text(json.dumps({**content, "overrides": pins}), "utf-8")
-    given = ["--config", str(folder / "discovery.yaml"), "--data-dir", str(folder / "data")]
-    words = [*given, "execute", "results:rows", "count=5", "--dry-run"]
-
-    shown = CliRunner().invoke(cli, words)
-    form = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-
-    assert shown.exit_code == 0, shown.output
-    assert "results:rows: nothing was sent" in shown.output
-    assert "fit its schema" in shown.output
-    assert form["arguments"]["count"] == 5
-    assert form["arguments"]["token"].startswith("${ROWS_TOKEN")
-    assert form["pinned"] == ["token"]
-    assert form["sent"] is False
-    assert "s3cret" not in shown.output + json.dumps(form)
-    assert not (folder / "calls.jsonl").exists()
 
 
 @pytest.mark.requirement("PLN-2")

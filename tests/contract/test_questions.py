@@ -15,7 +15,6 @@ from discovery_engine import CallbackClient, Continuation, Engine
 from discovery_engine.errors import InputRequiredError, UpstreamError
 from tests.engines import Folder
 from tests.server_entries import Entry, call, configure, engine_of, fault, outcome, report_of
-from tests.servers.programs import eventually
 
 pytestmark = pytest.mark.anyio
 
@@ -169,21 +168,6 @@ async def test_what_a_server_asks_of_a_client_that_cannot_answer_is_refused_at_o
     assert [answer["error"]["code"] for answer in answers[1:]] == [-32601] * 3
 
 
-@pytest.mark.requirement("QST-1")
-async def test_a_session_is_opened_anew_once_for_what_its_caller_can_be_asked(
-    folder: Folder,
-) -> None:
-    async with engine_of(folder.path, {"s": asking("asks")}) as engine:
-        await engine.refresh()
-        pids = [(await report_of(engine, "s")).stats.pid]
-        for person in (Person(), CallbackClient(), Person(), Person(capabilities={})):
-            await answers_to(engine, "s", person)
-            pids.append((await report_of(engine, "s")).stats.pid)
-
-    assert pids[0] != pids[1]
-    assert len(set(pids[1:])) == 1
-
-
 @pytest.mark.requirement("QST-10")
 async def test_a_server_gets_its_state_back_byte_for_byte_from_us_or_from_a_client_that_continues(
     folder: Folder,
@@ -219,33 +203,6 @@ async def test_a_form_that_nobody_answers_in_time_is_declined_and_no_other_is_as
     assert all("error" in answer for answer in answers[1:])
 
 
-@pytest.mark.requirement("QST-43")
-async def test_a_question_that_waits_uses_up_neither_the_time_nor_the_calls_of_a_server(
-    folder: Folder,
-) -> None:
-    async def think(method: str, params: Any) -> Any:
-        await anyio.sleep(6)  # longer than a call may take
-        return ANSWERS[method]
-
-    slow = CallbackClient(think, id="slow", capabilities=EVERYTHING)
-    silent = [Absent(id=f"c{number}") for number in range(4)]
-    limits = {"calls": 2, "queue": 4}
-    server = asking("asks", timeouts={"call": 5}, limits=limits, session="per_client")
-
-    async with (
-        engine_of(folder.path, {"s": server}) as engine,
-        anyio.create_task_group() as tasks,
-    ):
-        await engine.refresh()
-        for client in silent:
-            tasks.start_soon(partial(outcome, engine, "s", caller=client))
-        await eventually(lambda: all(client.asked for client in silent))
-        answers = await answers_to(engine, "s", slow)
-        tasks.cancel_scope.cancel()
-
-    assert answers[0]["result"] == ANSWERS["elicitation/create"]
-
-
 @pytest.mark.requirement("QST-44")
 async def test_of_questions_beyond_all_bounds_few_or_none_are_asked(folder: Folder) -> None:
     modes = {"asks_again": "legacy", "asks_at_once": "legacy", "huge_form": "legacy"}
@@ -265,28 +222,6 @@ async def test_of_questions_beyond_all_bounds_few_or_none_are_asked(folder: Fold
     assert sum("result" in answer for answer in answers["asks_again"]) == 100
     assert "too large" in answers["huge_form"][0]["error"]["message"]
     assert all(isinstance(error, UpstreamError) for error in errors.values())
-
-
-@pytest.mark.requirement("QST-44")
-async def test_a_question_ends_with_its_call_and_when_its_server_withdraws_it(
-    folder: Folder,
-) -> None:
-    async def hesitate(method: str, params: Any) -> Any:
-        if params["message"] == "Wait":
-            await anyio.sleep_forever()
-        return ANSWERS[method]
-
-    hesitant = CallbackClient(hesitate, id="hesitant", capabilities=EVERYTHING)
-    absent = Absent(id="absent")
-    servers = {mode: asking(mode) for mode in ("withdraws", "ends_first")}
-
-    async with engine_of(folder.path, servers) as engine:
-        withdrawn = await answers_to(engine, "withdraws", hesitant)
-        await call(engine, "ends_first", caller=absent)
-        ended = await answers_to(engine, "ends_first", absent, "pid")
-
-    assert [answer["id"] for answer in withdrawn] == ["kept"]
-    assert [answer["error"]["code"] for answer in ended] == [-32600]
 
 
 @pytest.mark.requirement("QST-46")
@@ -338,61 +273,3 @@ async def test_changed_roots_of_the_owner_are_given_next_and_the_server_keeps_ru
     ]
     assert person.asked == []
     assert len(pids) == 1
-
-
-@pytest.mark.requirement("QST-47")
-async def test_servers_of_a_client_are_notified_once_when_its_roots_change(
-    folder: Folder,
-) -> None:
-    changing = {"roots": {"listChanged": True}}
-    person, neighbour = Person(changing, id="person"), Person(changing, id="neighbour")
-    servers = {"s": asking("roots"), "other": asking("roots")}
-
-    async def told(server: str, client: Person) -> Any:
-        return json.loads(await call(engine, server, caller=client))
-
-    async with engine_of(folder.path, servers) as engine:
-        await told("s", person)
-        await told("other", neighbour)
-        for _ in range(100):
-            engine.roots_changed(person)
-        with anyio.fail_after(100):
-            while not (state := await told("s", person))["answers"]:  # noqa: ASYNC110
-                await anyio.sleep(0.01)
-        other = await told("other", neighbour)
-
-    assert (state["changes"], len(person.asked)) == (1, 1)
-    assert state["answers"][0]["result"]["roots"][0]["uri"] == "file:///project/here"
-    assert (other["changes"], neighbour.asked) == (0, [])
-
-
-@pytest.mark.requirement("QST-47")
-async def test_a_server_is_notified_of_other_roots_of_its_owner(folder: Folder) -> None:
-    servers, given = {"s": asking("asks_outside")}, {}
-    async with engine_of(folder.path, servers, server={"roots": ["/first"]}) as engine:
-        for question in ("early roots", "roots 1"):
-            while question not in given:
-                answers = await answers_to(engine, "s", Person())
-                given = {one["id"]: one.get("result") for one in answers}
-            configure(folder.path, servers, server={"roots": ["/second"]})
-            await engine.reload()
-
-    assert given["early roots"]["roots"][0]["uri"] == "file:///first"
-    assert given["roots 1"]["roots"][0]["uri"] == "file:///second"
-
-
-@pytest.mark.requirement("QST-40")
-async def test_messages_of_a_call_go_to_its_client_and_below_its_level_to_nobody(
-    folder: Folder,
-) -> None:
-    talkative, quiet = Person(id="talkative", log_level="warning"), Person(id="quiet")
-
-    async with engine_of(folder.path, {"s": asking("logs"), "late": asking("late")}) as engine:
-        await call(engine, "s", caller=talkative)
-        await call(engine, "s", caller=quiet)
-        await call(engine, "late", caller=quiet)
-        await call(engine, "late", "pid", caller=talkative)  # when the address of `quiet` is done
-        await eventually(lambda: len(quiet.notified) == 2)
-
-    assert [params.get("data") for _, params in talkative.notified] == ["warning", "error", None]
-    assert {method for method, _ in quiet.notified} == {"notifications/elicitation/complete"}

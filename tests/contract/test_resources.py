@@ -13,11 +13,7 @@ import anyio
 import pytest
 
 from discovery_engine import Engine, OfferingKind
-from discovery_engine.errors import (
-    ResourceDisabledError,
-    ResourceNotFoundError,
-    UpstreamProtocolError,
-)
+from discovery_engine.errors import ResourceDisabledError, ResourceNotFoundError
 from discovery_engine.events import ToolCalled, ToolsChanged
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
@@ -178,18 +174,6 @@ async def test_a_changed_definition_is_withheld_until_it_is_reviewed(folder: Fol
     assert report.is_written
 
 
-@pytest.mark.requirement("RES-12")
-async def test_changed_instructions_withhold_resources_and_prompts(folder: Folder) -> None:
-    world = World(folder.path / "world.json").offer(prompts=[prompt("review", "code")])
-
-    async with engine_of(folder.path, {"docs": offering(world)}) as engine:
-        await engine.refresh()
-    world.offer(prompts=[prompt("review", "code")], instructions="Call me first.")
-    async with engine_of(folder.path, {"docs": offering(world)}) as engine:
-        await engine.refresh()
-        assert shown(engine) == {"review": "changed"}
-
-
 # -- requests --------------------------------------------------------------------------------------
 
 
@@ -241,23 +225,8 @@ async def test_nothing_hidden_is_asked_of_a_server_in_any_spelling(folder: Folde
     assert log == 0
 
 
-@pytest.mark.requirement("RES-23")
-async def test_a_uri_of_a_file_reads_no_file(folder: Folder) -> None:
-    world = World(folder.path / "world.json").offer(resources=[resource("x:/1")], prompts=[])
-
-    async with engine_of(folder.path, {"docs": offering(world)}) as engine:
-        await engine.refresh()
-        for uri in ("file:///etc/passwd", "file:///../../etc/passwd"):
-            with pytest.raises(ResourceNotFoundError):
-                await engine.offerings.read_resource(uri)
-
-    assert not world.asked("resources/read")
-
-
 @pytest.mark.requirement("RES-24")
-async def test_a_resource_of_a_server_that_is_still_starting_is_waited_for(
-    folder: Folder,
-) -> None:
+async def test_a_resource_of_a_server_that_is_still_starting_is_waited_for(folder: Folder) -> None:
     gate, contents = folder.path / "gate", []
     late = World(folder.path / "late.json", "late").offer(resources=[resource("x:/late")])
     slow = offering(late)
@@ -369,38 +338,11 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
     assert ("one", "template:db://{table}", "ok") in called
 
 
-@pytest.mark.requirement("RES-30")
-async def test_pages_hold_each_once_whatever_happens_between_them(folder: Folder) -> None:
-    uris = [f"x:/{number:04}" for number in range(600)]
-    world = World(folder.path / "w.json").offer(resources=[resource(uri) for uri in uris])
-
-    async with engine_of(folder.path, {"docs": offering(world)}) as engine, client_of(engine) as w:
-        await engine.refresh()
-
-        async def page(**params: Any) -> Any:
-            return (await ask(w, "resources/list", **params))["result"]
-
-        first = await page()
-        world.offer(resources=[resource(uri) for uri in [*uris[240:], "x:/0000a", "x:/9999"]])
-        await engine.refresh()
-        second = await page(cursor=first["nextCursor"])
-        third = await page(cursor=second["nextCursor"])
-        refused = await ask(w, "resources/list", cursor="W10=")
-
-    assert [one["uri"] for one in first["resources"]][-250:] == uris[:250]
-    rest = [one["uri"] for part in (second, third) for one in part["resources"]]
-    assert rest == [*uris[250:], "x:/9999"]
-    assert refused["error"]["code"] == -32602
-
-
 # -- updates ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("RES-40")
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_a_client_is_notified_of_what_it_subscribed_to_and_may_see(
-    folder: Folder, era: str
-) -> None:
+async def test_a_client_is_notified_of_what_it_subscribed_to_and_may_see(folder: Folder) -> None:
     world = World(folder.path / "world.json").offer(
         tools=[make_definition("notify")],
         resources=[resource("x:/1"), resource("x:/secret")],
@@ -411,7 +353,7 @@ async def test_a_client_is_notified_of_what_it_subscribed_to_and_may_see(
     updated = "notifications/resources/updated"
 
     async with (
-        engine_of(folder.path, {"docs": offering(world, era)}, resourceRules=rules) as engine,
+        engine_of(folder.path, {"docs": offering(world)}, resourceRules=rules) as engine,
         client_of(engine) as wire,
     ):
         await engine.refresh()
@@ -430,20 +372,6 @@ async def test_a_client_is_notified_of_what_it_subscribed_to_and_may_see(
 
     assert "error" in hidden
     assert note["params"]["uri"] == named
-
-
-@pytest.mark.requirement("RES-40")
-async def test_a_server_without_subscriptions_is_an_error(folder: Folder) -> None:
-    world = World(folder.path / "w.json").offer(
-        resources=[resource("x:/1")], capabilities={"resources": {}}
-    )
-
-    async with engine_of(folder.path, {"docs": offering(world)}) as engine:
-        await engine.refresh()
-        with pytest.raises(UpstreamProtocolError, match="does not notify of updates"):
-            await engine.offerings.watch_resource("x:/1")
-
-    assert not world.asked("resources/subscribe", "subscriptions/listen")
 
 
 # -- search ----------------------------------------------------------------------------------------

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from discovery_cli.program import cli
-from tests.api_server import Api, served
-from tests.engines import Folder
+from discovery_engine import DiscoveryError
+from discovery_engine.engine import Engine, open_engine
+from discovery_engine.errors import ToolNotFoundError
+from tests.api_server import Api, command_line, served, serving
+from tests.engines import Folder, good
+from tests.factories import make_definition
+from tests.told import Told
 
 pytestmark = pytest.mark.anyio
 
@@ -123,29 +131,6 @@ async def test_a_plan_names_what_appears_and_vanishes_and_how_queries_move_and_w
 
 
 @pytest.mark.requirement("API-41")
-async def test_what_is_wrong_is_named_at_the_line_and_column_of_its_section(
-    folder: Folder,
-) -> None:
-    async with served(folder) as api:
-        await commented(api, folder)
-        wrong = {
-            "toolRules": "# ours\n- pattern: a\n  enabld: false\n",
-            "search.synonyms": "- [one]\n",
-        }
-        answer = await api.ask("/rules", "PUT", json={"sections": wrong})
-        refused = await save(api, wrong, "any")
-        broken = await api.ask("/rules", "PUT", json={"sections": {"toolRules": "- pattern: [a"}})
-
-    assert (answer.status_code, answer.json()["digest"]) == (200, None)
-    assert (refused.status_code, refused.json()["code"]) == (409, "CONFIGURATION_ERROR")
-    assert refused.json()["problems"] == answer.json()["problems"]
-    places = [(one["file"], one["line"], one["column"]) for one in answer.json()["problems"]]
-    assert sorted(places) == [("search.synonyms", 1, 3), ("toolRules", 3, 3)]
-    [problem] = broken.json()["problems"]
-    assert (problem["file"], problem["line"]) == ("toolRules", 1)
-
-
-@pytest.mark.requirement("API-41")
 async def test_saving_changes_the_section_alone_keeps_a_backup_and_is_in_force_at_once(
     folder: Folder,
 ) -> None:
@@ -171,24 +156,7 @@ async def test_saving_changes_the_section_alone_keeps_a_backup_and_is_in_force_a
 
 
 @pytest.mark.requirement("API-41")
-async def test_a_plan_that_is_not_what_was_shown_any_more_is_not_saved(folder: Folder) -> None:
-    change = {"toolRules": "- {pattern: echo, enabled: false}"}
-    async with served(folder) as api:
-        text = await commented(api, folder)
-        made = await plan(api, change)
-        other = await save(api, {"toolRules": ""}, made["digest"])
-        folder.config.write_text(text + "# meanwhile\n", "utf-8")
-        late = await save(api, change, made["digest"])
-
-    assert [one.status_code for one in (other, late)] == [409, 409]
-    assert {one.json()["code"] for one in (other, late)} == {"PLAN_CHANGED"}
-    assert read(folder.config) == text + "# meanwhile\n"
-
-
-@pytest.mark.requirement("API-41")
-async def test_values_of_pinned_arguments_are_edited_around_and_never_shown(
-    folder: Folder,
-) -> None:
+async def test_values_of_pinned_arguments_are_edited_around_and_never_shown(folder: Folder) -> None:
     overrides = """\
 overrides:
   - pattern: echo
@@ -252,3 +220,174 @@ async def test_a_query_is_saved_as_a_case_that_the_command_line_reads_too(folder
     left = read(path)
     assert left.startswith("# ours\n")
     assert [one["query"] for one in yaml.safe_load(left)["queries"]] == ["order a pizza"]
+
+
+KIND = make_definition("greet", "Greet a person kindly.")
+RUDE = make_definition("greet", "Greet a person rudely and loudly.")
+
+
+def discovered(folder: Folder) -> AbstractAsyncContextManager[Engine]:
+    """An engine whose configuration nobody named: it is found in the working folder."""
+    environ = {**os.environ, "XDG_CONFIG_HOME": str(folder.path / "home")}
+    environ.pop("DISCOVERY_CONFIG", None)
+    return open_engine(data_dir=folder.data, environ=environ)
+
+
+async def changed(api: Api, told: Told, *tools: dict[str, Any]) -> dict[str, Any]:
+    """What waits after the server has changed its tools."""
+    told.says(*tools)
+    await api.ask("/refresh", "POST", json={"servers": ["told"]})
+    return await api.get("/review/told")
+
+
+async def accepted(api: Api, digest: str, **chosen: list[str]) -> tuple[int, dict[str, Any]]:
+    answer = await api.ask("/review/told/accept", "POST", json={"digest": digest, **chosen})
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.requirement("API-21")
+async def test_what_has_changed_is_shown_word_by_word_and_accepted_as_shown(folder: Folder) -> None:
+    told = Told.beside(folder.path, KIND)
+    async with served(folder, told.server()) as api:
+        assert (await api.get("/review"))["servers"] == []
+        shown = await changed(api, told, RUDE)
+        overview = await api.get("/review")
+        printed = await anyio.to_thread.run_sync(command_line, folder, "review", "tools")
+        refused = await api.ask("/servers/told/tools/greet/call", "POST", json={})
+        done = await accepted(api, shown["digest"])
+        called = await api.ask("/servers/told/tools/greet/call", "POST", json={})
+        left = await api.get("/review")
+
+    [waiting] = shown["reviews"]
+    [change] = waiting["changes"]
+    assert (shown["name"], waiting["tool"], change["path"]) == ("told", "greet", "description")
+    assert [(one["kind"], one["text"]) for one in change["words"]] == [
+        ("same", "Greet a person"),
+        ("removed", " kindly"),
+        ("added", " rudely and loudly"),
+        ("same", "."),
+    ]
+    assert printed["servers"] == [{"name": "told", "reviews": shown["reviews"]}]
+    assert overview["servers"] == [
+        {
+            "name": "told",
+            "waiting_count": 1,
+            "finding_count": 0,
+            "waiting": [{"tool": "greet", "state": "changed", "weight": "text"}],
+        }
+    ]
+    assert refused.json()["code"] == "TOOL_WITHHELD"
+    assert done == (200, {"accepted_count": 1, "waiting_count": 0})
+    assert called.status_code == 200
+    assert left == {"servers": [], "lost_at": None, "next_cursor": None}
+
+
+@pytest.mark.requirement("API-21")
+async def test_servers_that_wait_are_approved_as_shown_and_revoked(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Told.beside(folder.path, KIND)
+    folder.write(told.server(), overrides=[{"pattern": "greet", "description": "Say hello."}])
+    monkeypatch.chdir(folder.path)
+    async with discovered(folder) as engine, serving(engine, folder) as api:
+        found = await api.get("/trust")
+        [shown] = found["servers"]
+        wrong = await api.ask("/trust", "POST", json={"servers": {"told": "another"}})
+        before = (await api.ask("/servers/told/tools")).json()
+        done = await api.ask("/trust", "POST", json={"servers": {"told": shown["digest"]}})
+        tools = await api.get("/servers/told/tools")
+        again = await api.ask("/trust", "POST", json={"servers": {"told": shown["digest"]}})
+        revoked = (await api.ask("/trust/told", "DELETE")).json()
+        waiting = await api.get("/trust")
+
+    assert shown["command"] == list(told.command)
+    assert found["overrides"][0]["description"] == "Say hello."
+    assert (wrong.status_code, wrong.json()["code"]) == (409, "PLAN_CHANGED")
+    assert before.get("tools", []) == []
+    assert done.json() == {"approved": ["told"]}
+    assert [tool["tool"] for tool in tools["tools"]] == ["greet"]
+    assert again.status_code == 409
+    assert revoked == {"revoked": 1}
+    assert [one["name"] for one in waiting["servers"]] == ["told"]
+
+
+ECHO = {"server": "good", "tool": "echo", "name": "greeting"}
+
+
+@pytest.mark.requirement("API-20")
+async def test_a_preset_is_kept_between_runs_and_replaced_by_its_name(folder: Folder) -> None:
+    folder.write(good())
+    async with folder.open() as engine:
+        await engine.presets.save("good", "echo", "greeting", {"text": "hello"})
+        with pytest.raises(ToolNotFoundError, match="eco"):
+            await engine.presets.save("good", "eco", "greeting", {})
+    async with folder.open() as engine:
+        [kept] = await engine.presets.list()
+        await engine.presets.save("good", "good:echo", "greeting", {"text": "welcome"})
+        [replaced] = await engine.presets.list("good", "echo")
+        others = await engine.presets.list("good", "pid")
+
+    assert (kept.key, kept.arguments) == (("good", "echo", "greeting"), {"text": "hello"})
+    assert replaced.arguments == {"text": "welcome"}
+    assert others == ()
+
+
+SECRETS: list[tuple[dict[str, Any], str]] = [
+    ({"text": "it is stored-Value-77"}, "arguments.text"),
+    ({"password": "hunter2"}, "arguments.password"),
+    ({"login": {"api_key": ["kf83hd"]}}, "arguments.login.api_key[0]"),
+    ({"headers": ["Authorization: Bearer abcdefgh12"]}, "arguments.headers[0]"),
+    ({"url": "https://me:pa55word@example.com"}, "arguments.url"),
+    ({"stored-Value-77": 1}, "the name of a member of arguments"),
+]
+HARMLESS: list[dict[str, Any]] = [
+    {"page": "0f8fad5b-d9cd-469f-a165-70867728950e", "key": "user:1"},
+    {"text": "where is the token?", "count": 12, "max_tokens": 4096},
+    {"password": "${secret:TOKEN}", "nested": [[None, True, 1.5, 2**70]]},
+]
+
+
+@pytest.mark.requirement("API-20")
+async def test_arguments_with_a_secret_are_refused_with_its_place_and_others_are_kept(
+    folder: Folder,
+) -> None:
+    folder.write(good())
+    refused = {}
+    async with folder.open() as engine:
+        engine.secrets.set("TOKEN", "stored-Value-77")
+        for arguments, place in SECRETS:
+            with pytest.raises(DiscoveryError) as error:
+                await engine.presets.save("good", "echo", "mine", arguments)
+            refused[place] = error.value.code, f"{error.value}{error.value.hint}"
+        none = await engine.presets.list()
+        for number, arguments in enumerate(HARMLESS):
+            await engine.presets.save("good", "echo", str(number), arguments)
+        kept = await engine.presets.list()
+
+    for place, (code, text) in refused.items():
+        assert code == "PRESET_REFUSED"
+        assert f"{place} looks like a secret" in text
+        assert "stored-Value-77" not in text
+    assert none == ()
+    assert [preset.arguments for preset in kept] == HARMLESS
+
+
+@pytest.mark.requirement("API-20")
+async def test_presets_are_kept_listed_in_pages_and_deleted_over_the_api(folder: Folder) -> None:
+    async with served(folder) as api:
+        for name in ("one", "two/\u0000 \U0001f600", "three"):
+            body = {**ECHO, "name": name, "arguments": {"text": name}}
+            saved = await api.ask("/presets", "PUT", json=body)
+            assert saved.status_code == 200, saved.text
+        first = await api.get("/presets", server="good", tool="echo", limit=2)
+        rest = await api.get("/presets", limit=2, cursor=first["next_cursor"])
+        key = {**ECHO, "name": "one"}
+        deleted = [(await api.ask("/presets", "DELETE", params=key)).json() for _ in "ab"]
+        others = await api.get("/presets", server="other")
+
+    shown = [one["name"] for one in first["presets"] + rest["presets"]]
+    assert shown == ["one", "three", "two/\u0000 \U0001f600"]
+    assert first["presets"][0].keys() == {"server", "tool", "name", "arguments", "updated_at"}
+    assert rest["next_cursor"] is None
+    assert deleted == [{"deleted": True}, {"deleted": False}]
+    assert others["presets"] == []

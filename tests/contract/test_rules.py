@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine import Tool
+from discovery_engine import Settings, Tool, load_settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.rules import (
     Pattern,
@@ -23,7 +23,7 @@ from discovery_engine.rules import (
 from tests.contract.discovery import Discovery
 from tests.factories import make_tool
 from tests.forked import Preloaded
-from tests.relevance_fleet import TOOLS
+from tests.relevance_fleet import FLEET, TOOLS
 from tests.rows import rows
 
 ENABLED = Verdict()
@@ -294,3 +294,56 @@ def test_why_names_the_deciding_rule_and_what_the_others_did(
     assert "discovery.yaml:2:" in done.out
     assert (form["enabled"], form["deciding_rule"], form["tags"]) == (False, 0, ["any"])
     assert [(r["matched"], r["decided"]) for r in form["rules"]] == [(True, True), (True, False)]
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+NAMES = ["glob", "production", "regex", "server-specific", "tags", "whitelist", "zero-config"]
+
+DISABLED = {
+    "zero-config": "",
+    "glob": "github_delete_repo jira_create_ticket jira_delete_ticket jira_update_ticket "
+    "delete_file write_file docker_remove_container",
+    "regex": "github_delete_repo jira_delete_ticket delete_file docker_remove_container",
+    "server-specific": "delete_file write_file docker_list_containers docker_remove_container "
+    "docker_run_container docker_stop_container",
+    "whitelist": "github_create_pull_request github_delete_repo github_search_code "
+    "jira_create_ticket jira_delete_ticket jira_update_ticket delete_file write_file "
+    "docker_remove_container docker_run_container docker_stop_container",
+    "tags": "docker_run_container",
+    "production": "github_delete_repo jira_delete_ticket jira_update_ticket delete_file write_file "
+    "docker_remove_container docker_run_container docker_stop_container",
+}
+
+
+def loaded(name: str) -> Settings:
+    path = EXAMPLES / name / "discovery.yaml"
+    return load_settings(str(path), environ={}, cwd=str(path.parent), home=str(path.parent))
+
+
+def verdicts(settings: Settings) -> dict[str, Verdict]:
+    """The verdict on every tool of the fleet, by its name."""
+    own_tags = {server.name: server.tags for server in settings.servers}
+    servers, judge = ServerRules(settings.server_rules), ToolRules(settings.tool_rules)
+    found = {}
+    for tools in FLEET.values():
+        name = tools[0].server
+        server = servers.verdict(name, own_tags.get(name, ()), True)
+        found |= zip((tool.name for tool in tools), judge.verdicts(tools, server), strict=True)
+    return found
+
+
+@rows("name", NAMES)
+def test_example_is_valid_and_none_of_its_rules_is_idle(name: str) -> None:
+    settings = loaded(name)
+
+    assert [server.problem for server in settings.servers if server.problem] == []
+    assert settings.warnings == ()
+    assert lint_rules(settings.tool_rules, TOOLS) == ()
+
+
+@pytest.mark.requirement("RUL-1", "RUL-3")
+@rows("name", NAMES)
+def test_example_disables_what_it_says(name: str) -> None:
+    disabled = {tool for tool, verdict in verdicts(loaded(name)).items() if not verdict.enabled}
+
+    assert disabled == set(DISABLED[name].split())

@@ -9,11 +9,10 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-from venv import EnvBuilder
 
 import anyio
 import pytest
@@ -21,7 +20,7 @@ import pytest
 from discovery_engine import Engine
 from discovery_engine.errors import UnavailableError
 from tests.sandboxes import Means, MeansState, find_means, landlock_version
-from tests.server_entries import Entry, call, configure, engine_of, fault, outcome, report_of
+from tests.server_entries import Entry, call, engine_of, fault, outcome, report_of
 from tests.servers.programs import HERE, descendants, eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -199,105 +198,6 @@ async def test_a_server_keeps_a_home_folder_of_its_own(kind: Means, home: Path) 
     assert (data_of(home) / "sandboxes").stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.requirement("SBX-10")
-async def test_a_working_folder_may_be_read_unless_it_shows_the_home_folder(
-    kind: Means, home: Path, tmp_path: Path
-) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    data_of(home).mkdir()
-    (project / "data").write_text("read me", "utf-8")
-
-    async with started(home, confined(kind, cwd=str(project))) as trespasser:
-        assert await trespasser("read", path="data") == "read me"
-    for shown in (home, tmp_path, data_of(home), Path("/")):
-        async with started(home, confined(kind, cwd=str(shown))) as trespasser:
-            with pytest.raises(UnavailableError, match="its `cwd` is the home folder"):
-                await trespasser.facts()
-    async with started(home, confined(kind, cwd=str(home), read=("~",))) as trespasser:
-        assert (await trespasser.facts())["cwd"] == str(home)
-
-
-@pytest.mark.requirement("SBX-10")
-async def test_interpreters_of_version_managers_are_visible(kind: Means, home: Path) -> None:
-    version = home / ".pyenv" / "versions" / "3" / "bin"
-    version.mkdir(parents=True)
-    (version / "python").symlink_to(sys.executable)
-    (home / ".local" / "share" / "keyrings").mkdir(parents=True)
-    (home / ".local" / "share" / "uv" / "python").mkdir(parents=True)
-
-    async with started(home, confined(kind)) as trespasser:
-        environment = (await trespasser.facts())["environment"]
-        found = await trespasser("listing", path=str(version))
-        hidden = await trespasser("listing", path=str(home / ".local" / "share" / "keyrings"))
-
-    assert found == '["python"]'
-    assert hidden.startswith("refused")
-    assert environment["PYENV_ROOT"] == str(home / ".pyenv")
-    assert environment["UV_PYTHON_INSTALL_DIR"] == str(home / ".local" / "share" / "uv" / "python")
-
-
-@pytest.mark.requirement("SBX-10")
-async def test_certificates_of_the_user_are_visible_and_folders_of_the_user_are_not_named(
-    kind: Means, home: Path
-) -> None:
-    certificates = home / "certificates"
-    certificates.mkdir()
-    (certificates / "corp.pem").write_text("trusted", "utf-8")
-    (home / "ca.pem").symlink_to(certificates / "corp.pem")
-    ours = {
-        "NODE_EXTRA_CA_CERTS": str(home / "ca.pem"),
-        "SSL_CERT_DIR": f"/no/such:{certificates}",
-        "SSL_CERT_FILE": str(home / "gone.pem"),
-        "XDG_CACHE_HOME": str(home / ".cache"),
-        "UV_CACHE_DIR": str(home / ".cache" / "uv"),
-        "UV_INDEX_URL": "https://index.example/simple",
-    }
-    stolen = confined(kind, env={"SSL_CERT_FILE": str(home / ".ssh" / "id")})
-
-    async with started(home, confined(kind), ours) as trespasser:
-        read = [await trespasser("read", path=ours["NODE_EXTRA_CA_CERTS"])]
-        read.append(await trespasser("read", path=str(certificates / "corp.pem")))
-        environment = (await trespasser.facts())["environment"]
-    async with started(home, stolen, ours) as trespasser:
-        hidden = await trespasser("read", path=str(home / ".ssh" / "id"))
-
-    assert read == ["trusted", "trusted"]
-    assert environment["UV_INDEX_URL"] == ours["UV_INDEX_URL"]
-    assert {"XDG_CACHE_HOME", "UV_CACHE_DIR"}.isdisjoint(environment)
-    assert CANARY not in hidden
-
-
-def copied(folder: Path) -> Path:
-    """Its interpreter is a copy: no link leads to the installation."""
-    EnvBuilder(symlinks=False).create(folder)
-    return folder / "bin" / "python"
-
-
-def begun_by_a_shell(folder: Path) -> Path:
-    """As pip and uv write it where the path is too long for the first line of a script."""
-    python = copied(folder)
-    server = folder / "bin" / "server"
-    server.write_text(f"#!/bin/sh\n'''exec' '{python}' \"$@\"\n'''\n", "utf-8")
-    server.chmod(0o755)
-    return server
-
-
-@pytest.mark.parametrize("made", [copied, begun_by_a_shell])
-@pytest.mark.requirement("SBX-10")
-async def test_a_virtual_environment_starts_wherever_its_interpreter_is_installed(
-    kind: Means, home: Path, tmp_path: Path, made: Callable[[Path], Path]
-) -> None:
-    program = made(tmp_path / "environment")
-
-    async with started(home, confined(kind, command=str(program))) as trespasser:
-        facts = await trespasser.facts()
-        stolen = await trespasser("read", path=str(home / ".ssh" / "id"))
-
-    assert facts["environment"]["HOME"] != str(home)
-    assert CANARY not in stolen
-
-
 @contextlib.contextmanager
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as one:
@@ -352,19 +252,6 @@ async def test_sockets_of_other_programs_are_out_of_reach(
 
 def scopes_sockets() -> bool:
     return landlock_version() >= 6
-
-
-@pytest.mark.requirement("SBX-13")
-async def test_a_socket_that_is_granted_may_be_used(kind: Means, home: Path) -> None:
-    named = home / "agent.sock"
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(str(named))
-        one.listen()
-        one.setblocking(False)
-        async with started(home, confined(kind, write=("~/agent.sock",))) as trespasser:
-            assert await trespasser("unix", address=str(named)) == "sent"
-
-        assert was_reached(one)
 
 
 @pytest.mark.requirement("SBX-14")
@@ -442,19 +329,6 @@ async def test_another_servers_process_is_out_of_reach(kind: Means, home: Path) 
 
 
 @pytest.mark.requirement("SBX-15")
-async def test_two_confined_servers_cannot_read_each_other(kind: Means, home: Path) -> None:
-    victim = confined(kind, env={"TOKEN": CANARY})
-
-    async with engine_at(home, {"victim": victim, "confined": confined(kind)}) as engine:
-        await engine.refresh(["victim"])
-        pids = descendants()
-        trespasser = Trespasser(engine)
-        stolen = [await trespasser("read", path=f"/proc/{pid}/environ") for pid in pids]
-
-    assert not any(CANARY in text for text in stolen)
-
-
-@pytest.mark.requirement("SBX-15")
 async def test_no_privileges_are_left_or_gained(kind: Means, home: Path) -> None:
     async with started(home, confined(kind)) as trespasser:
         status = (await trespasser.facts())["status"]
@@ -480,63 +354,6 @@ async def test_every_process_ends_with_the_session(kind: Means, home: Path) -> N
         left = descendants() - before
         assert len(left) >= 5  # the reaper, the server, its three
     await eventually(lambda: not any(map(is_running, left)))
-
-
-GATEWAY = """
-import anyio, sys
-from discovery_engine import open_engine
-
-async def main():
-    async with open_engine(sys.argv[1], data_dir=sys.argv[2]) as engine:
-        await engine.execute("confined", "daemon", {})
-        print("ready", flush=True)
-        await anyio.sleep_forever()
-
-anyio.run(main)
-"""
-
-
-@pytest.mark.requirement("UPS-24")
-def test_nothing_confined_outlives_a_gateway_that_is_killed(kind: Means, home: Path) -> None:
-    config = configure(home.parent, {"confined": confined(kind)})
-    command = [sys.executable, "-c", GATEWAY, str(config), str(data_of(home))]
-
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        started_there = descendants(process.pid)
-        process.kill()
-        process.wait()
-        anyio.run(eventually, lambda: not any(map(is_running, started_there)))
-
-    assert len(started_there) >= 3  # the reaper, the server, its daemon
-
-
-@pytest.mark.requirement("SBX-10", "SBX-13", "SBX-15")
-async def test_without_namespaces_nothing_more_is_possible(home: Path) -> None:
-    if problem := finding("landlock").problem:
-        pytest.skip(f"landlock: {problem}")
-    with listener() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        udp.bind(("127.0.0.1", 0))
-        udp.setblocking(False)
-        calls: list[tuple[str, dict[str, Any]]] = [
-            ("read", {"path": str(home / ".ssh" / "id")}),
-            ("connect", {"port": tcp.getsockname()[1]}),
-            ("datagram", {"port": udp.getsockname()[1]}),
-            ("fork", {"count": MANY}),
-        ]
-        command = [sys.executable, "-m", "tests.servers.unprivileged_gateway"]
-        command += [str(home.parent), json.dumps(calls)]
-        root = HERE.parent.parent
-        done = await anyio.run_process(command, cwd=root, env=os.environ | {"HOME": str(home)})
-
-        assert not was_reached(tcp)
-        with pytest.raises(BlockingIOError):
-            udp.recv(100)
-    stolen, *_, forked = json.loads(done.stdout)
-    assert CANARY not in stolen
-    if not any("processes" in gap for gap in finding("landlock").gaps):
-        assert "refused" in forked
 
 
 def leaving(mark: Path) -> Path:

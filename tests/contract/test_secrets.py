@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import yaml
 
-from discovery_engine import ServerState
 from tests.contract.discovery import Discovery
-from tests.engines import Folder, entry, good, summary
+from tests.engines import Folder
 from tests.forked import Preloaded
 from tests.servers.programs import eventually
 
@@ -87,44 +84,6 @@ def test_values_that_servers_wait_for_are_asked_for_at_a_terminal_alone(
     assert "no server waits for a value" in discovery.at_terminal("secrets", "set").shown
 
 
-@pytest.mark.requirement("OWN-25")
-def test_init_asks_for_an_input_in_the_words_of_the_client(discovery: Discovery) -> None:
-    asked = {"id": "key", "type": "promptString", "description": "Key of the shop"}
-    shop = {"command": "true", "env": {"SHOP_KEY": "${input:key}"}}
-    document = {"inputs": [asked], "servers": {"shop": shop}}
-    (discovery.home / "mcp.json").write_text(json.dumps(document), "utf-8")
-
-    typed = discovery.at_terminal(
-        *("init", "--from", "vscode:mcp.json"),
-        typed="y\ny\n",
-        after="[Y/n]",
-        then={'INPUT_KEY ("Key of the shop") for shop': f"{VALUE}\n"},
-    )
-
-    assert (typed.code, VALUE in typed.shown) == (0, False)
-    assert "${secret:shop/INPUT_KEY}" in (discovery.home / "discovery.yaml").read_text("utf-8")
-
-
-@pytest.mark.anyio
-@pytest.mark.requirement("SEC-1")
-async def test_a_gateway_lists_a_server_as_soon_as_its_secret_is_stored_elsewhere(
-    folder: Folder,
-) -> None:
-    waiting = entry(good("waiting")) | {"env": {"TOKEN": "${secret:TOKEN}"}}
-    folder.config.write_text(json.dumps({"servers": {"waiting": waiting}}), "utf-8")
-
-    async with (
-        folder.open() as engine,
-        folder.open() as other,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(engine.run_maintenance)
-        await eventually(lambda: summary(engine.view, "waiting").state is ServerState.NEEDS_CONFIG)
-        other.secrets.set("TOKEN", VALUE)
-        await eventually(lambda: summary(engine.view, "waiting").state is ServerState.READY)
-        tasks.cancel_scope.cancel()
-
-
 @pytest.mark.requirement("SEC-3")
 def test_what_cannot_be_a_secret_is_refused_and_not_repeated(discovery: Discovery) -> None:
     table = [
@@ -184,9 +143,7 @@ def test_a_list_shows_what_is_stored_and_missing_and_nothing_of_a_value(
 
 
 @pytest.mark.requirement("SEC-4")
-def test_a_secret_that_is_used_is_not_deleted_without_the_owners_word(
-    discovery: Discovery,
-) -> None:
+def test_a_secret_that_is_used_is_not_deleted_without_the_owners_word(discovery: Discovery) -> None:
     configure(discovery, "${secret:TOKEN}")
     for name in ("TOKEN", "pinned", "unused"):
         discovery("secrets", "set", name, stdin=VALUE)
@@ -211,22 +168,6 @@ def test_a_secret_that_is_used_is_not_deleted_without_the_owners_word(
     file.write_text("servers: [", "utf-8")
     assert discovery("secrets", "remove", "pinned").code == 2
     assert discovery("secrets", "remove", "pinned", "--yes").code == 0
-
-
-@pytest.mark.requirement("SEC-8", "SEC-14")
-def test_a_new_key_takes_the_place_of_the_old_one(discovery: Discovery) -> None:
-    seen = configure(discovery, "${secret:TOKEN}")
-    discovery("secrets", "set", "TOKEN", stdin=VALUE)
-    key = discovery.home / "data" / "secrets.key"
-    before = key.read_bytes()
-    listed, doctor = discovery("secrets", "list"), discovery("doctor")
-    assert "the key is kept in secrets.key of the data folder" in listed.err
-    assert "the key is in a file beside them" in doctor.out
-
-    assert discovery("secrets", "rotate-key").code == 0
-    assert discovery("refresh", "listens").code == 0
-    assert seen() == VALUE
-    assert before not in key.read_bytes()
 
 
 @pytest.mark.requirement("SEC-8", "SEC-14")
@@ -349,44 +290,168 @@ def test_without_the_owners_word_no_secret_is_stored(importing: Discovery) -> No
     assert not any(one.encode() in everything(importing) for one in ALL)
 
 
-KILLED = """
-import os, sys
-left = int(sys.argv.pop(1))
-def trace(frame, event, _):
-    global left
-    if "/discovery_engine/" not in frame.f_code.co_filename:
-        return None
-    if event == "line":
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), 9)
-    return trace
-from discovery_cli.main import main
-sys.settrace(trace)
-sys.argv[0] = "discovery"
-main()
-"""
+READING = (
+    *("list", "list --status", "config show", "config validate", "inspect listens", "health"),
+    *("search say", "secrets list", "trust", "tools listens", "lint"),
+)
 
 
-@pytest.mark.thorough
-@pytest.mark.requirement("SEC-20")
-def test_an_import_that_is_killed_leaves_no_reference_without_its_secret(
-    importing: Discovery,
-) -> None:
-    """Killed at lines all over it; a further run completes what is missing."""
-    killed, line = 0, 1_000
-    while True:
-        command = [sys.executable, "-c", KILLED, str(line)]
-        command += words(importing, "--secrets", "store", "--yes")
-        done = subprocess.run(
-            command, env=importing.environ, cwd=importing.home, capture_output=True, check=False
+def written(*argv: str) -> str:
+    words = json.dumps(argv).replace("}", r"\u007d")
+    return f"${{command:{words}}}"
+
+
+def shell(code: str) -> str:
+    return written("/bin/sh", "-c", code)
+
+
+def vault_in(folder: Path) -> tuple[str, Path]:
+    """A reference to what a program writes, which leaves a trace of each run; and that."""
+    (folder / "vault").write_text(VALUE)
+    ran = folder / "ran"
+    return shell(f"echo x >> {ran}; cat {folder / 'vault'}"), ran
+
+
+@pytest.mark.requirement("SEC-11")
+def test_a_program_is_run_by_a_session_and_by_nothing_that_only_shows(discovery: Discovery) -> None:
+    token, ran = vault_in(discovery.home)
+    seen = configure(discovery, token)
+
+    assert discovery("refresh", "listens").code == 0
+    assert (seen(), ran.read_text()) == (VALUE, "x\n")
+    shown = [discovery(*words.split()) for words in READING]
+    assert ran.read_text() == "x\n"
+    (discovery.home / "vault").write_text("another")
+    discovery("refresh", "listens")
+
+    assert seen() == "another"
+    assert VALUE not in "".join(done.out + done.err for done in shown)
+    files = [file for file in (discovery.home / "data").rglob("*") if file.is_file()]
+    assert VALUE.encode() not in b"".join(file.read_bytes() for file in files)
+
+
+@pytest.mark.requirement("SEC-12")
+def test_no_file_but_the_owners_own_has_a_program_run(discovery: Discovery) -> None:
+    token, ran = vault_in(discovery.home)
+    entry = {"command": sys.executable, "args": ["-c", ""], "env": {"TOKEN": token}}
+    project = discovery.home / "project"
+    project.mkdir()
+    (project / "discovery.yaml").write_text(json.dumps({"servers": {"found": entry}}), "utf-8")
+    environ = {k: v for k, v in discovery.environ.items() if k != "DISCOVERY_CONFIG"}
+    found = [
+        discovery.forked(words.split(), cwd=project, environ=environ)
+        for words in (
+            "list",
+            "refresh",
+            "review servers",
+            "review servers --yes",
+            "refresh found",
+            "doctor --online",
         )
-        text, names = json.dumps(entries(importing)), stored(importing)
-        assert not [one for one in STORED if f"${{secret:{one}}}" in text and one not in names]
-        if done.returncode == 0:
-            break
-        assert done.returncode == -9, done.stderr
-        killed, line = killed + 1, line * 2
+    ]
+    (discovery.home / "mcp.json").write_text(json.dumps({"mcpServers": {"other": entry}}), "utf-8")
+    sources = [{"type": "custom", "path": "mcp.json"}]
+    (discovery.home / "discovery.yaml").write_text(json.dumps({"sources": sources}), "utf-8")
+    discovery("refresh")
 
-    assert killed > 5
-    assert stored(importing) == STORED
+    assert not ran.exists()
+    assert "runs for servers of the owner's own configuration only" in found[-2].out
+
+
+@pytest.mark.requirement("SEC-12", "SEC-13")
+def test_where_others_could_see_its_value_or_without_a_list_of_words_it_is_an_error(
+    discovery: Discovery,
+) -> None:
+    token = written("pass", "show")
+    visible: dict[str, Any] = {
+        "program": {"command": token},
+        "argument": {"command": "cat", "args": ["--token", token]},
+        "folder": {"command": "cat", "cwd": token},
+        "address": {"url": f"https://h/?key={token}"},
+    }
+    texts = ("pass show github", "", "[]", '"pass"', '["a", 1]', '["a\\nb"]', '{"a": 1}')
+    malformed = {
+        f"malformed{number}": {"command": "cat", "env": {"A": f"${{command:{text}}}"}}
+        for number, text in enumerate(texts)
+    }
+    discovery.configure(**visible, **malformed)
+
+    done = discovery("config", "check")
+
+    assert done.code == 2
+    said = done.out + done.err
+    assert said.count("must not hold ${command:...}") == len(visible)
+    assert [name for name in (*visible, *malformed) if f"servers.{name}." not in said] == []
+
+
+@pytest.mark.requirement("SEC-13")
+def test_a_program_gets_no_shell_and_no_secret_of_the_gateway(discovery: Discovery) -> None:
+    marker, environ = discovery.home / "marker", discovery.home / "environ"
+    words = [f"; touch {marker}", f"$(touch {marker})", f"`touch {marker}`", f"&& touch {marker}"]
+    seen = configure(discovery, written("/bin/echo", *words))
+    assert discovery("refresh", "listens").code == 0
+    assert seen() == " ".join(words)
+    assert not marker.exists()
+
+    keys = ["vault", "-token", "s.abc", "--api-key=x1", "ghp_16C7e42F292c6912E7aa"]
+    configure(discovery, written(*keys))
+    shown = discovery("config", "show").out
+    assert not any(one in shown for one in ("s.abc", "x1", "ghp_16C7"))
+
+    configure(discovery, shell(f"env > {environ}; echo a"))
+    own = dict.fromkeys(("DISCOVERY_SECRET_KEY", "DISCOVERY_TOKEN"), VALUE)
+    assert discovery("refresh", "listens", VAULT_ADDR="here", **own).code == 0
+    assert "VAULT_ADDR=here" in environ.read_text()
+    assert VALUE not in environ.read_text()
+
+
+FAILING = {
+    "fails": ("cat {vault}; exit 3", "exited with status 3"),
+    "lines": ("cat {vault}; echo; echo 1", "more than one line"),
+    "return": ("printf 'a\\rb'", "more than one line"),
+    "nothing": ("", "wrote nothing"),
+    "empty": ("echo", "wrote nothing"),
+    "endless": ("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done", "more than 64 KiB"),
+    "binary": ("printf '\\377\\376'", "not UTF-8"),
+    "asks": ("read a && echo $a", "exited with status 1"),
+    "hangs": ("sleep 600", "took more than"),
+    "killed": ("kill -9 $$", "signal 9"),
+    "leaves": ("sleep 600 & echo $! > {pid}; echo a", "took more than"),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SEC-13")
+async def test_what_is_no_value_is_none_with_a_reason_that_quotes_nothing(folder: Folder) -> None:
+    pid, vault = folder.path / "pid", folder.path / "vault"
+    vault.write_text(VALUE)
+    two = folder.path / "two"
+    two.write_text("a\r\nX-Evil: 1\n")
+    servers: dict[str, Any] = {
+        name: {
+            "command": "/bin/cat",
+            "env": {
+                "A": shell(
+                    f"cat {vault} >&2; {code}".replace("{pid}", str(pid)).replace(
+                        "{vault}", str(vault)
+                    )
+                )
+            },
+        }
+        for name, (code, _) in FAILING.items()
+    }
+    servers["header"] = {"url": "http://127.0.0.1:9/", "headers": {"X-Key": f"${{file:{two}}}"}}
+    folder.config.write_text(json.dumps({"servers": servers}), "utf-8")
+
+    async with folder.open() as engine:
+        report = await engine.refresh()
+
+    reasons = {name: failure for name, failure in report.servers if failure}
+    assert {failure.code for failure in reasons.values()} == {"SERVER_NEEDS_CONFIG"}
+    for name, (_, reason) in FAILING.items():
+        assert reason in reasons[name].message, name
+    assert "has a line break, which a header cannot have" in reasons["header"].message
+    assert VALUE not in repr(report)
+    assert "Evil" not in repr(report)
+    left = Path("/proc") / pid.read_text().strip() / "cmdline"
+    await eventually(lambda: not left.exists() or left.read_bytes() == b"")

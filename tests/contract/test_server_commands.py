@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.contract.discovery import Discovery
-from tests.contract.test_gateways import gateway
+from tests.contract.test_health import gateway
+from tests.engines import Folder, program
 from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.told import Told
+
+pytestmark = pytest.mark.anyio
 
 CONFIG = """\
 # my servers
@@ -87,32 +90,6 @@ def test_a_preview_writes_nothing_and_without_a_terminal_yes_is_needed(
     assert config(home) == CONFIG
     assert listed(home) == ["a", "b"]
     assert told.starts == 0
-
-
-@pytest.mark.requirement("OWN-15", "CLI-5")
-def test_a_named_file_that_is_not_there_is_made(home: Discovery, told: Told) -> None:
-    new = home.home / "new.yaml"
-    words = ["add", "post", "--config", str(new), "--", *told.command]
-
-    assert home(*words[:2], "--dry-run", *words[2:]).code == 0
-    assert not new.exists()
-    done = home(*words[:2], "--yes", *words[2:])
-
-    assert (done.code, f"added post to {new}" in done.err) == (0, True)
-    assert home("execute", "--config", str(new), "post:mail").code == 0
-    assert config(home) == CONFIG
-
-
-@pytest.mark.requirement("OWN-15")
-def test_a_question_is_asked_at_a_terminal(home: Discovery, told: Told) -> None:
-    words = ("add", "post", "--to", "registry", "--", *told.command)
-
-    refused = home.at_terminal(*words, typed="n\n", after="runs? [Y/n]")
-    assert "the registry was not changed" in refused.shown
-    assert listed(home) == ["a", "b"]
-
-    assert home.at_terminal(*words, typed="y\n", after="runs? [Y/n]").code == 0
-    assert listed(home) == ["a", "b", "post"]
 
 
 @pytest.mark.requirement("OWN-15")
@@ -278,14 +255,180 @@ def test_a_tool_is_disabled_by_a_rule_and_enabled_without_it(
     assert home("disable", "demo:ecko").code == 2
 
 
-@pytest.mark.requirement("OWN-13")
-def test_a_tool_that_another_rule_disables_stays_so_with_the_reason(
+RULES = """
+toolRules:
+  - {pattern: "boom", enabled: false}
+  - {pattern: "{echo,boom,slow}", tags: [text]}
+  - {pattern: "{echo,delete*}", tags: [owner]}
+"""
+OFF: Mapping[str, object] = {"command": "false", "enabled": False}
+
+
+def names(discovery: Discovery, *words: str) -> list[str]:
+    tools = discovery("tools", *words, "--json").json["tools"]
+    return [f"{one['server']}:{one['tool']}" for one in tools]
+
+
+def found(discovery: Discovery, *words: str) -> list[str]:
+    results = discovery("search", "echo slow delete all", *words, "--json").json["results"]
+    return sorted(f"{one['server']}:{one['tool']}" for one in results)
+
+
+@pytest.mark.requirement("CLI-86")
+def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     tmp_path: Path, forked: Preloaded
 ) -> None:
+    discovery = Discovery(tmp_path, forked)
+    discovery.configure(rules=RULES, off=OFF)
+    discovery("refresh")
+    both = ("--tag", "text", "--tag", "owner")
+    shown = discovery("tools", "--tag", "text")
+
+    assert names(discovery) == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert names(discovery, *both) == ["demo:echo"]
+    assert names(discovery, *both, "--any-tag") == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert found(discovery, *both) == ["demo:echo"]
+    assert found(discovery, *both, "--any-tag") == ["demo:delete_all", "demo:echo", "demo:slow"]
+    assert names(discovery, "demo", "--tag", "text", "--all") == [
+        "demo:boom",
+        "demo:echo",
+        "demo:slow",
+    ]
+    assert names(discovery, "--tag", "unknown") == []
+    assert "demo:echo" in shown.out
+    assert "2 tools; 1 disabled (--all shows them)" in shown.err
+    assert discovery("tools", "--max-tokens", "100").code == 2
+
+
+PASSPHRASE = "correct horse battery staple"
+
+
+@pytest.fixture
+def mail_server(folder: Folder) -> Told:
+    return Told.beside(folder.path, make_definition("mail", "Send a mail."))
+
+
+def written(folder: Path, content: Any, name: str = "setup.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def started(mail_server: Told, **more: Any) -> dict[str, Any]:
+    command, *args = mail_server.command
+    return {"name": "post", "command": command, "args": args, **more}
+
+
+@pytest.mark.requirement("OWN-40")
+async def test_each_server_is_registered_once_whatever_is_wrong_with_others(
+    folder: Folder, mail_server: Told
+) -> None:
+    folder.write(program("mine", "true", "x"))
+    broken: list[Any] = [
+        {"name": "a b", "command": "true"},
+        {"name": "none"},
+        {"name": "odd", "command": "true", "colour": "red"},
+        {"name": "flag", "command": "true", "auto_activate": "yes"},
+        {"name": "secret", "command": "true", "secrets": ["x"]},
+        {"name": "lines", "command": "true", "secrets": {"KEY": "a\nb"}},
+        {"name": "key", "command": "true", "secrets": {"a key": "b"}},
+        {"command": "nameless"},
+        "text",
+        None,
+        {"name": "post", "command": "another"},
+    ]
+    same = {"name": "same", "command": "true", "args": ["x"]}
+    off = {"name": "off", "command": "false", "auto_activate": False}
+    path = written(folder.path, [started(mail_server, tags=["office"]), *broken, same, off])
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+
+        assert report.registered == ("post", "off")
+        assert report.activated == ("post",)
+        assert [one.name for one in report.skipped] == ["same"]
+        wrong = ("a b", "none", "odd", "flag", "secret", "lines", "key", "post")
+        nameless = ("entry 9", "entry 10", "entry 11")
+        assert {one.name for one in report.errors} == {*wrong, *nameless}
+        assert len(report.errors) == len(broken)
+        await engine.refresh()
+        assert not (await engine.execute("post", "mail", {})).get("isError")
+        post, other = await engine.servers.get("post"), await engine.servers.get("off")
+        assert post.record
+        assert (post.record.source, post.tags, post.is_wanted) == ("setup", ("office",), True)
+        assert not other.is_wanted
+
+        again = await engine.servers.sync(path)
+
+        assert again.registered == again.activated == ()
+        assert {one.name for one in again.skipped} == {"post", "off", "same"}
+        assert (await engine.servers.get("post")).updated_at == post.updated_at
+
+
+@pytest.mark.requirement("OWN-40")
+async def test_secrets_are_stored_and_variables_referred_to(
+    folder: Folder, mail_server: Told
+) -> None:
+    secrets = {"MAIL_KEY": PASSPHRASE, "OTHER": "$OTHER_VARIABLE", "THIRD": "${X:-y}"}
+    web = {"name": "web", "url": "https://x.example/mcp", "transport": "streamable-http"}
+    content = {
+        "servers": [
+            started(mail_server, env={"HOME": "$HOME", "PRICE": "5$"}, secrets=secrets),
+            {**web, "secrets": {"API_KEY": f"Bearer {PASSPHRASE}", "X-Team": PASSPHRASE}},
+            {**web, "name": "own", "url": "https://y.example", "secrets": {"AUTHORIZATION": "$T"}},
+        ]
+    }
+    path = written(folder.path, content, "setup.jsonc")
+    folder.write()
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+        assert report.errors == ()
+        entries = [(await engine.servers.get(name)).record for name in ("post", "web", "own")]
+        post, reached, own = (record.entry for record in entries if record)
+
+        assert post["env"] == {
+            "HOME": "${HOME}",
+            "PRICE": "5$",
+            "MAIL_KEY": "${secret:post/MAIL_KEY}",
+            "OTHER": "${OTHER_VARIABLE}",
+            "THIRD": "${X:-y}",
+        }
+        assert reached["transport"] == "http"
+        assert reached["headers"] == {
+            "Authorization": "Bearer ${secret:web/API_KEY}",
+            "X-Team": "${secret:web/X-Team}",
+        }
+        assert own["headers"] == {"Authorization": "${T}"}
+        assert engine.secrets.get("post/MAIL_KEY") == PASSPHRASE
+        assert engine.secrets.get("web/API_KEY") == PASSPHRASE
+    path.unlink()
+    kept = [one.read_bytes() for one in folder.path.rglob("*") if one.is_file()]
+    assert not any(PASSPHRASE.encode() in content for content in kept)
+
+
+@pytest.mark.requirement("OWN-40")
+def test_the_command_shows_asks_and_reports(
+    tmp_path: Path, forked: Preloaded, folder: Folder, mail_server: Told
+) -> None:
+    folder.write()
     home = Discovery(tmp_path, forked)
-    home.configure(rules="toolRules: [{pattern: 'echo', enabled: false}]\n")
+    content: list[Any] = [
+        started(mail_server, secrets={"MAIL_KEY": PASSPHRASE}),
+        {"name": "a;b", "command": "x"},
+    ]
+    path = str(written(tmp_path, content))
 
-    done = home("enable", "demo:echo")
+    shown, unasked = home("config", "sync", path, "--dry-run"), home("config", "sync", path)
+    done, again = (
+        home("config", "sync", path, "--yes", "--json"),
+        home("config", "sync", path, "--yes"),
+    )
 
-    assert done.code == 4
-    assert "discovery why demo:echo" in done.err
+    assert f"{' '.join(mail_server.command)}" in shown.out
+    assert "post/MAIL_KEY is kept encrypted" in shown.err
+    assert PASSPHRASE not in shown.out + shown.err + done.out
+    assert (shown.code, unasked.code, done.code, again.code) == (2, 2, 2, 2)
+    assert (done.json["registered"], done.json["activated"]) == (["post"], ["post"])
+    assert (done.json["written"], done.json["skipped"]) == (True, [])
+    assert [one["name"] for one in done.json["errors"]] == ["a;b"]
+    assert "nothing is to be registered" in again.err
+    assert home("execute", "post:mail").code == 0

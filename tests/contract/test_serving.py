@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from discovery_server import stdio
 from discovery_server.gateway import Gateway
+from tests.contract.test_modes import Session
+from tests.engines import Folder
+from tests.hostile import DEFINITIONS, RESOURCES, RESULTS, SAID, hostile
+from tests.protocol_schemas import VERSIONS, faults_of
 from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.unit.server.fakes import Call, make_engine
+from tests.unit.server.oracle import ours, sdks
 from tests.unit.server.wire import (
     HANDSHAKE,
     INITIALIZE,
@@ -28,56 +37,10 @@ from tests.unit.server.wire import (
 
 pytestmark = pytest.mark.anyio
 
-TOOLS = {"search_tools", "execute_tool", "read_result"}
-
 
 async def open_handshake(wire: Wire) -> None:
     await wire.ask(INITIALIZE)
     await wire.send(INITIALIZED)
-
-
-@pytest.mark.requirement("SRV-1")
-@rows("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_a_client_that_shakes_hands_is_served_in_the_revision_that_it_asks_for(
-    version: str,
-) -> None:
-    async with served(Gateway(make_engine())) as wire:
-        opening = HANDSHAKE | {"protocolVersion": version}
-        greeting = await wire.ask(request(1, "initialize", **opening))
-        await wire.send(INITIALIZED)
-        listed = await wire.ask(request(2, "tools/list"))
-        found = await wire.ask(call(3, "search_tools", query="issue"))
-
-    assert greeting["result"]["protocolVersion"] == version
-    assert {tool["name"] for tool in listed["result"]["tools"]} >= TOOLS
-    assert "github:list_issues" in json.dumps(found["result"])
-    assert "resultType" not in {**listed["result"], **found["result"]}
-
-
-@pytest.mark.requirement("SRV-1")
-async def test_a_client_that_does_not_shake_hands_is_served_in_the_new_revision() -> None:
-    async with served(Gateway(make_engine())) as wire:
-        listed = await wire.ask(request(2, "tools/list", _meta=MODERN))
-        found = await wire.ask(call(3, "search_tools", era="modern", query="issue"))
-
-    assert {tool["name"] for tool in listed["result"]["tools"]} >= TOOLS
-    assert "github:list_issues" in json.dumps(found["result"])
-    assert {listed["result"]["resultType"], found["result"]["resultType"]} == {"complete"}
-
-
-@pytest.mark.requirement("SRV-1")
-async def test_a_client_that_probes_may_shake_hands_after_the_answer_or_before_it() -> None:
-    async with served(Gateway(make_engine())) as wire:
-        probed = await wire.ask(PROBE)
-        after = await wire.ask(INITIALIZE)
-    async with served(Gateway(make_engine())) as wire:
-        await wire.send(PROBE, INITIALIZE)
-        refused, before = await wire.receive(), await wire.receive()
-
-    assert probed["result"]["supportedVersions"] == ["2026-07-28"]
-    assert (refused["id"], refused["error"]["code"]) == (PROBE["id"], -32601)
-    for greeting in (before, after):
-        assert greeting["result"]["protocolVersion"] == "2025-11-25"
 
 
 @pytest.mark.requirement("SRV-8")
@@ -112,39 +75,6 @@ async def test_a_line_that_is_no_message_is_answered_with_an_error_and_the_next_
 
     assert (refused["id"], refused["error"]["code"]) == (identity, code)
     assert initialized["id"] == INITIALIZE["id"]
-
-
-@pytest.mark.requirement("SRV-8")
-@rows("is_id_last", [False, True])
-async def test_a_line_that_is_too_long_is_answered_under_its_id(
-    monkeypatch: pytest.MonkeyPatch, *, is_id_last: bool
-) -> None:
-    monkeypatch.setattr(stdio, "MAX_LINE", 1 << 20)
-    members = {"id": 8, "params": {"x": "x" * (3 << 20)}}
-    if is_id_last:
-        members = dict(reversed(members.items()))
-    async with served(Gateway(make_engine())) as wire:
-        refused = await wire.ask({"jsonrpc": "2.0", **members})
-        initialized = await wire.ask(INITIALIZE)
-
-    assert (refused["id"], refused["error"]["code"]) == (8, -32600)
-    assert initialized["id"] == INITIALIZE["id"]
-
-
-@pytest.mark.requirement("SRV-8")
-async def test_strange_and_deeply_nested_arguments_are_answered() -> None:
-    nested = b'{"a":' * 2000 + b"5" + b"}" * 2000
-    line = json.dumps(call(4, "execute_tool", tool="list_issues", arguments="NESTED")).encode()
-    async with served(Gateway(make_engine())) as wire:
-        await open_handshake(wire)
-        surrogate = await wire.ask(call(3, "search_tools", query="\ud800 issue"))
-        await wire.send(line.replace(b'"NESTED"', nested))
-        deep = await wire.receive()
-        pong = await wire.ask(request(5, "ping"))
-
-    assert "result" in surrogate
-    assert deep["id"] in (4, None)
-    assert pong["id"] == 5
 
 
 @pytest.mark.requirement("SRV-45")
@@ -185,3 +115,283 @@ async def test_nothing_more_is_read_from_a_client_that_does_not_read() -> None:
 
     assert done < 1_500
     assert sorted(answer["id"] for answer in answers) == list(range(3_000))
+
+
+ENVELOPE: dict[str, Any] = {
+    **MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1", "title": "T"},
+    "progressToken": 7,
+}
+OPENED = [INITIALIZE, INITIALIZED]
+REQUESTS: list[dict[str, Any]] = [
+    request(3, "tools/list"),
+    request(4, "tools/list", cursor="x"),
+    request(5, "prompts/list"),
+    request(6, "prompts/get", name="mcp-discovery-usage-guide"),
+    request(7, "prompts/get", name="other"),
+    request(8, "prompts/get", name="mcp-discovery-usage-guide", arguments={"a": "b"}),
+    request(9, "resources/list"),
+    request(10, "resources/templates/list"),
+    request(11, "resources/read", uri="discovery://docs/usage-guide"),
+    request(12, "resources/read", uri="discovery://docs/none"),
+    request(13, "resources/read", uri="discovery://servers/github/info"),
+    call(14, "search_tools", query="issue"),
+    call(15, "list_mcp_servers"),
+    call(16, "execute_tool", tool="github:list_issues"),
+    call(17, "create_issue"),
+    request(18, "tools/call", name="list_mcp_servers", arguments=None),
+    request(19, "tools/call", name="list_mcp_servers"),
+    request(20, "ping"),
+    request(21, "tools/unknown"),
+    request(22, "server/discover"),
+    request(23, "initialize", **HANDSHAKE),
+    request("text", "tools/list"),
+    request("24", "tools/list"),
+    request(-1, "tools/list"),
+    request(2**70, "tools/list"),
+    request(25, "tools/call"),
+    request(26, "tools/call", name=5),
+    request(27, "tools/call", name="search_tools", arguments=[]),
+    request(28, "prompts/get", name="x", arguments={"a": 5}),
+    request(29, "resources/read"),
+    request(30, "tools/list", cursor=5),
+]
+
+
+def with_envelope(message: dict[str, Any], envelope: Any = ENVELOPE) -> dict[str, Any]:
+    return message | {"params": message.get("params", {}) | {"_meta": envelope}}
+
+
+def without_texts(answers: list[list[dict[str, Any]]]) -> Any:
+    """Answers without the messages of errors, which are our own, and data that is only an echo."""
+    return [[_plain(answer) for answer in step] for step in answers]
+
+
+def _plain(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" not in answer:
+        return answer
+    data = answer["error"].get("data")
+    kept = {"data": data} if isinstance(data, dict) else {}
+    return answer | {"error": {"code": answer["error"]["code"], **kept}}
+
+
+@pytest.mark.requirement("SRV-1")
+@rows("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_all_requests_of_the_handshake_era_are_answered_as_by_the_sdk(version: str) -> None:
+    initialize = request(2, "initialize", **HANDSHAKE | {"protocolVersion": version})
+    messages = [initialize, INITIALIZED, *REQUESTS]
+
+    assert without_texts(await ours(messages)) == without_texts(await sdks(messages))
+
+
+@pytest.mark.requirement("SRV-1")
+async def test_all_requests_of_2026_07_28_are_answered_as_by_the_sdk() -> None:
+    messages = [PROBE, *map(with_envelope, REQUESTS)]
+
+    assert without_texts(await ours(messages)) == without_texts(await sdks(messages))
+
+
+SEQUENCES: dict[str, list[Any]] = {
+    "requests before initialize": [*REQUESTS[:3], request(3, "ping"), *OPENED, *REQUESTS[:3]],
+    "initialized without initialize": [INITIALIZED, *REQUESTS[:3]],
+    "initialized is enough": [request(1, "ping"), INITIALIZED, *REQUESTS[:3]],
+    "no initialized": [INITIALIZE, *REQUESTS[:3]],
+    "initialize twice": [
+        *OPENED,
+        request(3, "initialize", **HANDSHAKE | {"protocolVersion": "2024-11-05"}),
+        *REQUESTS[:3],
+    ],
+    "unknown version": [request(1, "initialize", **HANDSHAKE | {"protocolVersion": "1999-01-01"})],
+    "modern version in the handshake": [
+        request(1, "initialize", **HANDSHAKE | {"protocolVersion": "2026-07-28"}),
+        request(2, "tools/list"),
+    ],
+    "envelope on initialize": [with_envelope(INITIALIZE), request(3, "tools/list")],
+    "envelope after the handshake": [*OPENED, *map(with_envelope, REQUESTS[:3])],
+    "no envelope after a modern request": [with_envelope(REQUESTS[0]), *REQUESTS[:3]],
+    "initialize after a modern request": [
+        with_envelope(REQUESTS[0]),
+        INITIALIZE,
+        request(3, "initialize"),
+        request(4, "initialize", protocolVersion=5),
+    ],
+    "probe without an envelope": [request(1, "server/discover"), *OPENED, *REQUESTS[:3]],
+    "initialize without params": [{"jsonrpc": "2.0", "id": 1, "method": "initialize"}],
+    "cancelled before it came": [
+        *OPENED,
+        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}},
+        REQUESTS[0],
+    ],
+    "notifications of all kinds": [
+        *OPENED,
+        {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 3}},
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        {"jsonrpc": "2.0", "method": "notifications/unknown", "params": {}},
+        {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+        {"jsonrpc": "2.0", "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "result": {}},
+        {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}},
+        {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}},
+    ],
+}
+
+
+@pytest.mark.requirement("SRV-1")
+@rows("name", SEQUENCES)
+async def test_sequences_are_answered_as_by_the_sdk(name: str) -> None:
+    messages = SEQUENCES[name]
+
+    assert without_texts(await ours(messages)) == without_texts(await sdks(messages))
+
+
+MESSAGES = [
+    *REQUESTS,
+    *(with_envelope(message) for message in [PROBE, *REQUESTS]),
+    INITIALIZE,
+    INITIALIZED,
+]
+
+
+DAMAGE = st.one_of(
+    st.binary(max_size=3),
+    st.sampled_from(
+        [b'"', b"\\", b"\\ud800", b"\\u0000", b"1e999", b"9" * 5000, b"NaN", b"[" * 2000]
+    ),
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A line in which some bytes were replaced, inserted or removed."""
+    line = bytearray(json.dumps(draw(st.sampled_from(MESSAGES))).encode())
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, max(0, len(line) - 1)))
+        line[at : at + draw(st.integers(0, 3))] = draw(DAMAGE)
+    return bytes(line).replace(b"\n", b" ")
+
+
+@pytest.mark.requirement("SRV-1")
+@pytest.mark.requirement("SRV-8")
+@settings(max_examples=300)
+@given(st.sampled_from([[], OPENED]), damaged())
+async def test_damaged_lines_are_answered_with_one_message_each_and_the_next_is_served(
+    opened: list[Any], line: bytes
+) -> None:
+    *_, answers, pong = await ours([*opened, line, request(77, "ping")])
+
+    assert len([answer for answer in answers if "id" in answer]) <= 1
+    assert 77 in [answer["id"] for answer in pong]
+
+
+MODES = ["meta", "direct", "dynamic", "view"]
+LISTS = ("tools/list", "resources/list", "resources/templates/list", "prompts/list")
+
+
+@asynccontextmanager
+async def gateway_of(folder: Path, mode: str) -> AsyncIterator[Gateway]:
+    """The gateway in front of the hostile server; for `view`, that of a view of all."""
+    place = Folder(folder)
+    server = {"mode": "direct" if mode == "view" else mode, "poolLimit": 100}
+    world = hostile(folder / "world.json")
+    place.write(world.server(), server=server, views={"all": {"servers": ["hostile"]}})
+    async with place.open() as engine:
+        await engine.refresh()
+        gateway = Gateway(engine)
+        within = gateway.in_view("all")
+        assert within
+        yield within if mode == "view" else gateway
+
+
+@asynccontextmanager
+async def client_of(gateway: Gateway, version: str) -> AsyncIterator[Session]:
+    async with served(gateway) as wire:
+        session = Session(wire.to_server, wire.from_server, wire.answered)
+        session.era = "modern" if version == VERSIONS[-1] else "legacy"
+        session.notified = []  # type: ignore[attr-defined]
+        if session.era == "legacy":
+            await session.ask(request(1, "initialize", **HANDSHAKE | {"protocolVersion": version}))
+            await session.send(INITIALIZED)
+        yield session
+
+
+async def everything(client: Session, mode: str) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
+    """All that a client can ask for: the method, its subject, and the result."""
+
+    async def asked(
+        method: str, subject: str = "", **params: Any
+    ) -> tuple[str, str, dict[str, Any]]:
+        answer = await client.asked(method, **params)
+        assert "result" in answer, answer
+        return method, subject, answer["result"]
+
+    has_pool = mode == "dynamic" and client.era == "legacy"
+    is_named = mode in ("direct", "view") or has_pool
+    if has_pool:
+        await client.called("search_tools", query="blocks", limit=50)
+    for method in LISTS:
+        yield await asked(method)
+    for name in RESULTS:
+        executed = {"tool": f"hostile:{name}", "arguments": {}}
+        named = {"name": f"hostile__{name}", "arguments": {}}
+        meant = named if is_named else {"name": "execute_tool", "arguments": executed}
+        yield await asked("tools/call", name, **meant)
+    for one in (await client.asked("resources/list"))["result"]["resources"]:
+        yield await asked("resources/read", one["uri"], uri=one["uri"])
+    yield await asked("prompts/get", "p", name="p", arguments={})
+    reference = {"type": "ref/prompt", "name": "p"}
+    argument = {"name": "a", "value": ""}
+    yield await asked("completion/complete", ref=reference, argument=argument)
+
+
+def listed(result: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
+    yield from (value for value in result.values() if isinstance(value, list))
+
+
+def metas(value: Any, *, is_own: bool = True) -> Iterator[Any]:
+    """What the gateway alone may write in a result and within it."""
+    if isinstance(value, dict):
+        meta = value.get("_meta", {})
+        yield {key: one for key, one in meta.items() if is_own or key.startswith("discovery/")}
+        for key, one in value.items():
+            if key != "_meta":
+                yield from metas(one, is_own=False)
+    elif isinstance(value, list):
+        for one in value:
+            yield from metas(one, is_own=False)
+
+
+def said(result: dict[str, Any]) -> str:
+    """What a reader finds in a result."""
+    blocks = (block.get("text") or json.dumps(block) for block in result["content"])
+    return "\n".join([*blocks, json.dumps(result.get("structuredContent"))])
+
+
+@pytest.mark.requirement("SRV-90", "SRV-93", "MOD-1", "RES-30", "RES-20")
+@pytest.mark.parametrize("mode", MODES)
+async def test_everything_that_leaves_is_valid_in_each_revision(tmp_path: Path, mode: str) -> None:
+    wrong = []
+    async with gateway_of(tmp_path, mode) as gateway:
+        for version in VERSIONS:
+            seen = set[str]()
+            async with client_of(gateway, version) as client:
+                async for method, subject, result in everything(client, mode):
+                    at = f"{version} {method} {subject}".strip()
+                    wrong += [f"{at}: {fault}" for fault in faults_of(method, version, result)]
+                    if any("forged" in json.dumps(meta) for meta in metas(result)):
+                        wrong.append(f"{at}: it has a field of the gateway")
+                    if method == "tools/call":
+                        texts = [one for one in SAID.get(subject, ()) if one not in said(result)]
+                        wrong += [f"{at}: {one!r} is lost" for one in texts]
+                        is_changed = "discovery/changes" in result.get("_meta", {})
+                        # A list as structured content is valid in the last revision.
+                        if not is_changed and (subject, version) != ("listed", VERSIONS[-1]):
+                            wrong.append(f"{at}: nothing says that it was changed")
+                    if method.endswith("/list"):
+                        seen |= {one["name"] for one in next(iter(listed(result)))}
+            expected = {one["name"] for one in RESOURCES}
+            if mode in ("direct", "view"):
+                expected |= {f"hostile__{one['name']}" for one in DEFINITIONS}
+            wrong += [f"{version}: {name} is not listed" for name in expected - seen]
+
+    assert not wrong, "\n".join(wrong)

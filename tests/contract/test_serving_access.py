@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import httpx2
 import pytest
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.tokens import find_tokens, parse_tokens
+from discovery_server.tokens import find_tokens
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.rows import rows
+from tests.shared_gateways import Gateways
 from tests.unit.server.fakes import make_engine
 from tests.unit.server.web import Endpoint, service_of
 
@@ -200,18 +203,6 @@ def test_a_generated_token_that_is_not_as_we_left_it_is_refused(
 
 
 @pytest.mark.requirement("SRV-23")
-def test_a_generated_token_that_others_could_read_is_made_private(tmp_path: Path) -> None:
-    token = find_tokens({}, data_dir=tmp_path).values
-    (tmp_path / "http-token").chmod(0o644)
-
-    again = find_tokens({}, data_dir=tmp_path)
-
-    assert again.values == token
-    assert (tmp_path / "http-token").stat().st_mode & 0o777 == 0o600
-    assert any("other users could read" in notice for notice in again.notices)
-
-
-@pytest.mark.requirement("SRV-23")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_another_users_file_is_refused(tmp_path: Path) -> None:
     find_tokens({}, data_dir=tmp_path)
@@ -251,9 +242,51 @@ def test_a_file_of_the_owner_has_a_token_in_each_line_or_is_refused_without_what
         assert GIVEN not in problem
 
 
-@pytest.mark.requirement("SRV-23")
-@rows("value", ["", "short", "with a blank in it", "line\nbreak-" * 3, "né-" * 9, "=" * 20])
-def test_what_no_header_can_carry_is_no_token(value: str) -> None:
-    problem = problem_of(lambda: parse_tokens(value))
+@pytest.fixture
+def gateways(tmp_path: Path) -> Iterator[Gateways]:
+    with Gateways(tmp_path) as gateways:
+        yield gateways
 
-    assert not value or value not in problem
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+@pytest.mark.requirement("SRV-70")
+def test_one_gateway_serves_http_and_another_one_when_it_is_killed(gateways: Gateways) -> None:
+    started = [gateways.start() for _ in range(3)]
+    first = gateways.serving()
+    served = gateways.ask()
+    os.kill(first, signal.SIGKILL)
+    gateways.running[first].process.wait()
+
+    second = gateways.serving()
+    served_again = gateways.ask()
+
+    assert second == gateways.leader() != first
+    assert "a-token-of" not in gateways.log()
+    assert (served.status_code, served_again.status_code) == (200, 200)
+    left = [gateway for gateway in started if gateway.process.pid != first]
+    assert all("result" in gateway.ask("tools/list", {}) for gateway in left)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+@pytest.mark.thorough
+@pytest.mark.requirement("SRV-72")
+def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(gateways: Gateways) -> None:
+    for _ in range(2):
+        gateways.start()
+    first = gateways.serving()
+    before = gateways.lease()
+    os.kill(first, signal.SIGSTOP)
+
+    second = gateways.leader(other_than=first)
+    os.kill(first, signal.SIGCONT)
+    serving = gateways.wait_agreed()
+    after = gateways.lease()
+
+    assert serving == second
+    assert before is not None
+    assert after is not None
+    assert after.fence == before.fence + 1  # it wrote nothing into the lease
+    assert after.holder.startswith(f"{second}-")
+    assert gateways.ask().status_code == 200
+    assert "result" in gateways.running[first].ask("tools/list", {})
+    gateways.wait_logged("by now")

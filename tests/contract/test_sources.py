@@ -13,14 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine import load_settings
+from tests.attacks.conftest import Repository
+from tests.contract.discovery import Discovery, Finished
+from tests.forked import Preloaded
 from tests.rows import rows
 
 FIXTURES = Path(__file__).parent / "clients"
-CONFIG = {
-    "linux": ".config",
-    "darwin": "Library/Application Support",
-    "windows": "AppData/Roaming",
-}
+CONFIG = {"linux": ".config", "darwin": "Library/Application Support", "windows": "AppData/Roaming"}
 XDG = {"linux": ".config", "darwin": ".config", "windows": "AppData/Roaming"}
 Kind = Literal["auto", "http"]
 
@@ -193,35 +192,149 @@ def test_whatever_the_bytes_reading_them_ends_with_a_result(
     assert all(server.name for server in settings.servers)
 
 
-@pytest.mark.requirement("SRC-30")
-def test_the_servers_of_dockers_toolkit_are_started_as_its_catalogue_describes_them(
-    tmp_path: Path,
-) -> None:
-    files = {
-        "registry.yaml": "registry: {wiki: {config: {space: team}}}",
-        "tools.yaml": "wiki: [read]",
-        "catalogs/docker-mcp.yaml": "registry: {wiki: {type: server, image: mcp/wiki, "
-        "command: ['--space={{wiki.space}}'], secrets: [{name: wiki.token, env: WIKI_TOKEN}]}}",
-    }
-    for name, text in files.items():
-        file = tmp_path / ".docker/mcp" / name
+CONFIGURATION = """
+servers:
+  own: {command: own-server}
+  taken: {command: theirs}
+  stays_off: {command: off-server, enabled: false}
+sources: [{type: cursor}, {type: vscode}, {type: zed}, {type: custom, path: missing.json}]
+toolRules: [{pattern: "x*", enabled: false}]
+"""
+CURSOR: dict[str, Any] = {
+    "taken": {"command": "other"},
+    "same": {"command": "own-server"},
+    "My Server": {
+        "command": "npx",
+        "args": ["-y", "a"],
+        "env": {"KEY": "${env:TOKEN}", "LEFT": "${workspaceFolder}"},
+        "disabledTools": ["b"],
+        "autoApprove": ["c"],
+    },
+    "broken": {"command": "npx", "args": "s3cret"},
+    "switched_off": {"command": "z", "disabled": True},
+    "helper": {"command": "q", "envFile": ".env", "only_for": ["me"]},
+    "stays_off_too": {"command": "off-server"},
+    "twice": {"command": "cursors"},
+}
+VSCODE: dict[str, Any] = {
+    "inputs": [{"id": "api-key", "description": "k"}],
+    "servers": {
+        "asks": {"command": "npx", "env": {"KEY": "${input:api-key}"}},
+        "twice": {"command": "vscodes"},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Home:
+    discovery: Discovery
+
+    def __call__(self, *words: str) -> Finished:
+        return self.discovery(*words, TOKEN="hunter2hunter2")
+
+    @property
+    def shown(self) -> Any:
+        return self("config", "show", "--json").json["configuration"]
+
+    @property
+    def warnings(self) -> str:
+        return self("config", "check").out
+
+    def write(self, path: str, content: dict[str, Any] | str) -> None:
+        file = self.discovery.home / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    config = tmp_path / "discovery.yaml"
-    config.write_text("sources: [{type: docker-mcp}]")
+        text = content if isinstance(content, str) else json.dumps(content)
+        file.write_text(text, "utf-8")
 
-    settings = load_settings(config, environ={}, home=tmp_path, cwd=tmp_path)
 
-    [server] = settings.servers
-    how: Any = server.transport
-    assert how.args == (
-        *("run", "-i", "--rm", "--init", "-e", "WIKI_TOKEN", "mcp/wiki", "--space=team"),
+@pytest.fixture
+def home(tmp_path: Any, forked: Preloaded) -> Home:
+    made = Home(Discovery(tmp_path, forked))
+    made.write("discovery.yaml", CONFIGURATION)
+    made.write(".git/HEAD", "")
+    made.write(".cursor/mcp.json", {"mcpServers": CURSOR})
+    made.write(".vscode/mcp.json", VSCODE)
+    made.write(".config/zed/settings.json", {"context_servers": {"own": {"source": "extension"}}})
+    return made
+
+
+@pytest.mark.requirement("SRC-5")
+def test_of_two_scopes_the_stronger_counts_and_the_other_is_reported(home: Home) -> None:
+    home.write(".cursor/mcp.json", {"mcpServers": {"both": {"command": "projects"}}})
+    discovery = home.discovery
+    inside = discovery.home / "work"
+    inside.mkdir()
+    (inside / ".git").mkdir()
+    home.write("work/.cursor/mcp.json", {"mcpServers": {"both": {"command": "nearer"}}})
+
+    done = discovery.forked(["config", "show", "--json"], cwd=inside, environ=discovery.environ)
+
+    offered = discovery.forked(
+        ["config", "import", "--from", "cursor", "--dry-run"], cwd=inside, environ=discovery.environ
     )
-    assert how.env == {"WIKI_TOKEN": "${WIKI_TOKEN}"}
-    [rule] = settings.tool_rules
-    assert (rule.servers, rule.patterns, rule.enabled) == (("wiki",), ("!read",), False)
+    assert done.json["configuration"]["servers"]["both"]["command"] == "nearer"
+    assert f"'both' in {inside}/.cursor/mcp.json counts" in offered.out
 
-    (tmp_path / ".docker/mcp/catalogs/docker-mcp.yaml").unlink()
-    [whole] = load_settings(config, environ={}, home=tmp_path, cwd=tmp_path).servers
-    how = whole.transport
-    assert (how.command, how.args) == ("docker", ("mcp", "gateway", "run"))
+
+@pytest.mark.requirement("CFG-23", "CFG-30", "CFG-35", "SRC-10", "SRC-13", "SRC-17", "SRC-20")
+def test_servers_of_clients_are_named_merged_translated_and_warned_about(home: Home) -> None:
+    shown, warnings = home.shown, home.warnings
+    servers = shown["servers"]
+
+    # The owner's file has its names, and an earlier client goes first.
+    commands = {name: entry.get("command") for name, entry in servers.items()}
+    assert (commands["taken"], commands["taken@cursor"]) == ("theirs", "other")
+    assert (commands["twice"], commands["twice@vscode"]) == ("cursors", "vscodes")
+    # What is one server is one, and what its owner switched off stays off.
+    assert not {"same", "stays_off_too"} & servers.keys()
+    assert servers["switched_off"]["enabled"] is servers["stays_off"]["enabled"] is False
+    # References and questions of a client become references of ours.
+    assert servers["My-Server"]["env"]["KEY"] == "${TOKEN}"
+    assert servers["asks"]["env"] == {"KEY": "${INPUT_API_KEY}"}
+    # Its lists of tools become rules behind the owner's.
+    own, *imported = shown["toolRules"]
+    assert own == {"pattern": "x*", "enabled": False}
+    assert {"pattern": "b", "server": "My-Server", "enabled": False} in imported
+    assert {"pattern": "c", "server": "My-Server", "tags": ["approved-in:cursor"]} in imported
+    for warning in (
+        "is called 'taken@cursor' here",
+        "servers.same: is the same server as 'own', and left out",
+        "VS Code asks for 'k' (input 'api-key'): set $INPUT_API_KEY instead",
+        "mcpServers.My Server: it is called 'My-Server' here",
+        "mcpServers.helper: an envFile is not read",
+        "mcpServers.helper: not read: only_for",
+        "missing.json: it cannot be read: ",
+    ):
+        assert warning in warnings
+
+
+@pytest.mark.requirement("SRC-20", "CFG-23", "CFG-40")
+def test_a_broken_entry_is_reported_and_no_value_of_an_entry_is_shown(home: Home) -> None:
+    outputs = [home(*words.split()) for words in ("config show", "list", "config sources")]
+    outputs.append(home("config", "check"))
+    home.write("missing.json", {"mcpServers": {"late": {"command": "late-server"}}})
+    listed = {one["name"]: one for one in home("list", "--json").json["servers"]}
+
+    assert listed["broken"]["reason"] == "mcpServers.broken.args: must be a list of texts"
+    assert {"My-Server", "late"} < listed.keys()
+    text = "".join(done.out + done.err for done in outputs)
+    assert not [secret for secret in ("s3cret", "hunter2hunter2") if secret in text]
+
+
+@pytest.fixture
+def project_home(tmp_path: Path, forked: Preloaded) -> Repository:
+    place, path = tmp_path / "home", tmp_path / "project"
+    place.mkdir()
+    path.mkdir()
+    return Repository(path, place, forked)
+
+
+@pytest.mark.requirement("CFG-1")
+def test_a_file_that_is_nearly_called_as_the_configuration_is_named(
+    project_home: Repository,
+) -> None:
+    project_home.write("discovery.yml", {"servers": {"one": {"command": "a"}}})
+
+    for words in (["list"], ["config", "check"], ["config", "path"]):
+        done = project_home(*words)
+        assert "discovery.yml is not read: rename it to discovery.yaml" in done.out + done.err

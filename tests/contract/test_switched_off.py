@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.attacks.conftest import Repository
+from tests.canaries import Place, command_outputs, gateway_outputs, leaks, place_in
 from tests.forked import Preloaded
+
+pytestmark = pytest.mark.anyio
 
 SAID = "the configuration has `enabled: false`"
 NEVER = (
@@ -85,3 +89,37 @@ def test_every_answer_to_an_agent_reports_it(home: Repository) -> None:
         assert SAID in text, text
         assert not any(word in text for word in NEVER)
     assert not home.is_sprung
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with place_in(tmp_path_factory.mktemp("place")) as place:
+        yield place
+
+
+@pytest.mark.requirement("HEA-15", "SEC-7")
+@pytest.mark.requirement("HEA-7")
+async def test_no_answer_log_or_file_of_a_gateway_holds_a_part_of_a_secret(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    answers, others = await gateway_outputs(place)
+
+    written = capfd.readouterr()
+    streams = {"stderr": written.err.encode(), "stdout": written.out.encode()}
+
+    assert leaks(answers | others | streams | place.files()) == []
+    assert b"invalid token" in others["log"]  # it was there to be redacted
+    assert b"/no/such/work-place" not in b"\n".join(answers.values())
+    # What a program writes to stderr is for its owner.
+    crash = b"\n".join(data for name, data in answers.items() if "crash" in name)
+    assert b"invalid token" not in crash
+
+
+@pytest.mark.requirement("HEA-15", "SEC-7")
+@pytest.mark.thorough
+async def test_no_output_of_a_command_holds_a_part_of_a_secret(place: Place) -> None:
+    outputs = await command_outputs(place)
+
+    assert all(b"Traceback" not in data for data in outputs.values())
+    assert leaks(outputs | place.files()) == []
+    assert b"invalid token" in outputs["health crash"]  # owners read what a program wrote

@@ -9,7 +9,6 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +18,7 @@ from discovery_engine.events import ToolCalled
 from discovery_engine.sync import SyncClient, SyncEngine, open_engine
 from tests.catalogs import JSONObject
 from tests.engines import Folder, good
-from tests.servers.chat_endpoint import about_each_tool, chat_endpoint
 from tests.servers.programs import fault_server, text_of
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @contextmanager
@@ -51,24 +47,6 @@ def test_a_script_searches_inspects_and_calls(folder: Folder) -> None:
             engine.execute("good", "ech", {})
 
     assert text_of(result) == '{"text": "hello"}'
-
-
-@pytest.mark.requirement("LIB-90")
-def test_engines_that_are_open_at_once_share_one_thread_and_the_last_one_ends_it(
-    folder: Folder, tmp_path: Path
-) -> None:
-    before = set(threading.enumerate())
-    other = Folder(tmp_path / "other")
-    other.path.mkdir()
-    with opened(folder) as engine, opened(other) as beside:
-        added = [one for one in threading.enumerate() if one not in before]
-        loops = [one for one in added if "portal" in one.name.lower()]
-        assert len(loops) == 1, added
-        assert text_of(engine.execute("good", "pid", {})) != text_of(
-            beside.execute("good", "pid", {})
-        )
-
-    assert not any(loop.is_alive() for loop in loops)
 
 
 @pytest.mark.requirement("LIB-92")
@@ -100,23 +78,6 @@ def test_progress_and_questions_come_to_the_thread_that_waits(folder: Folder) ->
 
 
 @pytest.mark.requirement("LIB-92")
-def test_an_error_of_a_callback_ends_the_verb_that_is_waited_for(folder: Folder) -> None:
-    def fail(_: object) -> None:
-        raise LookupError("mine")
-
-    with (
-        chat_endpoint(about_each_tool) as (url, asked),
-        opened(folder, enrich={"url": url, "model": "m", "concurrency": 1}) as engine,
-    ):
-        plan = engine.enrichment.plan()
-        with pytest.raises(LookupError, match="mine"):
-            engine.enrichment.run(plan, fail)
-
-        assert len(asked) == 1 < len(plan.requests)
-        assert len(engine.enrichment.written()) == 1
-
-
-@pytest.mark.requirement("LIB-92")
 def test_ctrl_c_cancels_the_call_and_the_engine_is_used_on(folder: Folder) -> None:
     def interrupt(*_: object) -> None:
         os.kill(os.getpid(), signal.SIGINT)
@@ -140,24 +101,6 @@ def test_it_works_where_a_loop_runs_already_as_in_a_notebook(folder: Folder) -> 
             return text_of(engine.execute("good", "echo", {"text": "x"}))
 
     assert asyncio.run(cell()) == '{"text": "x"}'
-
-
-@pytest.mark.requirement("LIB-90")
-def test_several_threads_use_one_engine(folder: Folder) -> None:
-    texts: dict[int, str] = {}
-
-    with opened(folder) as engine:
-
-        def call(number: int) -> None:
-            texts[number] = text_of(engine.execute("good", "echo", {"text": str(number)}))
-
-        threads = [threading.Thread(target=call, args=[number]) for number in range(5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    assert texts == {number: f'{{"text": "{number}"}}' for number in range(5)}
 
 
 @pytest.mark.requirement("LIB-90")

@@ -17,13 +17,10 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.events import ToolCalled
-from tests import task_clients
 from tests.engines import Folder
 from tests.server_entries import Entry, call, engine_of, fault, outcome
 from tests.servers.programs import eventually, http_server
 from tests.task_clients import FORMS, TASKS, TaskClient, client_of, text_of
-from tests.unit.server.web import served
 
 pytestmark = pytest.mark.anyio
 
@@ -285,30 +282,6 @@ async def test_the_end_of_a_task_is_shown_however_it_ends(tmp_path: Path) -> Non
     assert acknowledged["result"].keys() <= {"resultType", "_meta"}
     assert asked == [["tasks/cancel", "task-1"]]
     assert old["error"]["code"] == -32602
-
-
-@pytest.mark.requirement("TSK-20")
-async def test_the_result_of_a_task_is_limited_and_recorded_as_that_of_a_call(
-    tmp_path: Path,
-) -> None:
-    sections = {"server": {"maxResultTokens": 500}}
-    async with task_clients.engine_of(
-        tmp_path, "tool_error", "long", "structured", **sections
-    ) as engine:
-        with engine.subscribe(ToolCalled) as events:
-            async with served(engine) as address, TaskClient(address) as client:
-                await client.ended((await client.call("tool_error:work"))["taskId"])
-                called = [(one.tool, one.outcome) for one in events.drain()]
-                task = (await client.call("long:work"))["taskId"]
-                long = (await client.ended(task))["result"]
-                task = (await client.call("structured:work", select="rows[1].name"))["taskId"]
-                part = json.dumps((await client.ended(task))["result"])
-
-    assert called == [("work", "task"), ("work", "tool_error")]
-    assert len(json.dumps(long)) < 5_000
-    assert "handle" in long["_meta"]["discovery/answer"]
-    assert "second" in part
-    assert "first" not in part
 
 
 @pytest.mark.thorough

@@ -17,7 +17,6 @@ from discovery_cli.program import cli
 from discovery_engine.errors import ConfigurationError
 from discovery_server.tokens import parse_tokens
 from tests.certificates import DAY, NOW, Tls, make_certificate
-from tests.e2e.serving import Home, listening_at
 from tests.engines import Folder, good
 from tests.rows import rows
 from tests.unit.server.fakes import make_engine
@@ -165,20 +164,3 @@ async def test_connections_that_are_never_encrypted_count_and_give_way(tmp_path:
 
     assert served.status_code == 200
     assert ended == 16
-
-
-@pytest.mark.requirement("API-34")
-@pytest.mark.e2e
-async def test_serve_prints_an_address_of_https_that_clients_verify(tmp_path: Path) -> None:
-    home, files = Home(tmp_path), make_certificate(tmp_path)
-    home.write({})
-    options = ("--tls-cert", str(files.certificate), "--tls-key", str(files.key))
-    with home.process("--http", "127.0.0.1:0", *options) as process:
-        address = listening_at(process)
-        async with SessionClient(
-            address, home.authorization["Authorization"][7:], verify=trusting(files)
-        ) as client:
-            ping = await client.request("POST", await client.open())
-
-    assert address.startswith("https://127.0.0.1:")
-    assert ping.status_code == 200

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import anyio
 import pytest
 from mcp import Client
 
@@ -243,11 +244,7 @@ READINGS: list[tuple[JSONObject, JSONValue, JSONValue]] = [
         {"n": "true"},
         {"n": True},
     ),
-    (
-        {"anyOf": [{"prefixItems": [TEXTS]}, {"items": OBJECT}], "type": "array"},
-        ["[]"],
-        [[]],
-    ),
+    ({"anyOf": [{"prefixItems": [TEXTS]}, {"items": OBJECT}], "type": "array"}, ["[]"], [[]]),
     (
         {
             "anyOf": [{"properties": {"a": INTEGER}}, {"properties": {"b": INTEGER}}],
@@ -289,40 +286,6 @@ async def test_what_has_one_reading_under_the_schema_is_sent_so_and_all_else_is_
     assert wrong == []
 
 
-TEXT = {"type": "string"}
-SPELLINGS: list[tuple[JSONObject, JSONObject, Any]] = [
-    ({"$filter": TEXT}, {"_filter": "a"}, {"$filter": "a"}),
-    ({"file_path": TEXT}, {"filePath": "a"}, {"file_path": "a"}),
-    ({"fileName": INTEGER}, {"file-name": "5"}, {"fileName": 5}),
-    ({"file_path": TEXT}, {"filepath": "a", "file_path": "b"}, {"filepath": "a", "file_path": "b"}),
-    ({"a_b": TEXT}, {"a-b": "a", "aB": "b"}, {"a-b": "a", "aB": "b"}),
-    ({"a_b": TEXT, "aB": TEXT}, {"a-b": "a"}, {"a-b": "a"}),
-]
-
-
-@pytest.mark.requirement("MET-38")
-@pytest.mark.parametrize("is_open", [True, False])
-async def test_a_name_that_separators_part_from_one_argument_is_that_argument(
-    tmp_path: Path, *, is_open: bool
-) -> None:
-    others: JSONObject = {"additionalProperties": TEXT} if is_open else {}
-    definitions = [
-        make_definition(f"t{number}", inputSchema={"properties": schema, **others})
-        for number, (schema, _, _) in enumerate(SPELLINGS)
-    ]
-
-    async with home(tmp_path, *definitions) as at:
-        results = [
-            await at.engine.execute("told", f"t{number}", given)
-            for number, (_, given, _) in enumerate(SPELLINGS)
-        ]
-        sent = at.told.called_with
-
-    assert sent == [given if is_open else meant for _, given, meant in SPELLINGS]
-    places = [result.get("_meta", {}).get("discovery/converted") for result in results]
-    assert places[:3] == [None if is_open else [*given] for _, given, _ in SPELLINGS[:3]]
-
-
 @pytest.mark.requirement("MET-38", "MET-13")
 async def test_arguments_are_converted_whichever_way_the_call_comes(tmp_path: Path) -> None:
     schema = {**one(INTEGER, of=OBJECT), "required": ["v"]}
@@ -352,3 +315,43 @@ async def test_arguments_are_converted_whichever_way_the_call_comes(tmp_path: Pa
     assert ways == {"execute_tool": {"places": ["v", "of.n"]}}
     assert preview.arguments == {"v": 5, "of": {"n": 6}}
     assert "directly into the arguments, not under input" in refused
+
+
+TOO_MANY: dict[str, Any] = {"type": "object", "properties": {"x": {"items": {"type": "integer"}}}}
+PLAIN: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}}
+
+
+@pytest.fixture
+def folder(tmp_path: Any) -> Folder:
+    folder = Folder(tmp_path)
+    told = Told.beside(
+        tmp_path,
+        make_definition("plain", inputSchema=PLAIN),
+        make_definition("many", inputSchema=TOO_MANY),
+    )
+    folder.write(told.server())
+    return folder
+
+
+@pytest.mark.thorough
+@pytest.mark.requirement("THR-10", "MET-26")
+async def test_what_was_not_checked_is_said_behind_the_result(folder: Folder) -> None:
+    arguments = {"x": list(range(1_200_000))}
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        async with connected(Gateway(engine)) as client:
+            with anyio.fail_after(60):
+                call = {"server": "told", "tool": "plain", "arguments": {"x": 1}}
+                checked = await client.call_tool("execute_tool", call)
+                call = {"server": "told", "tool": "many", "arguments": arguments}
+                result = await client.call_tool("execute_tool", call)
+
+    assert [block.text for block in checked.content] == ["plain"]
+    assert "discovery/answer" not in (checked.meta or {})
+    assert [block.text for block in result.content] == [
+        "many",
+        "Note: the arguments were not checked: checking them takes too long",
+    ]
+    assert result.meta["discovery/answer"] == {"unchecked": "checking them takes too long"}
+    assert not result.is_error

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import anyio.to_thread
 import pytest
 
 from discovery_engine import Engine, ServerState, load_settings, open_engine
-from discovery_engine.errors import UntrustedServerError
+from discovery_engine.errors import ToolWithheldError, UntrustedServerError
 from discovery_engine.events import ConfigurationReloaded
+from tests.contract.discovery import Discovery, Finished
 from tests.engines import Folder, entry, heard, summary
 from tests.factories import make_definition
+from tests.forked import Preloaded
 from tests.told import Told
+from tests.unit.trust.mutations import MUTATIONS, TOOL
 
 pytestmark = pytest.mark.anyio
 
@@ -237,3 +241,83 @@ async def test_decisions_are_kept_for_the_name_that_an_owner_gave_a_file(
     assert found.exists()
     assert await listed(None) == ["mail"]
     assert await listed(before) == []
+
+
+OTHER = make_definition("other", "Another one.")
+THIRD = make_definition("third", "The third.")
+
+
+@dataclass(frozen=True)
+class Home:
+    discovery: Discovery
+    told: Told
+
+    def __call__(self, *words: str) -> Finished:
+        return self.discovery(*words)
+
+    @property
+    def lock(self) -> Path:
+        return self.discovery.home / "discovery.lock"
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.discovery.home)
+
+    def configure(self, **servers: Any) -> None:
+        command, *args = self.told.command
+        told = {"command": command, "args": [*args, "--token", "${TOKEN:-hunter2}"]}
+        content = {"servers": {"told": told, **servers}}
+        (self.discovery.home / "discovery.yaml").write_text(json.dumps(content), "utf-8")
+
+
+@pytest.fixture
+def home(tmp_path: Path, forked: Preloaded) -> Home:
+    made = Home(Discovery(tmp_path, forked), Told.beside(tmp_path, TOOL, OTHER))
+    made.configure()
+    assert made("refresh").code == 0
+    return made
+
+
+@pytest.mark.requirement("TRU-30")
+def test_lock_pins_every_tool_and_check_shows_what_differs(home: Home) -> None:
+    written = home("config", "lock")
+    before = home.lock.read_bytes()
+    same = home("config", "lock", "--check")
+    home.told.says(MUTATIONS["type"], THIRD)
+    checked = home("config", "lock", "--check")
+    form = home("config", "lock", "--check", "--json").json
+
+    assert (written.code, same.code, checked.code) == (0, 0, 7)
+    assert "pinned 2 tools" in written.err
+    assert checked.out.splitlines()[0] == "removed (breaking)  told:other [LOCK_REMOVED]"
+    assert "changed (breaking)  told:send_mail" in checked.out
+    assert "added (compatible)  told:third" in checked.out
+    assert [one["code"] for one in form["deviations"]].count("LOCK_CHANGED") == 1
+    assert home.lock.read_bytes() == before
+    assert before.isascii()
+    assert b"hunter2" not in before
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("TRU-31")
+async def test_frozen_uses_only_what_is_pinned_and_loosens_nothing(home: Home) -> None:
+    home.told.says(MUTATIONS["description"], OTHER)
+    elsewhere = str(home.discovery.home / "elsewhere")  # where the change is seen first
+    assert home("--data-dir", elsewhere, "config", "lock").code == 0
+    home.told.says(MUTATIONS["description"], OTHER, THIRD)
+    home.configure(second={"command": home.told.command[0], "args": home.told.command[1:]})
+
+    async with home.folder.open(frozen=True) as engine:
+        await engine.refresh()
+        part = engine.view.catalog.part("told")
+        reasons = {one.tool.name: one.verdict.reason for one in part.entries}
+        with pytest.raises(ToolWithheldError) as raised:
+            await engine.execute("told", "third", {})
+        assert summary(engine.view, "second").state is ServerState.UNTRUSTED
+
+    assert reasons == {"send_mail": "changed", "other": "default", "third": "unpinned"}
+    assert raised.value.command == "discovery config lock --check"
+    home.configure()
+    assert home("--frozen", "execute", "told:third").code == 4
+    assert home("execute", "told:other", "--frozen").code == 0
+    assert home("search", "third", "--frozen").code == 2

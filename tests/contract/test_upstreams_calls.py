@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
-import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -24,17 +20,8 @@ from discovery_engine.errors import (
 )
 from discovery_engine.events import ToolsChanged
 from tests.engines import Folder
-from tests.server_entries import (
-    Entry,
-    call,
-    configure,
-    engine_of,
-    fault,
-    outcome,
-    report_of,
-    until,
-)
-from tests.servers.programs import eventually, http_servers, is_running
+from tests.server_entries import Entry, call, configure, engine_of, fault, outcome, report_of, until
+from tests.servers.programs import http_servers, is_running
 from tests.servers.scripted import Asked, Reply, events, scripted_http, usual
 
 pytestmark = pytest.mark.anyio
@@ -108,16 +95,6 @@ async def test_a_call_that_its_server_began_is_not_repeated(folder: Folder, era:
     assert effects.read_text("utf-8").splitlines() == ["{}", "{}"]
 
 
-@pytest.mark.requirement("UPS-14")
-async def test_the_end_of_a_server_is_noticed_before_the_next_call(folder: Folder) -> None:
-    async with engine_of(folder.path, {"s": fault("die_after")}) as engine:
-        first = await call(engine, "s")
-        await until(engine, "s", lambda report: report.state is ServerState.IDLE)
-        second = await call(engine, "s")
-
-    assert first != second
-
-
 @pytest.mark.requirement("UPS-15")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_call_is_cancelled_at_its_server_when_its_time_is_up_or_its_caller_gone(
@@ -162,68 +139,8 @@ async def test_a_call_that_reports_its_progress_gets_more_time(folder: Folder) -
     assert result["content"][0]["text"] == "done"
 
 
-HELD = """
-import json, pathlib, sys, time
-folder = pathlib.Path(sys.argv[1])
-replies = {"initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}},
-           "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
-           "tools/call": {"content": [{"type": "text", "text": "arrived"}]}}
-for line in sys.stdin:
-    message = json.loads(line)
-    is_call = message["method"] == "tools/call"
-    if is_call:
-        (folder / "asked").touch()
-        while not (folder / "go").exists():
-            time.sleep(0.01)
-    if "id" in message:
-        result = replies.get(message["method"])
-        outcome = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}), flush=True)
-    if is_call:
-        (folder / "answered").touch()
-"""
-
-
-@pytest.mark.requirement("UPS-15")
-async def test_an_answer_that_came_while_this_process_was_stopped_counts(folder: Folder) -> None:
-    server: Entry = {"command": sys.executable, "args": ["-c", HELD, str(folder.path)]}
-    outcomes: list[Any] = []
-
-    async with (
-        engine_of(folder.path, {"s": {**server, "timeouts": {"call": 60}}}) as engine,
-        anyio.create_task_group() as tasks,
-    ):
-        tasks.start_soon(keep, outcomes, engine)
-        await eventually((folder.path / "asked").exists)
-        (folder.path / "go").touch()
-        while not (folder.path / "answered").exists():
-            time.sleep(0.01)  # noqa: ASYNC251 - nothing is read meanwhile
-        loop = asyncio.get_running_loop()
-        loop.time = lambda: time.monotonic() + 61  # type: ignore[method-assign]
-
-    assert outcomes == ["arrived"]
-
-
 async def keep(outcomes: list[Any], engine: Any) -> None:
     outcomes.append(await outcome(engine, "s"))
-
-
-@pytest.mark.requirement("UPS-40")
-async def test_a_malformed_tool_costs_itself_alone(folder: Folder) -> None:
-    async with engine_of(folder.path, {"s": fault("bad_tools")}) as engine:
-        tools = {e.tool.name: e.tool for e in (await engine.list_tools("s")).entries}
-        report = await report_of(engine, "s")
-
-    assert sorted(tools) == ["first", "last", "odd_description"]
-    assert tools["odd_description"].description == ""
-    assert tools["first"].description == "The tool first"
-    assert {tool.name: tool.reason for tool in report.dropped} == {
-        "#2": "its name is not a non-empty string",
-        "#3": "its name is not a non-empty string",
-        "#4": "it is not an object",
-        "too_big": "it is larger than 64 KiB",
-        "first": "an earlier tool has the same name",
-    }
 
 
 @pytest.mark.requirement("UPS-41")
@@ -262,25 +179,6 @@ async def test_a_storm_of_changes_is_one_event_until_the_tools_are_listed_again(
                 counts.append(1 + len(changes.drain()))
 
     assert counts == [1, 1]
-
-
-@pytest.mark.requirement("UPS-43")
-async def test_changes_of_a_server_that_wants_to_be_listened_to_are_noticed(
-    folder: Folder,
-) -> None:
-    script = str(Path(__file__).parents[1] / "servers" / "sdk_server.py")
-    server: Entry = {"command": sys.executable, "args": [script]}
-
-    async with engine_of(folder.path, {"s": server}) as engine:
-        await engine.refresh()
-        with engine.subscribe(ToolsChanged) as changes:
-            await call(engine, "s", "grow")
-            with anyio.fail_after(100):
-                await anext(changes)
-        await engine.refresh()
-        tools = (await engine.list_tools("s")).entries
-
-    assert len(tools) == 2
 
 
 @pytest.mark.requirement("UPS-50")

@@ -31,7 +31,6 @@ from discovery_server.gateway import Gateway
 from tests.engines import Folder
 from tests.server_entries import Entry, call, engine_of, fault, outcome, report_of, shell, until
 from tests.servers.programs import eventually, http_servers
-from tests.servers.scripted import Asked, Reply, scripted_http
 from tests.unit.server.sdk_client import connected
 
 pytestmark = pytest.mark.anyio
@@ -419,56 +418,6 @@ async def test_an_address_that_nobody_answers_at_is_explained_without_its_secret
     assert "connection refused by 127.0.0.1:9" in f"{errors['refused']} {errors['refused'].detail}"
     assert "s3cret" not in f"{errors} {reports}"
     assert all("nothing was sent" in error.hint or error.hint for error in errors.values())
-
-
-@pytest.mark.requirement("UPS-11")
-async def test_a_busy_server_says_when_to_come_back(folder: Folder) -> None:
-    def answer(asked: Asked) -> Reply:
-        return Reply(int(asked.path.strip("/")), b"", {"retry-after": "7"})
-
-    with scripted_http(answer) as url:
-        servers = {f"s{code}": {"url": f"{url}/{code}", "transport": "http"} for code in (429, 503)}
-        async with engine_of(folder.path, servers) as engine:
-            errors = [await outcome(engine, name) for name in servers]
-
-    assert [error.retry_after for error in errors] == [7.0, 7.0]
-    assert all("7 s" in error.reason for error in errors)
-    assert "`limits.callsPerMinute` of server 's429'" in errors[0].hint
-
-
-HINTS = {
-    "certificate": ("invalid peer certificate: UnknownIssuer", "CURL_CA_BUNDLE", "passEnv"),
-    "proxy": ("npm error ECONNREFUSED registry", "CORP_HTTP_PROXY", "passEnv"),
-    "docker": ("Cannot connect to the Docker daemon at unix:///x", "DOCKER_HOST", "passEnv"),
-    "ssh": ("git@host: Permission denied (publickey).", "SSH_AUTH_SOCK", "passEnv"),
-    "required": ("Error: BRAVE_API_KEY environment variable is required",
-                 "`discovery secrets set required/BRAVE_API_KEY`",
-                 "`env: {BRAVE_API_KEY: ${secret:required/BRAVE_API_KEY}}`"),
-    "key-error": ("KeyError: 'SHOP_TOKEN'", "key-error/SHOP_TOKEN", "`env: {SHOP_TOKEN: "),
-    "plain": ("Missing environment variable: DATABASE_PATH", "`env: {DATABASE_PATH: …}`", ""),
-    "set-here": ("HOME_BASE is not set", "`env: {HOME_BASE: ${HOME_BASE}}`", "'set-here'"),
-}  # fmt: skip
-
-
-@pytest.mark.requirement("UPS-11")
-async def test_a_variable_that_a_failed_start_lacks_is_named_with_the_way_to_give_it(
-    folder: Folder,
-) -> None:
-    names = ("CURL_CA_BUNDLE", "CORP_HTTP_PROXY", "DOCKER_HOST", "SSH_AUTH_SOCK")
-    ours = dict.fromkeys(names, "x") | {"PATH": os.environ["PATH"], "HOME_BASE": "/srv"}
-    lines = {name: line for name, (line, *_) in HINTS.items()} | {"given": "KeyError: 'GIVEN_KEY'"}
-    servers = {}
-    for name, line in lines.items():  # in files: as an argument it might be taken for a secret
-        (folder.path / name).write_text(line, "utf-8")
-        servers[name] = shell('cat "$0" >&2; exit 1', str(folder.path / name))
-    servers["given"]["env"] = {"GIVEN_KEY": "given"}
-
-    async with engine_of(folder.path, servers, environ=ours) as engine:
-        hints = {name: (await outcome(engine, name)).hint for name in servers}
-
-    missing = [n for n, (_, *words) in HINTS.items() if any(w not in hints[n] for w in words)]
-    assert {name: hints[name] for name in missing} == {}
-    assert "GIVEN_KEY" not in hints["given"]
 
 
 @pytest.mark.requirement("UPS-12")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,19 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from discovery_engine import ServerState
 from tests.engines import Folder
-from tests.server_entries import (
-    Entry,
-    call,
-    configure,
-    engine_of,
-    fault,
-    pid_of,
-    report_of,
-    shell,
-    until,
-)
+from tests.server_entries import Entry, call, configure, engine_of, fault, report_of, shell
 from tests.servers.programs import descendants, eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -184,28 +172,6 @@ def numbers(file: Path) -> list[int]:
     return [int(line) for line in file.read_text("ascii").split()] if file.exists() else []
 
 
-@pytest.mark.requirement("UPS-24")
-async def test_programs_end_with_a_killed_reaper_and_the_next_call_starts_them(
-    folder: Folder,
-) -> None:
-    async with engine_of(folder.path, {"a": fault(), "b": fault()}) as engine:
-        first = await pid_of(engine, "a")
-        await pid_of(engine, "b")
-        os.kill(parent_of(first), signal.SIGKILL)
-        await eventually(lambda: not is_running(first))
-        for name in ("a", "b"):
-            await until(engine, name, lambda report: report.state is not ServerState.READY)
-        second, other = await pid_of(engine, "a"), await pid_of(engine, "b")
-        is_back = is_running(second), is_running(other)
-
-    assert second != first
-    assert is_back == (True, True)
-
-
-def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[1])
-
-
 LEAKS = r"import os, sys; sys.stderr.write('\x1b[31mkey %s\nlast words' % os.environ['KEY'])"
 
 
@@ -230,21 +196,3 @@ async def test_stderr_is_logged_with_the_servers_name_bounded_and_redacted(
     assert (len(last[0]), last[1][-1]) == (20, "last words")
     assert flood == "ready"
     assert "tr0ub4dor" not in caplog.text
-
-
-@pytest.mark.requirement("UPS-22")
-async def test_a_program_that_has_ended_leaves_no_descriptor_open(folder: Folder) -> None:
-    odd = folder.path / "odd"
-    odd.write_bytes(b"\x7fELF")
-    odd.chmod(0o700)
-    servers = {"dies": fault("list_dies"), "exits": shell("exit 1"), "odd": {"command": str(odd)}}
-
-    def opened() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
-
-    async with engine_of(folder.path, servers) as engine:
-        await engine.refresh()
-        before = opened()
-        for _ in range(5):
-            await engine.refresh()
-        await eventually(lambda: opened() <= before)

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from discovery_engine import CallbackClient, Engine, ServerState
+from discovery_engine import Engine, ServerState
 from discovery_engine.errors import (
     FailureKind,
     RateLimitedError,
@@ -30,13 +30,7 @@ from tests.server_entries import (
     pid_of,
     report_of,
 )
-from tests.servers.programs import (
-    descendants,
-    eventually,
-    http_server,
-    http_servers,
-    is_running,
-)
+from tests.servers.programs import descendants, eventually, http_servers, is_running
 from tests.servers.scripted import (
     EVENTS,
     Asked,
@@ -110,51 +104,6 @@ async def test_tools_are_called_over_each_transport_in_each_era(folder: Folder) 
         if answer not in ('{"text": "hi"}', "{'text': 'hi'}", "null")  # a script's is always null
     }
     assert wrong == {}
-
-
-@pytest.mark.requirement("UPS-1")
-async def test_without_a_shared_version_the_reason_names_those_of_both_sides(
-    folder: Folder,
-) -> None:
-    lines = {
-        "answers": handshake("2031-01-01"),
-        "refuses": refusal("no", {"supported": ["2031-01-01"]}),
-    }
-    servers = {name: entry(scripted_program(initialize=line)) for name, line in lines.items()}
-
-    async with engine_of(folder.path, servers) as engine:
-        errors = [await outcome(engine, name) for name in servers]
-
-    for error in errors:
-        assert {"2031-01-01", "2024-10-07", "2025-11-25"} <= {
-            word.strip(",;.") for word in error.reason.split()
-        }
-
-
-@pytest.mark.requirement("UPS-1")
-async def test_the_reason_is_that_of_the_transport_that_is_there(folder: Folder) -> None:
-    endpoint = b"event: endpoint\ndata: http://0.0.0.0:8000/messages?s=k3y\n\n"
-    page = Reply(200, b"<html>", {"content-type": "text/html"})
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32000, "message": "not allowed"}}
-    servers = {
-        "endpoint": (Reply(405), Reply(200, endpoint, {"content-type": "text/event-stream"}),
-                     'announces the endpoint "http://0.0.0.0:8000", which is not used'),
-        "refused": (Reply(200, error), Reply(405), "refused the handshake with error -32000"),
-        "page": (Reply(404), page, "HTTP 404"),
-    }  # fmt: skip
-
-    def answer(asked: Asked) -> Reply:
-        posted, got, _ = servers[asked.path.strip("/")]
-        return posted if asked.method == "POST" else got
-
-    with scripted_http(answer) as url:
-        entries = {name: {"url": f"{url}/{name}"} for name in servers}
-        async with engine_of(folder.path, entries) as engine:
-            errors = {name: await outcome(engine, name) for name in servers}
-
-    wrong = {n: str(e) for n, e in errors.items() if servers[n][2] not in e.reason}
-    assert wrong == {}
-    assert "k3y" not in str(errors["endpoint"])
 
 
 @pytest.mark.requirement("UPS-2")
@@ -288,24 +237,8 @@ async def test_clients_share_a_session_unless_each_is_to_have_its_own(folder: Fo
     assert pids["split"][1] == bob != pids["split"][0]
 
 
-@pytest.mark.requirement("UPS-9")
-async def test_an_address_is_greeted_once_for_a_listing_and_the_first_client(
-    folder: Folder,
-) -> None:
-    with http_server("counts_sessions") as url:
-        server = {"url": url, "session": "per_client"}
-        async with engine_of(folder.path, {"s": server}) as engine:
-            await engine.refresh()
-            alice = await call(engine, "s", caller=CallbackClient(id="alice"))
-            bob = await call(engine, "s", caller=CallbackClient(id="bob"))
-
-    assert (alice, bob) == ("1", "2")
-
-
 @pytest.mark.requirement("UPS-68")
-async def test_a_client_without_room_for_a_session_is_refused_and_no_other(
-    folder: Folder,
-) -> None:
+async def test_a_client_without_room_for_a_session_is_refused_and_no_other(folder: Folder) -> None:
     few = fault(session="per_client", limits={"sessions": 3})
     servers = {"few": few, "more": fault(session="per_client"), "shared": fault()}
 

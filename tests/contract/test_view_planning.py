@@ -116,19 +116,3 @@ def test_a_changed_view_is_compared_with_what_it_was(folder: Folder) -> None:
     assert found["new"]["visible"] == {"before": 0, "after": 2}
     assert plan["settings"] == ["views"]
     assert "view readers  changes   shows docs:write; settings: searchLimit, limits" in text
-
-
-@pytest.mark.requirement("PLN-6")
-def test_a_plan_for_one_view_has_what_its_clients_notice(folder: Folder) -> None:
-    new = changed(folder, toolRules=[{"pattern": "write", "enabled": False}])
-
-    readers, writers = run(folder, new, "--view", "readers"), run(folder, new, "--view", "writers")
-    plan = planned(folder, new, "--view", "writers")
-
-    assert readers.exit_code == 0
-    assert "nothing changes: 2 -> 2 tools" in readers.output
-    assert writers.exit_code == 8
-    assert [one["tool"] for one in plan["tools"]] == ["write"]
-    assert plan["settings"] == []
-    assert plan["views"] == []
-    assert plan["visible"] == {"before": 3, "after": 2}

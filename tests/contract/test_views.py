@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from discovery_engine import OfferingKind
+from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.errors import NotFoundError
-from discovery_server.access_tokens import AccessTokens
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.contract.test_modes import client_of
 from tests.engines import Folder
 from tests.factories import make_definition
 from tests.forked import Preloaded
+from tests.offering_clients import ask, served
+from tests.servers.offerings import World, prompt, resource, template
 from tests.told import Told
 
 NAMES = ["get_cat", "get_dog", "wash_cat", "wash_dog", "delete_all"]
@@ -193,40 +200,188 @@ def test_token_is_created_listed_and_revoked(discovery: Discovery) -> None:
     assert [one["id"] for one in left] == [also["id"]]
 
 
-@pytest.mark.requirement("VIEW-20")
-def test_a_damaged_token_is_shown_and_revoked_and_spoils_no_other(discovery: Discovery) -> None:
-    discovery.configure()
-    discovery("token", "create", "--name", "first")
-    good = discovery("token", "create", "--name", "good").out.strip().encode()
-    path = discovery.home / "data" / "tokens.json"
-    document = json.loads(path.read_text("utf-8"))
-    first, last = document["tokens"]
-    damages: list[dict[str, Any]] = [
-        {"digest": "\u00e9" * 64},
-        {"digest": "ab"},
-        {"digest": ""},
-        {"digest": 5},
-        {"created_at": 1e300},
-        {"expires_at": -1e300},
-        {"scopes": "read"},
-        {"limits": {"tools": ["/(/"]}},
-        {"principals": ["nobody"]},
-    ]
-    rows = [{**first, "id": f"d{at}", **damage} for at, damage in enumerate(damages)]
-    odd = [{"digest": "ab"}, 7, {"id": "x", "name": []}]
-    path.write_text(json.dumps({**document, "tokens": [*rows, *odd, last]}))
-    tokens = AccessTokens(path)
-    valid = tokens.find(good)
-    text, listed = discovery("token", "list").out, discovery("token", "list", "--json").json
-    ids = [token["id"] for token in listed["tokens"] if token["is_damaged"]]
-    opened = [damaged for damaged in ids if tokens.is_valid(damaged)]
-    revoked = discovery("token", "revoke", *ids)
-    left = discovery("token", "list", "--json").json["tokens"]
+READS = ("resources/read", "resources/subscribe", "prompts/get", "completion/complete")
 
-    assert valid
-    assert tokens.is_valid(valid.id)
-    assert ids == [row["id"] for row in rows] + ["damaged-10", "damaged-11", "damaged-12"]
-    assert opened == []
-    assert "damaged; `discovery token revoke d0` removes it" in text
-    assert revoked.code == 0
-    assert [(token["name"], token["is_damaged"]) for token in left] == [("good", False)]
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> World:
+    return World(tmp_path / "docs.json").offer(
+        resources=[resource("file:///readme"), resource("file:///secret", "the hidden one")],
+        templates=[template("file:///{+path}"), template("db://{table}", "tables")],
+        prompts=[prompt("review", "code"), prompt("deploy_all", "target")],
+    )
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> World:
+    return World(tmp_path / "other.json", "other").offer(
+        resources=[resource("x:/other")],
+        templates=[template("y:/{id}", "ids")],
+        prompts=[prompt("plan")],
+    )
+
+
+BY_RULES = {
+    "servers": ["docs"],
+    "resourceRules": [{"pattern": ["*secret*", "db://*"], "enabled": False}],
+    "promptRules": [{"pattern": "deploy*", "enabled": False}],
+}
+TAGGING = {
+    "resourceRules": [{"pattern": ["file:///readme", "files"], "tags": ["open"]}],
+    "promptRules": [{"pattern": "review", "tags": ["open"]}],
+}
+BY_TAGS = {"tags": ["open"]}
+WAYS_OF_HIDING: dict[str, dict[str, Any]] = {
+    "rules": {"views": {"some": BY_RULES}},
+    "tags": {**TAGGING, "views": {"some": BY_TAGS}},
+}
+HIDING = pytest.mark.parametrize("sections", WAYS_OF_HIDING.values(), ids=WAYS_OF_HIDING)
+
+
+def in_view(gateway: Gateway, name: str = "some") -> Gateway:
+    shown = gateway.in_view(name)
+    assert shown is not None
+    return shown
+
+
+WAYS_OUT = [
+    "file:///secret",
+    "file:///a/../secret",
+    "file:///a/%2e%2e/secret",
+    "file:///%73ecret",
+    "file:///%2573ecret",
+    "file:///SECRET",
+    "file:///secret?x",
+    "file:///secret#x",
+    "file:///./secret/",
+    "file:///a\\..\\secret",
+    f"discovery://servers/docs/resources/{quote('file:///secret', safe='')}",
+    "discovery://servers/docs/resources/file:///a/../secret",
+    "db://users",
+    "x:/other",
+    "y:/1",
+    "discovery://servers/other/resources/x%3A%2Fother",
+]
+
+
+@HIDING
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2")
+async def test_client_of_a_view_reaches_nothing_outside_of_it(
+    folder: Folder, docs: World, other: World, sections: dict[str, Any]
+) -> None:
+    def completing(**reference: str) -> dict[str, Any]:
+        return {"ref": reference, "argument": {"name": "path", "value": ""}}
+
+    attempts: list[tuple[str, dict[str, Any]]] = [
+        *(("resources/read", {"uri": uri}) for uri in WAYS_OUT),
+        *(("completion/complete", completing(type="ref/resource", uri=uri)) for uri in WAYS_OUT),
+        *(
+            ("prompts/get", {"name": name, "arguments": {}})
+            for name in ("deploy_all", "docs:deploy_all", "plan", "other:plan")
+        ),
+        *(
+            ("completion/complete", completing(**one))
+            for one in (
+                {"type": "ref/prompt", "name": "deploy_all"},
+                {"type": "ref/prompt", "name": "other:plan"},
+                {"type": "ref/resource", "uri": "db://{table}"},
+                {"type": "ref/resource", "uri": "discovery://servers/other/resources/y:/{id}"},
+            )
+        ),
+    ]
+    async with served(folder, docs, other, **sections) as (gateway, _):
+        some = in_view(gateway)
+        refusals = []
+        for method, params in attempts:
+            with pytest.raises(Exception, match="_NOT_FOUND") as refused:
+                await ask(some, method, **params)
+            refusals.append(f"{method} {params}: {refused.value.message}")
+
+    assert not docs.asked(*READS)
+    assert not other.asked(*READS)
+    for refusal in refusals:  # unknown, not forbidden: nobody learns that it exists
+        assert "_NOT_FOUND" in refusal, refusal
+        assert "hidden one" not in refusal
+        assert "rule" not in refusal
+
+
+PROMPT = {"ref": {"type": "ref/prompt", "name": "zoo:plan"}, "argument": {"name": "a", "value": ""}}
+ADDRESS = "discovery://servers/zoo/resources/file%3A%2F%2F%2Fmap"
+
+Verb = Callable[[ScopedEngine], Awaitable[object] | object]
+
+VERBS: dict[str, Verb] = {
+    "is_listed": lambda engine: engine.is_listed("zoo"),
+    "list_tools": lambda engine: engine.list_tools("zoo"),
+    "search": lambda engine: engine.search("do feed lion", server="zoo"),
+    "details": lambda engine: engine.details("zoo", "feed_lion"),
+    "execute": lambda engine: engine.execute("zoo", "feed_lion", {}),
+    "preview": lambda engine: engine.preview("zoo", "feed_lion", {}),
+    "offerings.list": lambda engine: engine.offerings.list(OfferingKind.PROMPT, "zoo"),
+    "offerings.read_resource": lambda engine: engine.offerings.read_resource(ADDRESS),
+    "offerings.watch_resource": lambda engine: engine.offerings.watch_resource(ADDRESS),
+    "offerings.get_prompt": lambda engine: engine.offerings.get_prompt("zoo:plan"),
+    "offerings.complete": lambda engine: engine.offerings.complete(PROMPT),
+}
+WITHOUT_ADDRESS = {
+    *("within", "in_view", "visible_to", "toolset", "subscribe", "wait_embedded", "wait_listed"),
+    *("expect_client", "roots_changed", "close_client"),
+    "offerings.unwatch_resource",  # takes what `watch_resource` gave
+}
+VIEWS = {"farmers": {"servers": ["farm"]}, "everything": {"searchLimit": 5}}
+PARTS: dict[str, Callable[[Engine], ScopedEngine]] = {
+    "a view": lambda engine: engine.in_view("farmers"),
+    "another team": lambda engine: engine.visible_to("team:farmers", "user:anna"),
+    "nobody": lambda engine: engine.visible_to(),
+    "a view of a team": lambda engine: engine.visible_to("team:farmers").in_view("everything"),
+}
+
+
+@pytest.fixture
+async def reserving_folder(tmp_path: Path) -> Folder:
+    for server, tool in (("zoo", "feed_lion"), ("farm", "feed_cow")):
+        (tmp_path / server).mkdir()
+        Told.beside(tmp_path / server, make_definition(tool, f"Do {tool}."))
+    folder = Folder(tmp_path)
+    told = [Told(tmp_path / name / "told.json").server(name) for name in ("zoo", "farm")]
+    reserved = [{"pattern": "zoo", "visibleTo": ["team:keepers"]}]
+    folder.write(*told, views=VIEWS, serverRules=reserved)
+    return folder
+
+
+async def called(verb: Verb, engine: ScopedEngine) -> None:
+    result = verb(engine)
+    if isawaitable(result):
+        await result
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2", "SCP-2")
+async def test_no_verb_of_an_engine_in_a_view_knows_a_hidden_server(
+    reserving_folder: Folder,
+) -> None:
+    named: list[str] = []
+
+    async with reserving_folder.open() as engine:
+        for listed in (["farm"], ["farm", "zoo"]):
+            await engine.refresh(listed)
+            for (verb, run), (part, shown) in product(VERBS.items(), PARTS.items()):
+                with pytest.raises(NotFoundError) as refused:
+                    await called(run, shown(engine))
+                if any("zoo" in name or "lion" in name for name in refused.value.nearest):
+                    named.append(f"{verb} in {part}")
+
+        verbs = {name for name in dir(ScopedEngine) if callable(getattr(ScopedEngine, name))}
+        offerings = type(engine.offerings)
+        verbs |= {f"offerings.{name}" for name in dir(offerings)}
+    public = {name for name in verbs if not name.rpartition(".")[2].startswith("_")}
+
+    assert named == []
+    assert public == VERBS.keys() | WITHOUT_ADDRESS  # a new one is tried here
+    assert Told(reserving_folder.path / "zoo" / "told.json").starts == 1

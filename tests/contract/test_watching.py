@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import pytest
@@ -54,38 +53,6 @@ async def test_an_edit_is_followed_and_an_unchanged_server_keeps_its_process(
     assert before[0] == after[0]
     assert before[1] != after[1]
     assert tags == ("x",)
-
-
-@pytest.mark.requirement("WAT-10")
-async def test_a_call_that_is_under_way_finishes_on_its_old_session(
-    folder: Folder,
-) -> None:
-    slow = fault_server("awaits_file", name="slow")
-    folder.write(good("same"), slow)
-    gate = anyio.Path(folder.path / "gate")
-    results: list[Any] = []
-
-    async with kept_fresh(folder, "same", "slow") as engine, anyio.create_task_group() as tasks:
-        begun = anyio.Event()
-
-        async def on_progress(*_: object) -> None:
-            begun.set()
-
-        async def work() -> None:
-            results.append(
-                await engine.execute("slow", "echo", {"text": str(gate)}, on_progress=on_progress)
-            )
-
-        with engine.subscribe() as events:
-            tasks.start_soon(work)
-            with anyio.fail_after(60):
-                await begun.wait()
-            folder.write(good("same"))
-            await heard(events, ConfigurationReloaded)
-        assert results == []
-        await gate.touch()
-
-    assert results[0].get("isError") is not True
 
 
 @pytest.mark.requirement("WAT-12")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,12 +13,7 @@ import httpx2
 import pytest
 
 from discovery_engine import open_engine
-from discovery_engine.errors import (
-    DiscoveryError,
-    LoginError,
-    NeedsAuthError,
-    UntrustedServerError,
-)
+from discovery_engine.errors import DiscoveryError, LoginError, NeedsAuthError, UntrustedServerError
 from tests.contract.oauth.conftest import OpenEngine
 from tests.forked import Finished, Preloaded, drained
 from tests.oauth import OAuthWorld, query_of
@@ -130,16 +124,6 @@ def test_a_login_that_fails_says_what_to_do_and_stores_nothing(
     assert (failed["error"]["code"], failed["error"]["exit_code"]) == ("LOGIN_FAILED", 6)
     assert stored(terminal.folder) == []
     assert world.requests("/token") == []
-
-
-@pytest.mark.anyio
-@pytest.mark.requirement("AUT-4")
-async def test_a_taken_port_is_named(engine_of: OpenEngine) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        redirect = f"http://127.0.0.1:{taken.getsockname()[1]}/callback"
-        async with engine_of(oauth={"redirectUri": redirect}) as engine:
-            with pytest.raises(LoginError, match=r"oauth\.redirectUri"):
-                await engine.logins.log_in("files", never)
 
 
 @pytest.mark.anyio
@@ -257,36 +241,6 @@ async def test_metadata_that_cannot_be_trusted_opens_no_browser(
         with pytest.raises(UntrustedServerError):
             await engine.logins.log_in("files", never)
     assert world.control()["requests"] == []
-
-
-@pytest.mark.anyio
-@pytest.mark.requirement("AUT-6")
-async def test_members_of_a_neighbouring_type_are_read(
-    engine_of: OpenEngine, world: OAuthWorld
-) -> None:
-    protected = "/.well-known/oauth-protected-resource/mcp"
-    resource = {"resource": world.resource, "authorization_servers": world.issuer}
-    issued = {"scope": ["read"], "expires_in": "3600", "token_type": None, "id_token": 7}
-    odd: list[dict[str, Any]] = [
-        {"members": {"/token": issued}},
-        {"members": {"/register": {"scope": ["read"], "redirect_uris": "", "contacts": "me"}}},
-        {"metadata": {"code_challenge_methods_supported": "plain S256", "issuer": [world.issuer]}},
-        {"metadata": {"grant_types_supported": [None, "authorization_code", 5]}},
-        {"resource": {protected: {**resource, "scopes_supported": "read", "jwks_uri": "none"}}},
-    ]
-    failed: list[str] = []
-
-    async with engine_of() as engine:
-        for orders in odd:
-            world.control(reset=True)
-            world.control(**orders)
-            try:
-                await engine.logins.log_in("files", world.browser())
-                await engine.execute("files", "read_file", {})
-            except DiscoveryError as error:
-                failed.append(f"{orders}: {error}")
-
-    assert failed == []
 
 
 @pytest.mark.anyio

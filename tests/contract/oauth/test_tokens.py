@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,58 +82,6 @@ async def test_a_machine_gets_its_tokens_with_client_credentials(
         with pytest.raises(NeedsAuthError, match="refuses the client") as caught:
             await read(engine)
     assert caught.value.hint == "check `oauth` of server 'files'"
-
-
-CALLS = """
-import sys, time, anyio
-from discovery_engine import open_engine
-
-async def main(config, data):
-    later = lambda: time.time() + 58  # within the margin from the first request on
-    async with open_engine(config, data_dir=data, clock=later) as engine:
-        print("open", flush=True)
-        sys.stdin.readline()
-        for _ in range(5):
-            result = await engine.execute("files", "read_file", {})
-            print(result["content"][0]["text"], flush=True)
-
-anyio.run(main, *sys.argv[1:])
-"""
-
-
-def started(words: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
-
-
-@pytest.mark.thorough
-@pytest.mark.requirement("AUT-12")
-async def test_two_processes_never_spend_one_refresh_token_twice(
-    engine_of: OpenEngine, world: OAuthWorld, tmp_path: Path
-) -> None:
-    world.control(lifetime=60)
-    async with engine_of() as engine:
-        await engine.logins.log_in("files", world.browser())
-        await engine.refresh(["files"])
-    words = [CALLS, str(world.config(tmp_path)), str(tmp_path / "data")]
-    processes = [started(words) for _ in range(2)]
-    for process in processes:
-        assert process.stdout
-        assert process.stdout.readline() == "open\n"
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    outputs = [await anyio.to_thread.run_sync(process.communicate) for process in processes]
-
-    assert [out for out, _ in outputs] == ["done\n" * 5] * 2
-    assert world.count("reused") == 0
-    assert world.count("refreshed") >= 1
 
 
 @pytest.mark.requirement("AUT-12")
@@ -234,11 +179,7 @@ def sent_to(world: OAuthWorld) -> str:
 
 @pytest.mark.requirement("AUT-16")
 async def test_a_token_is_sent_nowhere_but_to_the_address_of_its_login(
-    engine_of: OpenEngine,
-    world: OAuthWorld,
-    other_world: OAuthWorld,
-    clock: Clock,
-    tmp_path: Path,
+    engine_of: OpenEngine, world: OAuthWorld, other_world: OAuthWorld, clock: Clock, tmp_path: Path
 ) -> None:
     path = "/.well-known/oauth-protected-resource/mcp"
     stolen = {"resource": world.resource, "authorization_servers": [other_world.issuer]}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from discovery_engine.engine.executor import CheckerCache
@@ -25,7 +24,6 @@ def test_other_pinned_arguments_need_another_checker() -> None:
     assert cache.get(pinned) is not cache.get(tool)
 
 
-@pytest.mark.requirement("CAC-3")
 def test_the_checker_least_recently_used_is_dropped() -> None:
     cache = CheckerCache(maxsize=2)
     a, b, c = (make_tool(name=name) for name in "abc")

@@ -31,6 +31,5 @@ from tests.rows import rows
         ),
     ],
 )
-@pytest.mark.requirement("LIB-34")
 def test_a_server_is_due_when_its_list_is_old(part: ServerPart, expected: float) -> None:
     assert due_in(part, CacheSettings(ttl=3600.0), now=200.0) == expected

@@ -47,7 +47,6 @@ def test_what_is_not_allowed_does_not_crowd_out_what_is(index: Index) -> None:
     assert sorted(found) == sorted(wanted)
 
 
-@pytest.mark.requirement("CAC-4")
 def test_a_query_asked_again_reads_no_postings(index: Index) -> None:
     read: list[str] = []
 
