@@ -118,20 +118,6 @@ def test_a_mistake_is_answered_with_the_next_step(
     assert not world.asked("resources/read", "prompts/get")
 
 
-@pytest.mark.requirement("CLI-80")
-def test_why_explains_resources_and_prompts(run: Run) -> None:
-    run("refresh")
-    hidden, shown = run("why", "file:///secret"), run("why", "--prompt", "review", "--json")
-    of_template = run("why", "--resource", "file:///docs/{+path}")
-
-    assert "disabled: rule 1" in hidden.stdout
-    assert "decides: disabled" in hidden.stdout
-    assert "tags: private" in hidden.stdout
-    assert form(shown)["enabled"] is True
-    assert form(shown)["rules"][0]["matched"] is False
-    assert "enabled" in of_template.stdout
-
-
 @pytest.mark.requirement("VIEW-2")
 def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> None:
     run("refresh")
@@ -161,32 +147,6 @@ def test_commands_show_what_a_view_has_of_resources_and_prompts(run: Run) -> Non
     assert run("prompts", "--view", "narow").exit_code == 2
     assert run("resources", "file:///readme", *narrow).exit_code == 2
     assert run("prompts", "review", "code=1", *narrow).exit_code == 2
-
-
-@pytest.mark.requirement("VIEW-2")
-def test_lint_names_the_rules_of_a_view_that_match_nothing(run: Run, tmp_path: Path) -> None:
-    content = json.loads((tmp_path / "discovery.yaml").read_text("utf-8"))
-    views = {
-        "narrow": {
-            "rules": [{"pattern": "no_tool", "enabled": False}],
-            "resourceRules": [
-                {"pattern": "*secret", "enabled": False},
-                {"pattern": "file:/secret", "enabled": False},
-            ],
-            "promptRules": [{"pattern": "nothing", "enabled": False}],
-        }
-    }
-    (tmp_path / "discovery.yaml").write_text(json.dumps({**content, "views": views}), "utf-8")
-    run("refresh")
-
-    found = form(run("tune", "lint", "--json"))["findings"]
-
-    # No tool is known here, so rules over tools are not judged.
-    assert [one["subject"] for one in found if one["subject"].startswith("views.")] == [
-        "views.narrow.resourceRules.1",
-        "views.narrow.promptRules.0",
-    ]
-    assert {one["code"] for one in found} >= {"RULE_UNMATCHED"}
 
 
 @pytest.mark.requirement("CLI-80")
