@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from discovery_engine.errors import (
     ConfigurationError,
     DiscoveryError,
     InvalidArgumentsError,
-    NeedsConfigError,
     ServerDisabledError,
     ServerNotFoundError,
     ToolNotFoundError,
@@ -76,17 +74,6 @@ async def test_a_restart_answers_from_what_was_remembered(folder: Folder) -> Non
     assert server.state is ServerState.IDLE
     assert server.listed_at is not None
     assert changing.asked == 1
-
-
-@pytest.mark.requirement("LIB-50")
-async def test_a_bad_configuration_is_refused_with_all_its_problems(folder: Folder) -> None:
-    folder.config.write_text("serverz: {}\nsearch: {limt: 3}\n", "utf-8")
-
-    with pytest.raises(ConfigurationError) as caught:
-        async with folder.open():
-            pass
-
-    assert len(caught.value.problems) == 2
 
 
 @pytest.mark.requirement("LIB-3")
@@ -359,34 +346,6 @@ async def test_what_is_remembered_answers_as_the_last_run_did_until_a_file_chang
         assert view.search(query) == last.search(query)
     folder.write(good(), toolRules=[])
     assert stored_view(folder.config, data_dir=folder.data) is None
-
-
-@pytest.mark.requirement("CFG-20")
-async def test_what_a_reference_stands_for_is_never_read_as_one_again(folder: Folder) -> None:
-    secret = folder.path / "secret"
-    secret.write_text("${INNER}", "utf-8")
-    environ = {**os.environ, "OUTER": "${INNER}", "INNER": "inner"}
-    folder.write(good(env={"A": "${OUTER}", "B": f"${{file:{secret}}}"}))
-
-    async with folder.open(environ=environ) as engine:
-        assert await pid_of(engine, "good")
-        given = [await seen(engine, name) for name in ("A", "B")]
-
-    assert given == ["${INNER}", "${INNER}"]
-
-
-@pytest.mark.requirement("CFG-20")
-async def test_a_reference_is_resolved_at_the_start_and_named_while_it_has_no_value(
-    folder: Folder,
-) -> None:
-    folder.write(good(env={"A": "${LATER}"}))
-    environ = {name: value for name, value in os.environ.items() if name != "LATER"}
-
-    async with folder.open(environ=environ) as engine:
-        with pytest.raises(NeedsConfigError, match="LATER"):
-            await engine.execute("good", "environment", {})
-        environ["LATER"] = "now"
-        assert await seen(engine, "A") == "now"
 
 
 NO_ECHO = [{"pattern": "echo", "enabled": False}]

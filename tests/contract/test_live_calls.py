@@ -13,11 +13,8 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_engine.events import ResourceUpdated
-from tests.api_server import OWN, Api, received, served, serving, until
-from tests.engines import Folder, good, heard, program
-from tests.factories import make_definition
-from tests.servers.offerings import World, resource
+from tests.api_server import OWN, Api, received, served, until
+from tests.engines import Folder, good, program
 from tests.servers.programs import fault_server
 
 pytestmark = pytest.mark.anyio
@@ -193,44 +190,6 @@ async def test_the_last_lines_of_stderr_are_shown_without_secrets(folder: Folder
 
 
 @pytest.mark.requirement("API-16")
-async def test_updates_of_a_resource_are_subscribed_to_once_and_arrive_as_events(
-    folder: Folder,
-) -> None:
-    world = World(folder.path / "world.json").offer(
-        tools=[make_definition("notify")], resources=[resource("x:/1"), resource("x:/2")]
-    )
-    folder.write(world.server(era="legacy"))
-    uri = {"uri": "x:/1"}
-    followed = {"server": "docs", **uri, "on": True}
-    no_more = {**uri, "on": False}
-    update = {"method": "notifications/resources/updated", "params": uri}
-    async with folder.open() as engine, serving(engine, folder) as api:
-        for _ in range(2):
-            answer = await api.ask("/servers/docs/resources/subscribe", "POST", json=uri)
-            assert answer.json() == followed, answer.text
-        known = await api.get("/subscriptions")
-        with engine.subscribe(ResourceUpdated) as events:
-            await engine.execute("docs", "notify", update)
-            arrived = await heard(events, ResourceUpdated, "docs")
-        left = [
-            (await api.ask("/servers/docs/resources/subscribe", "POST", json=no_more)).json()
-            for _ in range(2)
-        ]
-        rest = await api.get("/subscriptions")
-        unknown = await api.ask(
-            "/servers/docs/resources/subscribe", "POST", json={"uri": "z:/none"}
-        )
-
-    assert known == {"resources": [followed]}
-    assert arrived.uri == "x:/1"
-    assert left == [{**followed, "on": False}] * 2
-    assert rest == {"resources": []}
-    assert unknown.status_code == 404
-    asked = [line["method"] for line in world.asked() if "scribe" in line["method"]]
-    assert asked.count("resources/subscribe") == 1
-
-
-@pytest.mark.requirement("API-16")
 @pytest.mark.requirement("API-7")
 async def test_the_log_comes_in_pages_with_how_many_there_are(folder: Folder) -> None:
     async with served(folder) as api:
@@ -291,27 +250,6 @@ async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> Non
 
     assert (missed["tool"], missed["sequence"]) == ("environment", seen + 1)
     assert anew == ["state"] * 3
-
-
-@pytest.mark.requirement("API-10")
-async def test_entries_of_the_log_are_events_without_what_was_sent_and_answered(
-    folder: Folder,
-) -> None:
-    async with served(folder, good()) as api:
-        await api.engine.execute("good", "echo", {"text": "before"})
-        await api.engine.call_log.flush()
-        async with api.connect() as socket:
-            await received(socket)
-            await api.engine.execute("good", "echo", {"text": "s3cr3t-argument"})
-            entry = await until(socket, "log_entry")
-            while entry["kind"] != "call":
-                entry = await until(socket, "log_entry")
-            [logged] = (await api.engine.call_log.entries())[-1:]
-
-    assert (entry["server"], entry["tool"], entry["outcome"]) == ("good", "echo", "ok")
-    assert entry["id"] == logged.id
-    assert {"arguments", "result"}.isdisjoint(entry)
-    assert "s3cr3t" not in json.dumps(entry)
 
 
 @pytest.mark.thorough

@@ -10,7 +10,7 @@ import pytest
 
 from discovery_engine import Engine, ServerState, open_engine
 from discovery_engine.events import TrustChanged
-from tests.engines import Folder, heard, program, summary
+from tests.engines import Folder, heard, summary
 from tests.factories import make_definition
 from tests.told import Told
 
@@ -57,21 +57,6 @@ async def test_an_approval_is_stored_applied_and_published(
 
 
 @pytest.mark.requirement("LIB-80")
-async def test_what_is_approved_is_what_was_shown(
-    folder: Folder, told: Told, discovered: Callable[[], Any]
-) -> None:
-    folder.write(told.server())
-    async with discovered() as engine:
-        shown = await engine.trust.candidates()
-        folder.write(program("told", *told.command, "--another-argument"))
-        await engine.reload()
-
-        await engine.trust.approve(shown)
-
-        assert status(engine) is ServerState.UNTRUSTED
-
-
-@pytest.mark.requirement("LIB-80")
 async def test_an_acceptance_is_stored_applied_and_published(folder: Folder, told: Told) -> None:
     folder.write(told.server())
     async with folder.open() as engine:
@@ -105,22 +90,3 @@ async def test_what_is_accepted_is_what_was_shown(folder: Folder, told: Told) ->
         await engine.review.accept(shown)
 
         assert engine.view.search("mail").hits == ()
-
-
-@pytest.mark.requirement("LIB-80")
-async def test_a_lock_file_is_written_compared_and_published(folder: Folder, told: Told) -> None:
-    folder.write(told.server())
-    async with folder.open() as engine:
-        with engine.subscribe() as events:
-            written = await engine.lock.write()
-
-            assert await heard(events, TrustChanged) == TrustChanged("locked", ())
-        assert written.is_written
-        assert written.path.is_file()
-        assert written.tool_count == len(engine.view.catalog)
-        assert (await engine.lock.check()).deviations == ()
-
-        told.says(TOOL, make_definition("post", "Send a letter."))
-
-        found = (await engine.lock.check()).deviations
-        assert [(one.what, one.tool) for one in found] == [("added", "post")]

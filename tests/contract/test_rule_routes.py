@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from discovery_cli.program import cli
 from discovery_engine import DiscoveryError
 from discovery_engine.engine import Engine, open_engine
-from discovery_engine.errors import ToolNotFoundError
 from tests.api_server import Api, command_line, served, serving
 from tests.engines import Folder, good
 from tests.factories import make_definition
@@ -100,34 +99,6 @@ async def test_an_examined_search_has_the_thresholds_what_is_hidden_by_which_rul
     [scoped] = in_view["hidden"]
     assert (scoped["tool"], scoped["view"], scoped["rule"]["line"]) == ("environment", "quiet", 12)
     assert "environment" not in in_view["agent"]["text"].partition("\n")[2]
-
-
-@pytest.mark.requirement("API-41")
-async def test_a_plan_names_what_appears_and_vanishes_and_how_queries_move_and_writes_nothing(
-    folder: Folder,
-) -> None:
-    async with served(folder) as api:
-        text = await commented(api, folder)
-        before = api.engine.view.catalog
-        made = await plan(
-            api,
-            {"toolRules": "- {pattern: echo, enabled: false}"},
-            queries=["echo a text", "pid", "environment"],
-        )
-        view = api.engine.view
-
-    what = {(one["server"], one["tool"]): one["what"] for one in made["tools"]}
-    assert what == {("good", "echo"): "vanishes", ("good", "pid"): "appears"}
-    assert made["tools_counts"] == {"appears": 1, "vanishes": 1, "changes": 0}
-    echo, pid, environment = made["queries"]
-    assert (echo["before"], echo["moved"]) == (["good:echo"], True)
-    assert "good:echo" not in echo["after"]
-    assert (pid["before"], pid["after"]) == ([], ["good:pid"])
-    assert pid["decision"] == {"before": "none", "after": "match"}
-    assert pid["confidence"]["after"] > pid["confidence"]["before"]
-    assert not environment["moved"]
-    assert view.catalog is before
-    assert read(folder.config) == text
 
 
 @pytest.mark.requirement("API-41")
@@ -312,24 +283,6 @@ async def test_servers_that_wait_are_approved_as_shown_and_revoked(
 
 
 ECHO = {"server": "good", "tool": "echo", "name": "greeting"}
-
-
-@pytest.mark.requirement("API-20")
-async def test_a_preset_is_kept_between_runs_and_replaced_by_its_name(folder: Folder) -> None:
-    folder.write(good())
-    async with folder.open() as engine:
-        await engine.presets.save("good", "echo", "greeting", {"text": "hello"})
-        with pytest.raises(ToolNotFoundError, match="eco"):
-            await engine.presets.save("good", "eco", "greeting", {})
-    async with folder.open() as engine:
-        [kept] = await engine.presets.list()
-        await engine.presets.save("good", "good:echo", "greeting", {"text": "welcome"})
-        [replaced] = await engine.presets.list("good", "echo")
-        others = await engine.presets.list("good", "pid")
-
-    assert (kept.key, kept.arguments) == (("good", "echo", "greeting"), {"text": "hello"})
-    assert replaced.arguments == {"text": "welcome"}
-    assert others == ()
 
 
 SECRETS: list[tuple[dict[str, Any], str]] = [

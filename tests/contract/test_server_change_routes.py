@@ -102,35 +102,6 @@ async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder) -> None:
     assert (wrong[0], wrong[1]["code"]) == (409, "CONFIGURATION_ERROR")
 
 
-@pytest.mark.requirement("API-22")
-@pytest.mark.requirement("API-22", "CFG-50")
-async def test_a_change_keeps_the_comments_of_the_file_or_names_those_that_go(
-    folder: Folder,
-) -> None:
-    written = entry(good("good"))
-    text = (
-        "servers:\n  good:\n    # the one of the team\n"
-        f"    command: {json.dumps(written['command'])}  # of this machine\n"
-        f"    args: {json.dumps(written['args'])}\n"
-        "    env:\n      LEVEL: info  # louder\n"
-        "      # not needed any more\n      MODE: x  # why?\n"
-    )
-    async with served(folder) as api:
-        folder.config.write_text(text, "utf-8")
-        await api.ask("/reload", "POST", json={})
-        kept = await shown(api, "/servers/good", {"changes": {"env": {"LEVEL": "w"}}}, "PATCH")
-        fewer = await shown(api, "/servers/good", {"changes": {"env": None}}, "PATCH")
-        body = {"changes": {"env": {"LEVEL": "w"}}, "digest": kept["digest"]}
-        done = await sent(api, "/servers/good", "PATCH", json=body)
-
-    assert kept["warnings"] == []
-    assert done[0] == 200
-    assert folder.config.read_text("utf-8") == text.replace("LEVEL: info", "LEVEL: w")
-    goes = "this comment of the file goes, since it stands in what changes: "
-    comments = ("# louder", "# not needed any more", "# why?")
-    assert fewer["warnings"] == [f"{goes}`{one}`" for one in comments]
-
-
 BLOCK = """{
   // of Cursor
   "mcpServers": {

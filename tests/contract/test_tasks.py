@@ -243,47 +243,6 @@ async def test_the_questions_of_a_task_are_shown_and_their_answers_passed_on(
     assert json.loads(text_of(in_its_call)) == {"sure": ACCEPTED}
 
 
-STATES: dict[str, dict[str, Any]] = {
-    "fails": {"status": "failed", "error": {"code": -32603, "message": "no quota left"}},
-    "cancelled": {"status": "cancelled", "statusMessage": "the night shift ended"},
-}
-ERRORS = {
-    "lost": (-32602, "TASK_NOT_FOUND"),
-    "dies": (-32603, "TOOL_OUTCOME_UNKNOWN"),
-    "breaks": (-32603, "try again"),
-    "other_id": (-32700, "another task"),
-    "strange_status": (-32700, "not one of MCP"),
-    "strange_result": (-32700, "no valid result"),
-    "no_error": (-32700, "no valid result"),
-}
-
-
-@pytest.mark.requirement("TSK-20")
-async def test_the_end_of_a_task_is_shown_however_it_ends(tmp_path: Path) -> None:
-    async with client_of(tmp_path, *STATES, *ERRORS, "endless") as client:
-        tasks = {
-            mode: (await client.call(f"{mode}:work"))["taskId"]
-            for mode in (*STATES, *ERRORS, "endless")
-        }
-        states = {mode: await client.ended(tasks[mode]) for mode in STATES}
-        errors = {mode: (await client.about("get", tasks[mode]))["error"] for mode in ERRORS}
-        acknowledged = await client.about("cancel", tasks["endless"])
-        asked = await client.log("endless")
-        await client.call("dies:work")  # of a new program, whose task is task-1, too
-        old = await client.about("get", tasks["dies"])
-
-    assert all(STATES[mode].items() <= state.items() for mode, state in states.items())
-    wrong = {
-        mode: error
-        for mode, error in errors.items()
-        if (error["code"], ERRORS[mode][1] in error["message"]) != (ERRORS[mode][0], True)
-    }
-    assert wrong == {}
-    assert acknowledged["result"].keys() <= {"resultType", "_meta"}
-    assert asked == [["tasks/cancel", "task-1"]]
-    assert old["error"]["code"] == -32602
-
-
 @pytest.mark.thorough
 @pytest.mark.requirement("TSK-26")
 async def test_a_client_with_too_many_tasks_waits_for_the_next(tmp_path: Path) -> None:

@@ -6,27 +6,21 @@ would drop members that they do not know.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import mcp_types as types
-import uvicorn
 from mcp import MCPError
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.transport_security import TransportSecuritySettings
 
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_engine.version import __version__
 from discovery_server.gateway import ClientRequest
-from discovery_server.http.guard import Endpoint
-from discovery_server.http.http_server import PATH, address, listen
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -132,18 +126,3 @@ class _ProgressRelay:
         if self.is_requested:
             async with self._lock:
                 return
-
-
-@asynccontextmanager
-async def served_by_sdk(gateway: Gateway) -> AsyncIterator[str]:
-    """The address of the SDK's streamable HTTP; it checks neither hosts nor tokens."""
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = make_server(gateway).streamable_http_app(
-        streamable_http_path=PATH, transport_security=security
-    )
-    web = uvicorn.Server(uvicorn.Config(app, log_level="error"))
-    with anyio.fail_after(120), listen(Endpoint()) as listener:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(web.serve, [listener])
-            yield address(listener)
-            web.should_exit = True
