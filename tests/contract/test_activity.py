@@ -427,7 +427,7 @@ def test_metrics_are_shown_for_servers_and_for_the_tools_of_one(discovery: Disco
     assert (reset["calls"], reset["errors"]) == (2, 0)
 
 
-TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+PARENT = "b7ad6b7169203331"
 EXPORTED = InMemorySpanExporter()
 
 

@@ -35,7 +35,7 @@ from discovery_engine.events import (
 )
 from tests.agents import ask
 from tests.engines import Changing, Folder, Gate, good, heard, pid_of, program, summary, tool_names
-from tests.factories import make_definition
+from tests.factories import Clock, make_definition
 from tests.servers.programs import descendants, eventually, fault_server, is_running, text_of
 from tests.told import Told
 
@@ -496,17 +496,9 @@ async def test_a_running_gateway_serves_what_another_process_refreshed(folder: F
         tasks.cancel_scope.cancel()
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.mark.requirement("CAC-1")
 async def test_the_list_of_servers_holds_for_the_configured_time(folder: Folder) -> None:
-    clock, changing = Clock(), Changing.beside(folder.path, "a")
+    clock, changing = Clock(1_000_000.0), Changing.beside(folder.path, "a")
     folder.write(changing.server("clock"), cache={"ttl": 60})
 
     async with folder.open(clock=clock) as engine:
@@ -525,7 +517,7 @@ async def test_the_list_of_servers_holds_for_the_configured_time(folder: Folder)
 
 @pytest.mark.requirement("CAC-1")
 async def test_a_server_may_ask_for_less_time_but_not_for_none(folder: Folder) -> None:
-    clock = Clock()
+    clock = Clock(1_000_000.0)
     folder.write(fault_server("ttl", name="short"), cache={"ttl": 3600})
 
     async with folder.open(clock=clock) as engine:

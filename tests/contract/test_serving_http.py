@@ -187,16 +187,3 @@ async def test_on_shutdown_streams_end_at_once_and_a_call_may_finish(
     assert "acknowledged" in first[1]
     assert rest == []
     assert answers[0].json()["result"]["content"][0]["text"] == "done"
-
-
-Case = tuple[str, dict[str, Any]]
-"""A method of HTTP, and the other arguments of a request."""
-
-EVENTS, JSON, TEXT = "text/event-stream", "application/json", "text/plain"
-
-
-def post(message: Any, **headers: str) -> Case:
-    return "POST", {
-        "json": message,
-        "headers": {k.replace("_", "-"): v for k, v in headers.items()},
-    }

@@ -165,10 +165,10 @@ def definition_change_form(change: Change) -> JSONObject:
 def server_plan_form(plan: ServerPlan, *, is_written: bool) -> JSONObject:
     """A change of a configured server: what it would write."""
     return {
-        **fields(plan, "name where"),
+        **fields(plan, "name where diff warnings"),
         "path": str(plan.edit.path) if plan.edit else None,
         "written": is_written,
-        **fields(plan, "diff secrets warnings"),
+        "secrets": list(plan.secrets),  # their names
         **copy_form(plan),
     }
 
