@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from discovery_engine.store.backends import open_registry
@@ -49,11 +47,6 @@ class Worker:
 
     def has(self, event: str, server: str = "a") -> Callable[[], bool]:
         return lambda: any(e["event"] == event and e["server"] == server for e in self.events)
-
-    async def wait(self) -> int:
-        code = await anyio.to_thread.run_sync(lambda: self.process.wait(_PATIENCE))
-        await anyio.to_thread.run_sync(lambda: self._reader.join(_PATIENCE))
-        return code
 
     def close(self) -> None:
         with self.process:
@@ -103,28 +96,6 @@ class Fleet:
     def start(self, *options: str) -> Worker:
         self.workers.append(Worker(self, *options))
         return self.workers[-1]
-
-    def stop(self, worker: Worker) -> None:
-        """Stop a worker, at a moment at which it has no transaction.
-
-        A file that a stopped process is writing to stays locked until it goes on.
-        """
-        while True:
-            worker.process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, worker.process.pid, os.WSTOPPED | os.WNOWAIT)
-            if not self.is_file or self._is_writable():
-                return
-            worker.process.send_signal(signal.SIGCONT)
-
-    def _is_writable(self) -> bool:
-        file = self.folder / "data" / "registry.db"
-        with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as database:
-            try:
-                database.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                return False
-            database.execute("ROLLBACK")
-        return True
 
     def numbered(self, name: str = "a") -> dict[str, Any]:
         """A server that lists its tools when `let` says so."""

@@ -78,3 +78,10 @@ def test_a_token_that_was_revoked_or_that_is_of_another_machine_is_nobodys(tmp_p
     assert elsewhere is None
     assert before is not None
     assert here.clients.find(named) is None
+
+
+def test_a_token_that_is_not_for_clients_of_mcp_is_nobodys(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    token = place.access.create(scopes=frozenset({"read"}))[1]
+
+    assert place.clients.find(place.named(f"{token.id} (access token)")) is None
