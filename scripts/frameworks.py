@@ -41,7 +41,6 @@ EXTRAS = (
 """Those of this project that have an adapter."""
 CLIENTS = {
     "clients": ["fastmcp", "openai-agents", "pydantic-ai-slim[mcp]"],
-    "langchain-mcp-adapters": ["langchain-mcp-adapters"],
     "recipes": ["agno", "fastmcp-slim[client]", "mcp-haystack"],
     "recipes-mcp-1": ["autogen-agentchat", "autogen-ext[mcp]", "mcp<2", "strands-agents"],
 }

@@ -114,16 +114,6 @@ def listening_at(process: subprocess.Popen[bytes]) -> str:
     raise AssertionError(f"it ended with {process.wait()}")
 
 
-def printed_entry(process: subprocess.Popen[bytes]) -> JSONObject:
-    """The client's entry that follows the address, with the servers that are in it."""
-    assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith(b"{"):
-            entry: JSONObject = json.loads(line)["mcpServers"]
-            return entry
-    raise AssertionError(f"it ended with {process.wait()}")
-
-
 async def text_of(client: Client, name: str, /, **arguments: Any) -> str:
     result = await client.call_tool(name, arguments)
     return "\n".join(block.text for block in result.content)

@@ -60,46 +60,6 @@ def test_a_refresh_lists_the_good_ones_and_explains_the_others(shell: Shell) -> 
     assert "misspelt" not in servers
 
 
-@pytest.mark.parametrize(
-    ("server", "status", "explanation"),
-    [
-        pytest.param("dead", "failing", "status 3", id="how it ended"),
-        pytest.param("missing", "failing", "no-such-program-anywhere", id="which program"),
-        pytest.param("hanging", "failing", "1 s", id="how long it was waited for"),
-        pytest.param("unset", "needs_config", "NO_SUCH_TOKEN", id="which reference"),
-        pytest.param("misspelt", "needs_config", "comand", id="which key"),
-        pytest.param("malformed", "idle", "", id="a server that works"),
-        pytest.param("good", "idle", "", id="a good one"),
-    ],
-)
-def test_each_is_explained_by_list_and_by_doctor(
-    asked: Shell, server: str, status: str, explanation: str
-) -> None:
-    listed = asked.run(["list", "--status", "--json"])
-    doctor = asked.run(["doctor", "--json"])
-
-    found = next(s for s in listed.answer["servers"] if s["name"] == server)
-    check = next(c for c in doctor.answer["checks"] if c["subject"] == f"server {server}")
-    assert listed.code == 0
-    assert (found["status"], doctor.code) == (status, 7)
-    assert explanation in found["reason"] + found["hint"]
-    assert explanation in check["message"] + check["hint"]
-    assert (check["level"] == "problem") == (server in BROKEN | MALFORMED)
-
-
-def test_a_search_finds_what_is_there_and_says_what_it_cannot_speak_for(asked: Shell) -> None:
-    found = asked.run(["search", "echo", "--json"])
-    nothing = asked.run(["search", "xyzzyqwert"])
-
-    notices = {n["server"]: n["message"] for n in found.answer["notices"] if n["server"]}
-    assert found.code == 0
-    assert {"good", "other"} <= {r["server"] for r in found.answer["results"]}
-    assert notices.keys() == BROKEN.keys()
-    assert nothing.code == 2
-    assert "missing" in nothing.err
-    assert "`discovery doctor` explains" in nothing.err
-
-
 async def test_nothing_waits_for_those_that_are_broken(tmp_path: Path) -> None:
     home = Home(tmp_path)
     forever: JSONObject = fault_entry("hang_start", timeouts={"connect": 3600})

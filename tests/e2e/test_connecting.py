@@ -15,7 +15,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from tests.e2e.serving import FAULT_SERVER, found_by, text_of
+from tests.e2e.serving import FAULT_SERVER, found_by
 from tests.kinds import thinned
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -89,23 +89,3 @@ async def test_the_printed_entry_works_wherever_a_client_starts_it(
         found = await found_by(client, "echo", "mine")
 
     assert "mine:echo" in found
-
-
-@pytest.mark.requirement("MET-22")
-async def test_without_a_configuration_every_answer_says_what_to_do(person: Person) -> None:
-    async with person.client(PLAIN) as client:
-        answers = [
-            client.instructions or "",
-            await text_of(client, "list_mcp_servers"),
-            await text_of(client, "search_tools", query="create an issue"),
-        ]
-
-    said = (person.home / "stderr.log").read_text("utf-8")
-    assert (
-        f"none at $DISCOVERY_CONFIG, /.discovery/discovery.yaml, /discovery.yaml, {person.home}"
-        in said
-    )
-    for text in answers:
-        assert "`discovery init --global`" in text
-        assert "`--config /absolute/path/discovery.yaml`" in text
-        assert str(person.home) not in text

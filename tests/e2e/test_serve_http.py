@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.e2e.serving import Home, fault_entry, listening_at, printed_entry, text_of
+from tests.e2e.serving import Home, fault_entry, listening_at, text_of
 from tests.ports import free_port
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
@@ -89,24 +89,3 @@ async def test_other_machines_call_it_by_its_names_and_pages_by_none(home: Home)
 
     assert answers.pop("evil.example") == 421
     assert set(answers.values()) == {415}  # let in, and without a message
-
-
-@pytest.mark.requirement("SRV-20", "SRV-22")
-async def test_the_entry_that_is_printed_is_all_that_a_client_needs(home: Home) -> None:
-    home.write({"good": fault_entry()})
-
-    with home.process("--http", "127.0.0.1:0") as process:
-        address = listening_at(process)
-        entry = printed_entry(process)["discovery"]
-        async with httpx2.AsyncClient() as stranger:
-            refused = await stranger.post(address, json={})
-        async with httpx2.AsyncClient(headers=entry["headers"]) as client:
-            transport = streamable_http_client(entry["url"], http_client=client)
-            with anyio.fail_after(60):
-                async with Client(transport, mode="legacy", read_timeout_seconds=60) as agent:
-                    is_listed = await lists_tools(agent)
-
-    assert entry["url"] == address
-    assert refused.status_code == 401
-    assert is_listed
-    assert entry["headers"] == home.authorization

@@ -85,3 +85,22 @@ def test_a_token_that_is_not_for_clients_of_mcp_is_nobodys(tmp_path: Path) -> No
     token = place.access.create(scopes=frozenset({"read"}))[1]
 
     assert place.clients.find(place.named(f"{token.id} (access token)")) is None
+
+
+def test_a_client_without_a_token_is_known_where_none_is_required_alone(tmp_path: Path) -> None:
+    open_, closed = Place(tmp_path, None), Place(tmp_path)
+
+    found = open_.clients.find(open_.named(None))
+
+    assert found is not None
+    assert found.user is None
+    assert closed.clients.find(open_.named(None)) is None
+    assert open_.clients.find(closed.named("token 1")) is None
+
+
+def test_a_view_that_this_gateway_does_not_have_has_no_clients(tmp_path: Path) -> None:
+    here, there = Place(tmp_path, OWN, "cats"), Place(tmp_path)
+    named = here.named("token 1", "cats")
+
+    assert here.clients.find(named) is not None
+    assert there.clients.find(named) is None
