@@ -110,3 +110,18 @@ for number in range(5):
 
     assert {writer.returncode for writer in writers} == {0}
     assert len(tokens.all()) == 20
+
+
+@pytest.mark.requirement("VIEW-20")
+def test_a_token_is_found_by_itself_only(tokens: AccessTokens) -> None:
+    value, token = tokens.create(view="readers")
+    other, _ = tokens.create()
+
+    found = tokens.find(value.encode())
+    assert found == token
+    assert found is not None
+    assert found.view == "readers"
+    assert found.scopes == {"read", "call"}
+    wrong = (value[:-1], value + "a", value.swapcase(), token.digest, token.id, "", "discovery_")
+    assert not any(is_open(tokens, one) for one in wrong)
+    assert value != other

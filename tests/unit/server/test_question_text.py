@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
 from discovery_engine.rpc.messages import RpcError
-from discovery_engine.rpc.protocol import ASKING_SERVER
-from discovery_server.question_text import presented_steps
+from discovery_engine.rpc.protocol import ASKING_SERVER, MISSING_CLIENT_CAPABILITY
+from discovery_server.question_text import presented_steps, require_capability
 from tests.rows import rows
 
 
@@ -88,3 +88,64 @@ def test_nothing_that_is_read_hides_a_character() -> None:
 def test_a_question_opens_addresses_of_the_web_only(url: Any) -> None:
     with pytest.raises(RpcError):
         presented("elicitation/create", {"mode": "url", "message": "m", "url": url}, MODERN)
+
+
+@pytest.mark.requirement("QST-1")
+@rows(
+    ("method", "params", "capabilities", "wanted"),
+    [
+        ("elicitation/create", FORM, {}, {"elicitation": {"form": {}}}),
+        ("elicitation/create", FORM, {"elicitation": None}, {"elicitation": {"form": {}}}),
+        ("elicitation/create", FORM, {"elicitation": {"url": {}}}, {"elicitation": {"form": {}}}),
+        ("elicitation/create", URL, {"elicitation": {}}, {"elicitation": {"url": {}}}),
+        ("elicitation/create", URL, {"elicitation": {"form": {}}}, {"elicitation": {"url": {}}}),
+        ("sampling/createMessage", {}, {"elicitation": {}}, {"sampling": {}}),
+        ("sampling/createMessage", {"tools": []}, {"sampling": {}}, {"sampling": {"tools": {}}}),
+        (
+            "sampling/createMessage",
+            {"toolChoice": {}},
+            {"sampling": {}},
+            {"sampling": {"tools": {}}},
+        ),
+        ("roots/list", {}, {"sampling": {}}, {"roots": {}}),
+    ],
+)
+def test_a_client_that_cannot_be_asked_is_an_error_with_what_was_wanted(
+    method: str, params: Any, capabilities: Any, wanted: Any
+) -> None:
+    with pytest.raises(RpcError) as refused:
+        require_capability(method, params, capabilities)
+
+    assert refused.value.code == MISSING_CLIENT_CAPABILITY
+    assert refused.value.data == {"requiredCapabilities": wanted}
+    [(name, parts)] = wanted.items()
+    assert ".".join([name, *parts]) in refused.value.message
+
+
+@pytest.mark.requirement("QST-4")
+def test_a_question_of_a_megabyte_is_cut() -> None:
+    asked = presented("elicitation/create", form("x" * 1_000_000), HANDSHAKE)["message"]
+
+    assert len(asked) < 5_000
+    assert asked.endswith("…")
+
+
+@pytest.mark.requirement("QST-4")
+def test_what_a_model_is_to_read_hides_nothing_either() -> None:
+    params = {
+        "systemPrompt": HIDDEN,
+        "messages": [{"role": "user", "content": {"type": "text", "text": HIDDEN}}],
+        "tools": [{"name": "t", "description": HIDDEN, "inputSchema": {"title": HIDDEN}}],
+        "metadata": {"text": HIDDEN},
+        "maxTokens": 5,
+    }
+    asked = presented("sampling/createMessage", params, MODERN)
+
+    shown = clean(HIDDEN)
+    assert asked["systemPrompt"] == asked["messages"][0]["content"]["text"] == shown
+    assert asked["tools"][0] == {
+        "name": "t",
+        "description": shown,
+        "inputSchema": {"title": shown},
+    }
+    assert asked["metadata"] == {"text": HIDDEN}

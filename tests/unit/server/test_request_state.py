@@ -124,3 +124,34 @@ async def test_until_the_shared_key_can_be_derived_the_own_one_seals_and_stays_v
 
     assert sealer.unseal(early, CALL) == {"state": "early"}
     assert sealer.unseal(sealer.seal({}, CALL, lifetime=60), CALL) == {}
+
+
+@given(text=st.text() | st.binary().map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
+def test_no_text_that_was_not_sealed_is_accepted(text: str) -> None:
+    with pytest.raises(InvalidStateError):
+        StateSealer().unseal(text, CALL)
+
+
+@pytest.mark.requirement("SRV-80")
+async def test_gateways_without_a_secret_say_so_and_seal_for_themselves(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sealer = StateSealer(lambda: None)
+    await sealer.prepare()
+
+    assert sealer.unseal(sealer.seal({"call": "7"}, CALL, lifetime=60), CALL) == {"call": "7"}
+    assert "DISCOVERY_STATE_KEY" in caplog.text
+
+
+def test_every_refusal_reads_the_same() -> None:
+    clock = Clock()
+    sealer = StateSealer(clock=clock)
+    sealed = sealer.seal({"call": "7"}, CALL, lifetime=60)
+    other = call_identity("berta", "tools/call", {})
+    texts = set()
+    for text, identity in [("", CALL), ("x" * 99, CALL), (sealed[:-1], CALL), (sealed, other)]:
+        with pytest.raises(InvalidStateError) as refused:
+            sealer.unseal(text, identity)
+        texts.add(str(refused.value.to_json()))
+
+    assert len(texts) == 1

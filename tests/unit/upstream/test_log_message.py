@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine._util.text import clean
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.notifications import presented_message
@@ -85,3 +86,18 @@ def test_no_known_secret_is_in_a_message(data: Any) -> None:
 )
 def test_data_of_usual_size_and_characters_stays_as_it_is(data: Any) -> None:
     assert data_of(data) == data
+
+
+def test_a_message_hides_no_character() -> None:
+    hidden = "a\u200bb\x1b[2J\U000e0041"
+
+    assert data_of({"a": [hidden]}) == {"a": [clean(hidden)]}
+
+
+@rows("data", ["x" * 1_000_000, {"a": ["x" * 1_000] * 1_000}])
+def test_a_message_is_cut(data: Any) -> None:
+    shown = data_of(data)
+
+    assert isinstance(shown, str)
+    assert len(shown) <= 4 * 1024 + 1
+    assert shown.endswith("…")

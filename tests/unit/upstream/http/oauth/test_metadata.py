@@ -124,3 +124,10 @@ def test_a_login_belongs_to_an_address_and_not_to_its_secrets() -> None:
         *("https://files.example:8443/mcp", "https://files.example.evil/mcp"),
     }
     assert len({name(url) for url in different}) == len(different)
+
+
+async def test_a_parent_may_be_the_resource_of_several_servers() -> None:
+    root = "https://files.example/.well-known/oauth-protected-resource"
+    got, _ = await found({root: resource(resource="https://files.example/"), SERVER: document()})
+
+    assert got.resource == "https://files.example/"

@@ -172,3 +172,20 @@ async def test_an_endpoint_that_can_be_overheard_gets_nothing() -> None:
 
 def test_a_login_shows_no_secret_of_it() -> None:
     assert "old-" not in repr(LOGIN)
+
+
+async def test_what_an_answer_leaves_out_stays_as_it_was() -> None:
+    kept, _ = await refreshed(answer())
+    changed, _ = await refreshed(
+        answer(refresh_token="a-next-refresh-token", scope="read write", other=[1])
+    )
+
+    assert (kept.access_token, kept.refresh_token, kept.scope) == (
+        "new",
+        "old-refresh-token",
+        "read",
+    )
+    assert (changed.refresh_token, changed.scope) == (
+        "a-next-refresh-token",
+        "read write",
+    )

@@ -11,6 +11,7 @@ from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.upstream.stdio.sandbox.container_run import (
     MountGrants,
     confined_run,
+    read_run,
 )
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from tests.rows import rows
@@ -157,3 +158,27 @@ def test_a_link_does_not_lead_around_the_grants(tmp_path: Path) -> None:
 def test_another_command_cannot_be_confined(line: str) -> None:
     with pytest.raises(SandboxError, match="only a command that is `docker run`"):
         confined(line)
+
+
+@pytest.mark.requirement("SBX-30")
+def test_options_of_the_program_are_not_read() -> None:
+    assert confined("run -i image --privileged -v /:/host --network=host")[-4:] == [
+        *("--privileged", "-v", "/:/host", "--network=host")
+    ]
+
+
+@pytest.mark.requirement("SBX-30")
+@rows(
+    "options", ["-v data:/data", "--mount type=volume,source=data,target=/x", "--pid=", "-e A=host"]
+)
+def test_what_stays_inside_is_not(options: str) -> None:
+    assert shlex.split(options) == confined(f"run {options} image")[-1 - len(options.split()) : -1]
+
+
+def test_options_end_at_the_image() -> None:
+    run = read_run(shlex.split("container run -it -e A --name=x --rm image -v y"))
+
+    assert run is not None
+    assert [tuple(option) for option in run.options] == [
+        *(("interactive", ""), ("tty", ""), ("env", "A"), ("name", "x"), ("rm", ""))
+    ]

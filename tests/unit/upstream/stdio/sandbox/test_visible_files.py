@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from discovery_engine.upstream.stdio.sandbox import visible_files
 from discovery_engine.upstream.stdio.sandbox.visible_files import (
     absolute,
     divided,
+    links_on_the_way,
     program_files,
     settings_files,
 )
@@ -108,3 +110,37 @@ def test_of_the_systems_settings_is_seen_what_everybody_may_read(
 )
 def test_grants_are_read_as_their_file_means_them(path: str, expected: str) -> None:
     assert absolute(path, base="/srv/project", home="/home/ada") == expected
+
+
+@pytest.mark.requirement("SBX-10")
+def test_a_program_of_the_system_adds_nothing() -> None:
+    assert program_files("/usr/bin/env", {}) == ()
+
+
+@rows("settings", ["home = {0}", "home = bin", "home =", "{0}", "\0\xff=\n="])
+@pytest.mark.requirement("SBX-10")
+def test_an_environment_shows_no_folder_without_an_interpreter(
+    tmp_path: Path, settings: str
+) -> None:
+    (tmp_path / "private" / "bin").mkdir(parents=True)
+    python = environment(tmp_path / "venv", settings.format(tmp_path / "private" / "bin"))
+
+    found = program_files(str(python), {})
+
+    assert found == tuple(str(tmp_path / "venv" / one) for one in ("bin", "lib", "pyvenv.cfg"))
+
+
+@pytest.mark.requirement("SBX-10")
+def test_links_on_the_way_are_where_they_really_are(tmp_path: Path) -> None:
+    real = tmp_path / "disk" / "python-3.12"
+    real.mkdir(parents=True)
+    (tmp_path / "disk" / "current").symlink_to("python-3.12")
+    (tmp_path / "python").symlink_to("disk/current")
+    (tmp_path / "circle").symlink_to("circle")
+    base = os.path.realpath(tmp_path)
+
+    assert dict(links_on_the_way(f"{tmp_path}/python/bin/../bin")) == {
+        f"{base}/python": "disk/current",
+        f"{base}/disk/current": "python-3.12",
+    }
+    assert dict(links_on_the_way(f"{tmp_path}/circle/x")) == {f"{base}/circle": "circle"}
