@@ -30,7 +30,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.dispatch import Caller, call
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.engine import Engine, open_engine
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.meta_tools import META_TOOLS
 from discovery_engine.tools.model import Tool
 from discovery_engine.upstream.connection import connection_fingerprint

@@ -37,9 +37,9 @@ from discovery_engine.events import EventBus
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.store.snapshot import Snapshot
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName, Tool
-from discovery_engine.trust.suspicion import suspicions
+from discovery_engine.trust.effective_trust import suspicions
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing, split_usable
 

@@ -36,18 +36,18 @@ _TABLE = "CREATE TABLE IF NOT EXISTS vectors (model, digest, data, PRIMARY KEY (
 _PATIENCE = 60.0  # seconds for a query whose time is not measured
 
 
-class KeptVectors:
+class KeptVectors(MemoryRegistry):
     """The vectors of all texts of all catalogs and models that were ever asked for, in a file.
 
     Unlike the registry's, none is deleted when a catalog needs it no longer: the next one may.
     """
 
     def __init__(self, file: Path) -> None:
+        super().__init__()
         self._file = file
         with self._open() as connection:
             connection.execute(_TABLE)
         self._of_model: dict[str, dict[bytes, bytes]] = {}
-        self.shared_leases = MemoryRegistry()  # one benchmark at a time
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
         if model not in self._of_model:

@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.fleet_operations import Meter  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
-from discovery_engine.store.fleet.refresh_job import RefreshTarget  # noqa: E402
+from discovery_engine.store.refresh_job import RefreshTarget  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402
 from tests.factories import make_part, make_settings  # noqa: E402
 from tests.postgres import PostgresServer, open_server  # noqa: E402

@@ -1,6 +1,6 @@
 """A fleet with a virtual clock: the real steps of refresh jobs, and made-up servers and workers.
 
-Every step of a job is `discovery_engine.store.fleet.schedule`'s: what is claimed next, when it is
+Every step of a job is `discovery_engine.store.schedule`'s: what is claimed next, when it is
 due again, when it is tried again or given up. Made up are the servers (how long they take, how
 often they fail and change), the workers that crash, and what happens to all of them at once.
 """
@@ -14,8 +14,8 @@ from random import Random
 
 from msgspec import Struct, field
 
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import RefreshJob
 from discovery_engine.tools.model import ServerName
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0

@@ -35,7 +35,7 @@ from opening import configured, fill  # noqa: E402
 
 from discovery_engine.engine import open_engine  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
-from discovery_engine.store.sqlite.registry import open_sqlite  # noqa: E402
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite  # noqa: E402
 from discovery_engine.store.transfer import copy_registry  # noqa: E402
 from tests.postgres import open_server  # noqa: E402
 

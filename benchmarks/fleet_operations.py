@@ -23,9 +23,12 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine.catalog import ServerPart  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget  # noqa: E402
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
-from discovery_engine.store.refresh_queue import ClaimedPart  # noqa: E402
+from discovery_engine.store.refresh_job import (  # noqa: E402
+    ClaimedPart,
+    RefreshClaim,
+    RefreshTarget,
+)
 from discovery_engine.tools.model import ServerName  # noqa: E402
 from discovery_engine.trust.decisions import Acceptance  # noqa: E402
 from tests.factories import make_part, make_settings  # noqa: E402

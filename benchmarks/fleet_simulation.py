@@ -30,7 +30,7 @@ from benchmarks.fleet_model import (  # noqa: E402
     Turns,
 )
 from benchmarks.fleet_operations import BATCH, TOOLS, Cost, measure  # noqa: E402
-from discovery_engine.store.fleet import schedule  # noqa: E402
+from discovery_engine.store import schedule  # noqa: E402
 from tests.postgres import open_server  # noqa: E402
 
 OPERATIONS = {

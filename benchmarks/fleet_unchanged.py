@@ -47,8 +47,8 @@ from discovery_engine.engine.catalog_state import CatalogState  # noqa: E402
 from discovery_engine.engine.ingestion.listing_result import ListingResult  # noqa: E402
 from discovery_engine.events import EventBus  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
-from discovery_engine.store.fleet.refresh_job import RefreshJob, RefreshTarget  # noqa: E402
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402
+from discovery_engine.store.refresh_job import RefreshJob, RefreshTarget  # noqa: E402
 from discovery_engine.upstream.connection import connection_fingerprint  # noqa: E402
 from discovery_engine.upstream.listing import Listing  # noqa: E402
 from tests.postgres import open_server  # noqa: E402

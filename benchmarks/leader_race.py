@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.store.sqlite.busy_handler import BusyHandler
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from tests.shared_gateways import Gateways
 
 _LEADS, _FOLLOWS, _FAILED = b"1", b"0", b"!"

@@ -26,7 +26,7 @@ from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.ingestion import listing_result
 from discovery_engine.events import EventBus
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing
 

@@ -22,7 +22,7 @@ import anyio
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.store.gateway_store import STATE_KEY
+from discovery_engine.store.gateway_records import STATE_KEY
 from discovery_server.access_token import MCP_SCOPES, NO_LIMITS, NO_PRINCIPALS
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.api.event_feed import EventFeed

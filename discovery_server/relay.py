@@ -29,16 +29,15 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.json_codec import decode_standard, encode_finite
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
-from discovery_engine.store.gateway_store import STATE_KEY
-from discovery_engine.store.relay_records import LEASE, RelayedRequest, RelayTurn
+from discovery_engine.store.gateway_records import LEASE, STATE_KEY, RelayedRequest, RelayTurn
 from discovery_server.request_state import InvalidStateError, OtherGatewayError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
-    from discovery_engine.store.relay_records import RelayNews
+    from discovery_engine.store.gateway_records import RelayNews
+    from discovery_engine.store.postgres_gateways import PostgresGateways
     from discovery_server.request_state import StateSealer
 
 logger = logging.getLogger(__name__)

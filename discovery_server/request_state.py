@@ -29,7 +29,7 @@ from discovery_engine._util.digests import digest
 from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS
-from discovery_engine.store.gateway_store import SHARES_NOTHING, STATE_KEY
+from discovery_engine.store.gateway_records import SHARES_NOTHING, STATE_KEY
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

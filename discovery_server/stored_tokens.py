@@ -38,7 +38,7 @@ from discovery_server.token_files import (
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+    from discovery_engine.store.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 

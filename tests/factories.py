@@ -15,9 +15,8 @@ from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
-    from discovery_engine.store.protocols import Registry
-    from discovery_engine.store.refresh_queue import ClaimedPart, SaveOutcome
+    from discovery_engine.store.refresh_job import ClaimedPart, RefreshClaim, SaveOutcome
+    from discovery_engine.store.registry import Registry
 
 
 def make_definition(name: str = "create_issue", description: str = "", **fields: Any) -> JSONObject:

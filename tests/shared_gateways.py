@@ -15,8 +15,8 @@ from typing import Any
 import httpx2
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.store.leases import Lease
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
+from discovery_engine.store.stored_records import Lease
 from tests.plain_http import NO_TLS
 from tests.ports import free_port
 

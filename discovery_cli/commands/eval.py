@@ -148,7 +148,7 @@ def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> E
 def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
     from discovery_engine.agent.context_costs import answer_tokens
     from discovery_engine.evaluation.queries import read_queries
-    from discovery_engine.evaluation.runner import run
+    from discovery_engine.evaluation.report import run
 
     content = queries.read()
     view = invocation.view()
@@ -190,7 +190,7 @@ def _save(path: str, report: Report) -> None:
 
 def _write_junit(path: str, report: Report, gate_results: Sequence[GateResult]) -> None:
     from discovery_cli.output import writing
-    from discovery_engine.evaluation.junit import to_junit
+    from discovery_engine.evaluation.report_formats import to_junit
 
     text = to_junit(report, gate_results=gate_results)
     with writing(Path(path)):
@@ -207,7 +207,7 @@ def _answer(
     as_markdown: bool,
 ) -> None:
     from discovery_engine.evaluation.baseline import Baseline, metric_changes, query_changes
-    from discovery_engine.evaluation.markdown import to_markdown
+    from discovery_engine.evaluation.report_formats import to_markdown
 
     now = Baseline.of(report)
     moved = query_changes(baseline, now) if baseline else ()

@@ -22,7 +22,7 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 from discovery_engine.engine.json_forms.owner_forms import fleet_form
 from discovery_engine.errors import plain_reason
-from discovery_engine.store.fleet import schedule
+from discovery_engine.store import schedule
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.engine.refresh_worker import Outcome, WorkerOptions, WorkerReport
     from discovery_engine.errors import UntrustedServerError
-    from discovery_engine.store.fleet.refresh_job import RefreshJob
+    from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.tools.model import ServerName
 
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")

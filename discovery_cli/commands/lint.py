@@ -22,8 +22,7 @@ from discovery_engine.engine.doctor.entry_lint import lint_entries
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint
-    from discovery_engine.evaluation.text_lint import Suspicion
+    from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint, Suspicion
     from discovery_engine.view.view import View
 
 T = TypeVar("T")
@@ -54,8 +53,7 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
       discovery tune lint
       discovery tune lint --strict --thorough
     """
-    from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog
-    from discovery_engine.evaluation.text_lint import lint_texts
+    from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog, lint_texts
 
     output, view = invocation.output, invocation.view()
     findings, suspicions = lint_entries(view), lint_texts(view)

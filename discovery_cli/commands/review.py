@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.candidates import Candidate
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.store.request_records import AgentRequest
+    from discovery_engine.store.stored_records import AgentRequest
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.review import Review
     from discovery_engine.trust.scanner import Finding

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -30,7 +30,7 @@ class OtherVersionError(sqlite3.DatabaseError):
     """The file has the tables of another version of the program."""
 
 
-class SqliteFile:
+class SqliteFile(Generic[C]):
     """One file, private to its owner; calls may come from any thread, and wait for each other.
 
     It is opened at the first call, and anew if another file has taken its place.
@@ -38,6 +38,7 @@ class SqliteFile:
     Args:
         path: Where it is.
         prepare: Called with each new connection, before anything else uses it.
+        factory: The class of its connections.
         is_cache: Whether a file that is damaged, of another version, or open to others is deleted,
             and begun anew.
         aside: Where one that is damaged is put before a new one is begun.
@@ -50,8 +51,9 @@ class SqliteFile:
     def __init__(
         self,
         path: Path,
-        prepare: Callable[[sqlite3.Connection], None],
+        prepare: Callable[[C], None],
         *,
+        factory: type[C] = sqlite3.Connection,  # type: ignore[assignment] # the usual one
         is_cache: bool = False,
         aside: Path | None = None,
         timeout: float = 10.0,
@@ -64,16 +66,17 @@ class SqliteFile:
         self._is_cache = is_cache
         self._timeout = timeout
         self._alone = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
+        self._factory = factory
+        self._connection: C | None = None
         self._identity: tuple[int, int] | None = None
 
-    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, work: Callable[[C], T]) -> T:
         """Return what `work` finds, all of one moment; `work` may be run twice."""
-        return self._run(work, "BEGIN")
+        return self._run(lambda: self._transaction("BEGIN", work))
 
-    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, work: Callable[[C], T]) -> T:
         """Keep all that `work` does, or nothing. It may be run twice."""
-        return self._run(work, "BEGIN IMMEDIATE")
+        return self._run(lambda: self._transaction("BEGIN IMMEDIATE", work))
 
     @property
     def is_open(self) -> bool:
@@ -81,51 +84,78 @@ class SqliteFile:
 
     def close(self) -> None:
         with self._alone:
-            if self._connection:
-                self._connection.close()
-            self._connection = None
+            self._disconnect()
 
-    def _run(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+    def _disconnect(self) -> None:
+        if self._connection:
+            self._connection.close()
+        self._connection = None
+
+    def _run(self, step: Callable[[], T]) -> T:
         with self._alone:
             try:
-                return transaction(self.connection(), work, begin=begin)
-            except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-                if self._is_cache and _is_unusable(error):
-                    self._delete()
-                elif self._aside and is_damage_or_bad_text(error):
-                    self._set_aside(self._aside)
-                else:
+                return step()
+            except (sqlite3.Error, UnicodeDecodeError, msgspec.DecodeError) as error:
+                if not self._recover(error):
                     raise
-                return transaction(self.connection(), work, begin=begin)
+                return step()
 
-    def connection(self) -> sqlite3.Connection:
+    def _transaction(self, begin: str, work: Callable[[C], T]) -> T:
+        return transaction(self.connection(), work, begin=begin)
+
+    def connection(self) -> C:
         """The connection, outside of a transaction, to the file that is there now."""
-        if self._connection and file_identity(self.path) == self._identity:
+        if self._connection and self._is_there():
             return self._connection
-        self.close()
+        self._disconnect()
+        self._connection = self._connected()
+        return self._connection
+
+    def _is_there(self) -> bool:
+        """Return whether the file that was opened is still in its place."""
+        return file_identity(self.path) == self._identity
+
+    def _connected(self) -> C:
         with suppress(FileExistsError):
             create_private(self.path)
         if self._is_cache and os.name == "posix" and self.path.stat().st_mode & 0o077:
             self._delete()
-            return self.connection()
+            return self._connected()
+        self._identity = file_identity(self.path)
+        return self._prepared(self._timeout)
+
+    def _prepared(self, timeout: float) -> C:
         connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            self.path,
+            timeout=timeout,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=self._factory,
         )
         try:
             self._prepare(connection)
         except BaseException:
             connection.close()
             raise
-        self._connection, self._identity = connection, file_identity(self.path)
         return connection
 
+    def _recover(self, error: Exception) -> bool:
+        """Make room for a new file if this one is damaged; returns whether it did."""
+        if self._is_cache and _is_unusable(error):
+            self._delete()
+        elif self._aside and is_damage_or_bad_text(error):
+            self._set_aside(self._aside)
+        else:
+            return False
+        return True
+
     def _delete(self) -> None:
-        self.close()
+        self._disconnect()
         for suffix in SUFFIXES:
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
     def _set_aside(self, aside: Path) -> None:
-        self.close()
+        self._disconnect()
         move_database(self.path, aside)
         self.was_damaged = True
 
@@ -203,11 +233,11 @@ def is_damage(error: Exception) -> bool:
 def is_damage_or_bad_text(error: Exception) -> bool:
     """Return whether a file is damaged, or contains text that is not UTF-8.
 
-    Python finds that text, and its error has no code.
+    Python finds that text, and its error has no code. SQLite's message about a damaged schema
+    quotes it; Python raises the last of these where that is no text.
     """
-    return is_damage(error) or (
-        _code(error) is None and isinstance(error, sqlite3.OperationalError)
-    )
+    is_bad_text = _code(error) is None and isinstance(error, sqlite3.OperationalError)
+    return is_damage(error) or is_bad_text or isinstance(error, UnicodeDecodeError)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:

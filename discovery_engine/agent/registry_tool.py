@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.server_listing import OwnedServer
     from discovery_engine.marketplace.entry_search import FoundEntry
     from discovery_engine.search.ranking.hit import Hit
-    from discovery_engine.store.request_records import AgentAction, AgentRequest
+    from discovery_engine.store.stored_records import AgentAction, AgentRequest
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.status import ServerReport

@@ -59,7 +59,7 @@ from discovery_engine.store.call_log.call_log import CallLog
 if TYPE_CHECKING:
     from discovery_engine.engine.recorder import Recorder
     from discovery_engine.store.call_log.log_entry import Actor
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
     from discovery_engine.upstream.session_pool import SessionPool
     from discovery_engine.upstream.transport_opening import OnStderr
 
@@ -282,7 +282,7 @@ def _open_sessions(
         max_connecting=settings.server.max_connecting,
         idle_timeout=settings.server.idle_timeout,
         events=events,
-        eras=store,
+        eras=store.local,
         environ=environment.variables,
         secrets=environment.secrets,
         admit=state.trust_store.admit,

@@ -50,16 +50,15 @@ from discovery_engine.search.examples.written import WrittenBook
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.store.codec import without_secrets
-from discovery_engine.store.fleet.refresh_job import ClaimLostError
+from discovery_engine.store.refresh_job import ClaimLostError
 from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.search.usage import UseCount
     from discovery_engine.search.vectors import ToolVectors
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
-    from discovery_engine.store.protocols import Registry
-    from discovery_engine.store.refresh_queue import SaveOutcome
+    from discovery_engine.store.refresh_job import RefreshClaim, SaveOutcome
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.effective_trust import Trust
 
@@ -216,7 +215,7 @@ class CatalogState:
         if source.is_in_database:
             await anyio.to_thread.run_sync(source)
             return
-        if source.is_stored or not self._store.keeps_indexes:
+        if source.is_stored:
             return
         settings = self.view.settings
         try:

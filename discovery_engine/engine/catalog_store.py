@@ -14,19 +14,17 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from discovery_engine.config.files.location import catalog_key_of
-from discovery_engine.engine.restore import stored_index
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.examples.written import WrittenBook
-from discovery_engine.store.fleet.refresh_job import ClaimLostError
+from discovery_engine.store.refresh_job import ClaimLostError
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
     from discovery_engine.search.usage import UseCount
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
     from discovery_engine.store.postgres.search_documents import SearchDocuments
-    from discovery_engine.store.protocols import Registry
-    from discovery_engine.store.refresh_queue import ClaimedPart, SaveOutcome
+    from discovery_engine.store.refresh_job import ClaimedPart, RefreshClaim, SaveOutcome
+    from discovery_engine.store.registry import Registry
     from discovery_engine.store.snapshot import Snapshot
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.trust.decisions import Acceptance
@@ -77,7 +75,7 @@ class CatalogStore:
         snapshot = await anyio.to_thread.run_sync(self._registry.load, key)
         if self.search_documents(settings):
             return snapshot, None
-        return snapshot, await anyio.to_thread.run_sync(stored_index, self._registry, key)
+        return snapshot, await anyio.to_thread.run_sync(self._registry.load_index, key)
 
     async def changed_parts(self, settings: Settings) -> tuple[ServerPart, ...]:
         """Return what other processes found of servers since; empty if it cannot be read."""
@@ -163,16 +161,10 @@ class CatalogStore:
         """
         await anyio.to_thread.run_sync(self._forget, now, servers)
 
-    @property
-    def keeps_indexes(self) -> bool:
-        return self._registry.indexes is not None
-
     async def save_index(self, settings: Settings, index: bytes) -> bool:
         """Store a search index; returns whether it succeeded."""
-        indexes = self._registry.indexes
-        if indexes is None:
-            return False
-        return await self._write(partial(indexes.save_index, catalog_key_of(settings), index))
+        save = self._registry.save_index
+        return await self._write(partial(save, catalog_key_of(settings), index))
 
     async def count_use(self, settings: Settings, tool: ToolKey, *, at: float) -> None:
         """Count a use of a tool; `at` is Unix time in seconds."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.call_log.call_log import CallLog
     from discovery_engine.store.call_log.log_entry import Actor
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.view.view import View
 

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
+    from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.call_log.call_log import CallLog
     from discovery_engine.store.call_log.tally import ServerMetrics
-    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
-    from discovery_engine.store.protocols import RegistryHealth
+    from discovery_engine.store.postgres_gateways import PostgresGateways
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
@@ -521,7 +521,7 @@ class Engine(ScopedEngine):
         await run_maintenance(
             self,
             self._core.lister,
-            self._core.store,
+            self._core.store.changes,
             self._environment.token_logins,
             self._core.webhooks,
             self._core.state.name_servers,
@@ -558,7 +558,7 @@ class Engine(ScopedEngine):
 
         is_stored = self.view.settings.cache.enabled
         lock = LeaderLock(self._environment.data, name) if is_stored else None
-        await Leadership(self._core.store, name, lock=lock).lead(work)
+        await Leadership(self._core.store.local, name, lock=lock).lead(work)
 
     async def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""

@@ -35,8 +35,8 @@ from msgspec import Struct
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine.leader_lock import LeaderLock, LockState
 from discovery_engine.errors import RegistryError
-from discovery_engine.store.leases import Lease
-from discovery_engine.store.protocols import LeaseStore
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.stored_records import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Leadership:
 
     def __init__(
         self,
-        store: LeaseStore,
+        store: Registry,
         name: str,
         *,
         lock: LeaderLock | None = None,

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.upstreams import Upstreams
     from discovery_engine.errors import UntrustedServerError
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
-    from discovery_engine.store.refresh_queue import SaveOutcome
+    from discovery_engine.store.refresh_job import RefreshClaim, SaveOutcome
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View
 

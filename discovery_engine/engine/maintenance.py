@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.lister import ServerLister
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
-    from discovery_engine.store.protocols import ChangeFeed
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class LoginFeed(Protocol):
 async def run_maintenance(
     engine: Engine,
     lister: ServerLister,
-    decisions: ChangeFeed,
+    changes: Callable[[], AsyncGenerator[None]],
     logins: LoginFeed,
     webhooks: WebhookDispatcher,
     name_servers: Callable[[], Awaitable[bool]],
@@ -82,7 +81,7 @@ async def run_maintenance(
         tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(follow_files, lambda: engine.settings.inputs, engine.reload)
-        tasks.start_soon(_follow_decisions, engine, decisions)
+        tasks.start_soon(_follow_decisions, engine, changes)
         tasks.start_soon(_follow_logins, engine, logins)
         tasks.start_soon(webhooks.run)
         tasks.start_soon(_keep_named, name_servers)
@@ -144,9 +143,9 @@ async def follow_files(
             await _unless_unusable(reload)
 
 
-async def _follow_decisions(engine: Engine, decisions: ChangeFeed) -> None:
-    async with aclosing(decisions.changes()) as changes:
-        async for _ in changes:
+async def _follow_decisions(engine: Engine, changes: Callable[[], AsyncGenerator[None]]) -> None:
+    async with aclosing(changes()) as decided:
+        async for _ in decided:
             await _unless_unusable(engine.apply_decisions)
 
 

@@ -16,9 +16,9 @@ from discovery_engine.engine.restore import registry_path
 from discovery_engine.engine.shared_store import named_database
 from discovery_engine.errors import RegistryError, RegistryUnavailableError
 from discovery_engine.secrets.references import split
-from discovery_engine.store.gateway_store import STATE_KEY
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
-from discovery_engine.store.transfer import PortableRegistry
+from discovery_engine.store.gateway_records import STATE_KEY
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 
 if TYPE_CHECKING:
     from discovery_engine.store.postgres.database_state import DatabaseState
@@ -110,7 +110,7 @@ def open_named(
 
 def open_target(
     url: str, settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> PortableRegistry:
+) -> Registry:
     """The registry to copy to, at `sqlite:///PATH` or at the address of a database.
 
     The address may be a reference. The caller closes the registry.

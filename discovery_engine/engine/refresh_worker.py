@@ -33,8 +33,8 @@ from discovery_engine.errors import (
     UpstreamError,
 )
 from discovery_engine.events import ToolsChanged
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
 from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.lister import ClaimedListing, ServerLister
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.events import EventBus
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 

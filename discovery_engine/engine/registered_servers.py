@@ -33,7 +33,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.server_identity import switched_as
 
 if TYPE_CHECKING:
-    from discovery_engine.store.protocols import ServerStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.store.server_records import RegisteredServer, ServerSwitch
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class RegisteredServers:
     Entries are compared with the values of `environ`.
     """
 
-    def __init__(self, store: ServerStore, environ: Mapping[str, str]) -> None:
+    def __init__(self, store: Registry, environ: Mapping[str, str]) -> None:
         self._store = store
         self._environ = environ
         self._last = Registrations()
@@ -94,7 +94,7 @@ def with_registered(
         return settings
 
 
-def registrations(store: ServerStore, settings: Settings) -> Registrations:
+def registrations(store: Registry, settings: Settings) -> Registrations:
     """Return what is registered for a configuration.
 
     Entries under its own name take precedence over entries under its file.
@@ -124,7 +124,7 @@ def joined(settings: Settings, found: Registrations, environ: Mapping[str, str])
     return _switched(settings, found.switches) if found.switches else settings
 
 
-def recalled(settings: Settings, store: ServerStore) -> Settings | None:
+def recalled(settings: Settings, store: Registry) -> Settings | None:
     """Remembered settings, which have no transports, with those of registered servers.
 
     None if other servers are registered by now.

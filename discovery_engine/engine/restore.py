@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -46,10 +46,11 @@ if TYPE_CHECKING:
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.usage import UseCount
-    from discovery_engine.store.protocols import ReadableRegistry, Registry, ServerStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.store.snapshot import Snapshot
     from discovery_engine.store.sqlite.sqlite_reader import SqliteReader
+    from discovery_engine.store.stored_reader import StoredReader
     from discovery_engine.tools.model import ServerName, ToolKey
 
 logger = logging.getLogger(__name__)
@@ -118,7 +119,9 @@ def stored_view(
     )
 
 
-_Opener: TypeAlias = Callable[[], AbstractContextManager["ReadableRegistry"]]
+T = TypeVar("T")
+
+_Opener: TypeAlias = Callable[[], AbstractContextManager["StoredReader"]]
 
 
 class _Recalled(Struct, frozen=True):
@@ -139,7 +142,7 @@ class _Recalled(Struct, frozen=True):
 
 def _recall(open_store: _Opener, name: str) -> _Recalled | None:
     with open_store() as store:
-        snapshot, index = store.load(name), stored_index(store, name)
+        snapshot, index = store.load(name), store.load_index(name)
         if snapshot is None:
             return None
         return _Recalled(
@@ -216,7 +219,7 @@ def unchanged_settings(
     return None if needs_more else settings
 
 
-def outage_of(registry: ReadableRegistry) -> RegistryOutage | None:
+def outage_of(registry: StoredReader) -> RegistryOutage | None:
     """Why it does not answer, as answers say it; None if it does."""
     health = registry.health
     if health is None or health.since is None:
@@ -224,7 +227,7 @@ def outage_of(registry: ReadableRegistry) -> RegistryOutage | None:
     return RegistryOutage(health.since, health.waiting, health.dropped)
 
 
-def registration_mark(store: ReadableRegistry | ServerStore, settings: Settings) -> str:
+def registration_mark(store: StoredReader, settings: Settings) -> str:
     """The mark of what is registered and switched for a configuration; empty if nothing ever was.
 
     The settings are current as long as it is the one that they have.
@@ -233,7 +236,7 @@ def registration_mark(store: ReadableRegistry | ServerStore, settings: Settings)
     return "+".join(filter(None, marks))
 
 
-def _with_registered(store: ServerStore, settings: Settings) -> Settings | None:
+def _with_registered(store: Registry, settings: Settings) -> Settings | None:
     """The settings with the transports of registered servers; None if these changed."""
     if registration_mark(store, settings) != settings.registered:
         return None
@@ -316,13 +319,6 @@ def _database_searcher(
     from discovery_engine.store.postgres.search_documents import (
         SearchDocuments,
     )
-    from discovery_engine.store.search_database import SearchDatabaseProxy  # noqa: PLC0415
-
-    def ask(work: Callable[[SearchDatabase], object]) -> object:
-        with open_shared() as store:
-            if store.search is None:
-                raise RegistryError("the registry is no database")
-            return work(store.search)
 
     settings = snapshot.settings
     return open_database_searcher(
@@ -330,14 +326,35 @@ def _database_searcher(
         settings.search,
         descriptions={server.name: server.description for server in settings.servers},
         book=open_book(),
-        documents=SearchDocuments(SearchDatabaseProxy(ask), name),
+        documents=SearchDocuments(_DatabaseForEachCall(open_shared), name),
         open_local=open_local,
     )
 
 
-def stored_index(registry: ReadableRegistry, scope: str) -> bytes | None:
-    """The search index of a scope, where the registry may have one."""
-    return registry.indexes.load_index(scope) if registry.indexes else None
+class _DatabaseForEachCall:
+    """The database of a registry, which is open only while it is used."""
+
+    def __init__(self, open_shared: Callable[[], AbstractContextManager[Registry]]) -> None:
+        self._open = open_shared
+
+    def read(self, work: Callable[[Any], T]) -> T:
+        with self._opened() as database:
+            return database.read(work)
+
+    def write(self, work: Callable[[Any], T]) -> T:
+        with self._opened() as database:
+            return database.write(work)
+
+    def run_alone(self, work: Callable[[Any], T]) -> T:
+        with self._opened() as database:
+            return database.run_alone(work)
+
+    @contextmanager
+    def _opened(self) -> Iterator[SearchDatabase]:
+        with self._open() as store:
+            if store.search is None:
+                raise RegistryError("the registry is no database")
+            yield store.search
 
 
 def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
@@ -360,8 +377,7 @@ def _opened(url: str) -> closing[Registry]:
 def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
     try:
         with open_store() as store:
-            if store.indexes:
-                store.indexes.save_index(name, index)
+            store.save_index(name, index)
     except RegistryError as error:
         logger.info("The next search will make its index again: %s", error)
 
@@ -395,7 +411,7 @@ def open_registry_or_fallback(
         yield store
 
 
-def _lost_at(store: ReadableRegistry, settings: Settings) -> float | None:
+def _lost_at(store: StoredReader, settings: Settings) -> float | None:
     losses = map(store.lost_at, decision_scopes(settings.path, settings.name))
     return next((loss for loss in losses if loss is not None), None)
 

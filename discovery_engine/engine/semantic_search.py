@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings
     from discovery_engine.search.vectors import ToolVectors
-    from discovery_engine.store.protocols import SearchedVectorStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.view.view import View
 
@@ -117,7 +117,7 @@ class SemanticSearch:
         self,
         view: Callable[[], View],
         set_vectors: Callable[[ToolVectors | None], Awaitable[None]],
-        store: SearchedVectorStore,
+        store: Registry,
         events: EventBus,
         *,
         secrets: SecretResolver,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+    from discovery_engine.store.postgres_gateways import PostgresGateways
 
 logger = logging.getLogger(__name__)
 

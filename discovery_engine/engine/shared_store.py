@@ -16,7 +16,7 @@ from discovery_engine.store.backends import open_database, open_shared
 
 if TYPE_CHECKING:
     from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
 
 
 def open_shared_store(

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.errors import RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.trust.approval_subject import completed_approval
 from discovery_engine.trust.decisions import (
     UNREADABLE,
     Acceptance,
@@ -29,7 +28,7 @@ from discovery_engine.trust.decisions import (
 from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.trust.lockfile import load_lock
 from discovery_engine.trust.server_admission import admit
-from discovery_engine.trust.server_identity import known_as
+from discovery_engine.trust.server_identity import completed_approval, known_as
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
         Settings,
         StdioTransport,
     )
-    from discovery_engine.store.protocols import DecisionStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.decisions import AcceptedTools
     from discovery_engine.trust.effective_trust import ListedServer
@@ -50,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 class FirstSightWriter(Protocol):
     def __call__(self, scope: str, found: Iterable[Acceptance], *, at: float) -> int:
-        """Accept what is seen for the first time; see `DecisionStore.accept` with `if_new`."""
+        """Accept what is seen for the first time; see `Registry.accept` with `if_new`."""
 
 
 class TrustStore:
@@ -58,7 +57,7 @@ class TrustStore:
 
     def __init__(
         self,
-        store: DecisionStore,
+        store: Registry,
         *,
         secrets: SecretResolver,
         environ: Mapping[str, str],
@@ -69,6 +68,8 @@ class TrustStore:
         self._environ = environ
         self._clock = clock
         self.trust = Trust()
+        self._unkept: list[Acceptance] = []
+        """What was accepted at first sight for this run, because the registry did not answer."""
 
     def load(self, settings: Settings) -> Trust:
         """The trust under `settings`; reads the registry and the lock file.
@@ -182,11 +183,12 @@ class TrustStore:
         """
         trust = self._retried(settings)
         base = trust.decisions
-        acceptances = [
-            acceptance
-            for listed_server in listed
-            for acceptance in trust.first_seen(*listed_server)
-        ]
+        by_tool = {(unkept.server, unkept.tool): unkept for unkept in self._unkept}
+        for listed_server in listed:
+            for acceptance in trust.first_seen(*listed_server):
+                # Of a tool the definition that was seen first counts.
+                by_tool.setdefault((acceptance.server, acceptance.tool), acceptance)
+        acceptances = [*by_tool.values()]
         if not acceptances:
             return trust
         try:
@@ -198,9 +200,11 @@ class TrustStore:
         except RegistryError as error:
             if write:
                 raise
+            self._unkept = acceptances
             logger.warning("What was seen for the first time cannot be remembered: %s", error)
             accepted = self._accepted_of(settings, with_accepted(base, acceptances).accepted)
             return replace(trust, decisions=replace(base, accepted=accepted))
+        self._unkept = []
         # These are read again. What was decided about other servers is for `apply_decisions`, which
         # has it take effect.
         changed = {acceptance.server for acceptance in acceptances}

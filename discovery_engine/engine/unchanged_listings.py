@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 import anyio
 import anyio.to_thread
 
-from discovery_engine.store.refresh_queue import ClaimedPart
+from discovery_engine.store.refresh_job import ClaimedPart
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.engine.catalog_store import CatalogStore
     from discovery_engine.engine.ingestion.listing_result import ListingResult
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
+    from discovery_engine.store.refresh_job import RefreshClaim
 
 
 class _Claimed(NamedTuple):

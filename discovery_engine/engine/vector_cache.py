@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.store.postgres.database_searcher import DatabaseIndex
     from discovery_engine.store.postgres.search_vectors import StoredVectors, VectorSpace
-    from discovery_engine.store.protocols import VectorStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.tools.model import ServerName, Tool
 
@@ -76,7 +76,7 @@ class VectorCache:
 
     def __init__(
         self,
-        store: VectorStore,
+        store: Registry,
         embedder: Embedder,
         *,
         scope: str,
@@ -108,7 +108,7 @@ class VectorCache:
         self._is_static = is_static
         # By the model alone: configurations share what it gives to a text.
         name = f"embedding with {embedder.model}"
-        self._turn = Leadership(store.shared_leases, name, clock=clock)
+        self._turn = Leadership(store, name, clock=clock)
         self._clock = clock
         self._noted_at = clock()
         self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}

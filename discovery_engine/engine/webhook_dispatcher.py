@@ -18,8 +18,8 @@ import anyio.to_thread
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import DiscoveryError, RegistryError
-from discovery_engine.store.webhook_rows import address_of
-from discovery_engine.webhooks.delivery_schedule import backoff_after
+from discovery_engine.store.tables.webhook_table import address_of
+from discovery_engine.webhooks.delivery import backoff_after
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.config.webhook_settings import WebhookSettings
     from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.webhook_store import WebhookStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.webhooks.delivery import Delivery
     from discovery_engine.webhooks.sender import Attempt, Sender
 
@@ -51,7 +51,7 @@ class WebhookDispatcher:
 
     def __init__(
         self,
-        store: WebhookStore,
+        store: Registry,
         settings: Callable[[], Settings],
         complete: Callable[[], Awaitable[None]],
         *,
@@ -185,7 +185,7 @@ class WebhookDispatcher:
                 tasks.start_soon(send, delivery)
         return not is_gone.is_set()
 
-    async def _note(self, result: Callable[[WebhookStore], object], delivery: Delivery) -> None:
+    async def _note(self, result: Callable[[Registry], object], delivery: Delivery) -> None:
         try:
             await self._in_thread(result)
         except RegistryError as error:  # its lease ends, and it is sent once more
@@ -193,7 +193,7 @@ class WebhookDispatcher:
 
     def _result(
         self, scope: str, address: str, delivery: Delivery, attempt: Attempt
-    ) -> Callable[[WebhookStore], object]:
+    ) -> Callable[[Registry], object]:
         """Return the function that notes the outcome of an attempt in the store."""
         name, reason = delivery.webhook, attempt.reason
         if attempt.is_accepted:
@@ -208,5 +208,5 @@ class WebhookDispatcher:
             logger.warning("Webhook %s did not take %s: %s", name, delivery.event_id, reason)
         return lambda store: store.fail_delivery(delivery, reason, retry_in=pause)
 
-    async def _in_thread(self, ask: Callable[[WebhookStore], T]) -> T:
+    async def _in_thread(self, ask: Callable[[Registry], T]) -> T:
         return await anyio.to_thread.run_sync(ask, self._store)

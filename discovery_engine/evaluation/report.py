@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.evaluation.metrics import (
-    DEPTH,
-    mean,
-    ndcg,
-    percentile,
-    ranks_of,
-    recall,
-    reciprocal_rank,
-)
-from discovery_engine.view.search_answers import Decision
+from discovery_engine.evaluation.queries import Query, QuerySet
+from discovery_engine.view.search_answers import Decision, SearchAnswer
+from discovery_engine.view.view import View
+
+DEPTH = 10
+"""Ranks that count; what stands below has not been found."""
+
+T = TypeVar("T")
+
+Ranks = Sequence[int]
+
+
+def _ranks_of(found: Iterable[T], right: Container[T]) -> tuple[int, ...]:
+    """The ranks of the right ones among the first `DEPTH`, ascending."""
+    return tuple(rank for rank, hit in enumerate(found, 1) if hit in right and rank <= DEPTH)
+
+
+def recall(ranks: Ranks, right: int, depth: int) -> float:
+    """The share of the `right` tools that stand among the first `depth`."""
+    return sum(rank <= depth for rank in ranks) / right
+
+
+def reciprocal_rank(ranks: Ranks) -> float:
+    """1 for a right tool at the top, 1/2 if the first one is second, 0 if there is none."""
+    return 1 / min(ranks) if ranks else 0.0
+
+
+def ndcg(ranks: Ranks, right: int) -> float:
+    """The discounted gain of the right tools, as a share of what the best order would gain."""
+    best = _gain(range(1, min(right, DEPTH) + 1))
+    return min(_gain(ranks) / best, 1.0)
+
+
+def mean(values: Iterable[float]) -> float | None:
+    """None of nothing: what was not measured is not zero."""
+    numbers = list(values)
+    return math.fsum(numbers) / len(numbers) if numbers else None
+
+
+def percentile(values: Iterable[float], share: float) -> float | None:
+    """The least value that `share` of the values do not exceed (the nearest rank)."""
+    ordered = sorted(values)
+    return ordered[max(math.ceil(share * len(ordered)), 1) - 1] if ordered else None
+
+
+def _gain(ranks: Iterable[int]) -> float:
+    return math.fsum(1 / math.log2(rank + 1) for rank in ranks)
+
 
 _CLEARNESS = {Decision.NONE: 1.0, Decision.UNSURE: 0.5, Decision.MATCH: 0.0}
 """The quality of an answer to a query that no tool can serve."""
@@ -53,7 +95,7 @@ class ReportRow(Struct, frozen=True, dict=True):
     @cached_property
     def ranks(self) -> tuple[int, ...]:
         """Where the right tools stand."""
-        return ranks_of(self.found, set(self.right))
+        return _ranks_of(self.found, set(self.right))
 
     @property
     def is_good(self) -> bool:
@@ -164,3 +206,36 @@ def shown(value: float | None, metric: Metric) -> str:
     if value is None:
         return "-"
     return f"{value:.2f} {metric.unit}" if metric.unit else f"{value:.3f}"
+
+
+Cost = Callable[[SearchAnswer, int], int]
+"""The tokens that an answer takes as an agent gets it, of at most so many."""
+
+# Known words, and one like no other: what is loaded for either on first use is not timed.
+_WARM_UP = ("list all files", "xqzvkj")
+
+
+def run(
+    asked: QuerySet, view: View, *, cost: Cost, clock: Callable[[], float] = time.perf_counter
+) -> Report:
+    """Ask each query once; `clock` counts seconds."""
+    for words in _WARM_UP:
+        view.search(words)
+    return Report(tuple(_row(q, view, cost, clock) for q in asked.queries), asked.skipped)
+
+
+def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> ReportRow:
+    usual = view.settings.search.limit
+    start = clock()
+    answer = view.search(query.text, server=query.server, limit=max(usual, DEPTH))
+    spent = clock() - start
+    return ReportRow(
+        id=query.id,
+        query=query.text,
+        server=query.server,
+        right=tuple(map(str, query.tools)),
+        found=tuple(str(hit.entry.key) for hit in answer.hits[:DEPTH]),
+        decision=answer.decision,
+        tokens=cost(replace(answer, hits=answer.hits[:usual]), view.settings.search.max_tokens),
+        milliseconds=spent * 1000,
+    )

@@ -16,7 +16,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import clean
 from discovery_engine.catalog import Entry
-from discovery_engine.evaluation.vocabulary import name_stems, says_nothing
+from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ToolKey
 from discovery_engine.view.view import View
@@ -84,7 +84,7 @@ def _without(own: set[str], sentence: str) -> str:
     chunks = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][
         :_MAX_DRAFT_WORDS
     ]
-    spoken = [word for chunk in chunks for word in words(chunk) if not says_nothing(word)]
+    spoken = [word for chunk in chunks for word in words(chunk) if not _says_nothing(word)]
     if len(set(spoken)) < _LEAST:
         return ""
     while _is_empty(chunks[0]):
@@ -100,10 +100,25 @@ def _is_of(own: set[str], chunk: str) -> bool:
 
 
 def _is_empty(chunk: str) -> bool:
-    return all(map(says_nothing, words(chunk)))
+    return all(map(_says_nothing, words(chunk)))
 
 
 def _lowered(text: str) -> str:
     """Without the capital of a sentence; an acronym keeps its own."""
     first = text.split(" ", 1)[0]
     return text if first != first.capitalize() else text[:1].lower() + text[1:]
+
+
+def _says_nothing(word: str) -> bool:
+    """Return whether any text may have a word, whatever it is about: `the`, `please`."""
+    return default_lexicon().is_stop_word(word)
+
+
+def stems(text: str) -> list[str]:
+    pairs = zip(words(text), name_stems(text), strict=True)
+    return [stem for word, stem in pairs if not _says_nothing(word)]
+
+
+def name_stems(name: str) -> list[str]:
+    """The same of a name, in which every word counts."""
+    return default_lexicon().stems(name)

@@ -236,7 +236,7 @@ class MarketplaceStore:
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float]) -> None:
-        self._file = SqliteFile(path, _prepare, is_cache=True)
+        self._file = SqliteFile[sqlite3.Connection](path, _prepare, is_cache=True)
         self._clock = clock
 
     @property

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from discovery_engine.errors import RegistryError
 
 logger = logging.getLogger(__name__)
@@ -15,6 +17,21 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE = 1.0  # seconds after a failure in which nothing is tried
 _LONGEST_PAUSE = 30.0
 _GROWTH = 2.0
+
+
+class RegistryHealth(Struct, frozen=True):
+    """How a registry is doing that is not a file of this machine."""
+
+    error: RegistryError | None
+    """Why it does not answer; None if it does."""
+    since: float | None
+    """Unix time in seconds at which it was first found not to answer."""
+    waiting: int
+    """Writes that wait until it answers."""
+    dropped: int
+    """Writes that did not fit, or that it refused."""
+    set_aside: int = 0
+    """Writes that it did not make in time, although it answers: they are tried again."""
 
 
 class Availability:

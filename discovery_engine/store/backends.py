@@ -24,7 +24,7 @@ from discovery_engine.store.sqlite.sqlite_reader import SqliteReader
 
 if TYPE_CHECKING:
     from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
 
 _SQLITE = "sqlite:///"
 UNKNOWN_DATABASE = "postgresql:"
@@ -98,7 +98,7 @@ def _path(url: str) -> Path:
 
 def _open_sqlite(url: str, *, patience: float | None = None) -> Registry:
     # A command that only reads what was saved needs `open_reader` alone.
-    from discovery_engine.store.sqlite.registry import open_sqlite  # noqa: PLC0415
+    from discovery_engine.store.sqlite.sqlite_registry import open_sqlite  # noqa: PLC0415
 
     return open_sqlite(_path(url), patience=patience)
 
@@ -159,8 +159,8 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     Raises:
         RegistryError: If the copy cannot be opened.
     """
-    from discovery_engine.store.shared_registry import SharedRegistry  # noqa: PLC0415 - as above
-    from discovery_engine.store.sqlite.registry import open_sqlite  # noqa: PLC0415 - as above
+    from discovery_engine.store.postgres.shared_registry import SharedRegistry
+    from discovery_engine.store.sqlite.sqlite_registry import open_sqlite  # noqa: PLC0415 - as above
 
     folder = copy_folder(path, remote.database.address.name)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -169,7 +169,7 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     local = open_file(path)
     try:
         copy = open_file(folder / path.name)
-        return SharedRegistry(remote, copy, local, folder=folder)  # type: ignore[abstract] # by `passes_on`
+        return SharedRegistry(remote, copy, local, folder=folder)
     except BaseException:
         local.close()
         raise

@@ -20,7 +20,7 @@ from discovery_engine.store.sqlite.database import Database
 from discovery_engine.store.sqlite.decision_mark import DecisionMark
 from discovery_engine.store.sqlite.file_connection import FileConnection
 from discovery_engine.store.sqlite.migrations import migrate
-from discovery_engine.store.sqlite.registry import SqliteRegistry
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry
 from discovery_engine.trust.decisions import UNREAD
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class _MemoryDatabase(Database):
     def is_private(self) -> bool:
         return True
 
-    def _follow(self) -> None:
-        """Nothing can take its place."""
+    def _is_there(self) -> bool:
+        return True  # nothing can take its place
 
     def _connected(self) -> FileConnection:
         connection = sqlite3.connect(

@@ -1,4 +1,4 @@
-"""A database of PostgreSQL, through what opens it or watches whether it answers."""
+"""The database of PostgreSQL in which tools are searched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class NoVectorSearchError(Exception):
 
 
 class SearchDatabase(Protocol):
-    """Methods of `PostgresDatabase`; `work` is given a connection.
+    """Some methods of `PostgresRegistry`; `work` is given a connection.
 
     All methods raise `RegistryError` if the database does not answer.
     """
@@ -23,22 +23,3 @@ class SearchDatabase(Protocol):
     def write(self, work: Callable[[Any], T]) -> T: ...
 
     def run_alone(self, work: Callable[[Any], T]) -> T: ...
-
-
-class SearchDatabaseProxy:
-    """`ask` is given each call, and makes it with the database."""
-
-    def __init__(self, ask: Callable[[Callable[[SearchDatabase], Any]], Any]) -> None:
-        self._ask = ask
-
-    def read(self, work: Callable[[Any], T]) -> T:
-        result: T = self._ask(lambda database: database.read(work))
-        return result
-
-    def write(self, work: Callable[[Any], T]) -> T:
-        result: T = self._ask(lambda database: database.write(work))
-        return result
-
-    def run_alone(self, work: Callable[[Any], T]) -> T:
-        result: T = self._ask(lambda database: database.run_alone(work))
-        return result

@@ -1,4 +1,4 @@
-"""Snapshots of a registry, in a file and in a database alike; `protocols` has the contract."""
+"""Snapshots of a registry, in a file and in a database alike."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from discovery_engine._util.batches import batches
 from discovery_engine.store.codec import is_same_listing, part_to_row, settings_to_text
+from discovery_engine.store.snapshot import stored_parts, stored_settings
 from discovery_engine.store.stored_queue import StoredQueue
-from discovery_engine.store.stored_snapshot import stored_parts, stored_settings
 from discovery_engine.store.tables import refresh_table, snapshot_table, webhook_table
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim
-    from discovery_engine.store.refresh_queue import SaveOutcome
+    from discovery_engine.store.refresh_job import RefreshClaim, SaveOutcome
     from discovery_engine.store.saved_listings import SaveMark
     from discovery_engine.store.snapshot import Snapshot
     from discovery_engine.store.statements import Connection
@@ -46,6 +45,7 @@ class StoredCatalog(StoredQueue):
         """The save of each scope up to which this object knows what others saved of servers."""
 
     def load(self, scope: str) -> Snapshot | None:
+        """The last snapshot of a scope; None if there is none."""
         loaded = self.read(partial(snapshot_table.load, scope=scope))
         if loaded is None:
             return None
@@ -56,10 +56,18 @@ class StoredCatalog(StoredQueue):
         return snapshot
 
     def load_settings(self, scope: str) -> Settings | None:
+        """The settings of the last snapshot, without a look at its tools."""
         text = self.read(partial(snapshot_table.settings, scope=scope))
         return stored_settings(scope, text)
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
+        """Save the settings, and name their servers as `name_servers` does.
+
+        Of servers that they do not name, and that have no job, what is saved is dropped, unless
+        `keep_others`: those with a job another process may name. Many are added and dropped in
+        several transactions.
+        No transport (command, arguments, environment, address, headers) is written.
+        """
         text = settings_to_text(settings)
         names = [server.name for server in settings.servers]
         self.name_servers(scope, names)
@@ -94,6 +102,17 @@ class StoredCatalog(StoredQueue):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
+        """Replace what is saved of these servers; of many in several transactions.
+
+        A server that the saved settings do not name is skipped: what was removed from the
+        configuration meanwhile must not come back. The saved revision never decreases. `decided` is
+        saved as that of the snapshot, unless another process has saved something since this
+        registry last loaded or saved it; with the last of these transactions.
+
+        With `keep_newer`, for parts that are no new listing, a server stays as another machine has
+        saved it since this registry last loaded or asked for changes; these come with the next
+        `changed_parts`.
+        """
         new = {part.server: part for part in parts}.values()
         some = [*batches(new, lambda part: len(part.entries), most=_TOOLS_AT_ONCE)]
         for batch in some[:-1]:
@@ -131,6 +150,11 @@ class StoredCatalog(StoredQueue):
         self._save(scope, save)
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
+        """Return what other processes saved of servers since this registry last loaded or asked.
+
+        It may include parts that this registry saved itself. A registry that is a file returns only
+        new listings and failures.
+        """
         fetched = self._fetched.get(scope) or 0
         changed = self.read(partial(snapshot_table.parts_since, scope=scope, save=fetched))
         self._fetched[scope], rows, marks = changed
@@ -139,6 +163,10 @@ class StoredCatalog(StoredQueue):
         return parts
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
+        """Drop the tools of servers (all of the scope with None), and how often they were used.
+
+        Returns how many tools were dropped.
+        """
         names = None if servers is None else frozenset(servers)
         return self.write(partial(snapshot_table.forget, scope=scope, names=names))
 
@@ -151,6 +179,14 @@ class StoredCatalog(StoredQueue):
         revision: int,
         decided: int | None = None,
     ) -> SaveOutcome:
+        """Save the server like `save_parts`, and end the claim: due again in `due_in` seconds.
+
+        `lost`, and nothing is written, if the claim is not valid any more. The listing is kept even
+        if the saved settings, which may be those of an older configuration, do not name the server.
+
+        A listing that is as it is saved already, but for its time, is `unchanged`: nothing of it is
+        written, and no gateway has anything to fetch.
+        """
         row = part_to_row(part)
         mark: SaveMark | None = None
 

@@ -1,4 +1,4 @@
-"""The refresh queue of a registry; `store.refresh_queue` has its contract."""
+"""The refresh queue of a registry; `store.refresh_job` has its contract."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import RefreshJob
 from discovery_engine.store.saved_listings import SavedListings
+from discovery_engine.store.statements import reads
 from discovery_engine.store.stored_records import StoredRecords
 from discovery_engine.store.tables import refresh_table, snapshot_table
-from discovery_engine.store.transactions import reads
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget
-    from discovery_engine.store.refresh_queue import ClaimedPart
+    from discovery_engine.store.refresh_job import ClaimedPart, RefreshClaim, RefreshTarget
     from discovery_engine.store.statements import Connection
     from discovery_engine.tools.model import ServerName
 
@@ -39,23 +38,36 @@ class StoredQueue(StoredRecords):
 
     @reads
     def refresh_time(self, db: Connection) -> float:
+        """The present time of the clock that all jobs have their times from."""
         return db.now()
 
     @reads
     def refresh_jobs(self, db: Connection, scope: str) -> tuple[RefreshJob, ...]:
+        """All jobs of a scope, in the order of their servers."""
         return tuple(refresh_table.load(db, scope))
 
     @reads
     def tended_servers(self, db: Connection, scope: str, *, grace: float) -> frozenset[ServerName]:
+        """The servers that workers list in time: none of them is due since more than `grace` s."""
         return refresh_table.tended(db, scope, grace)
 
     @reads
     def seconds_until_refresh(
         self, db: Connection, scope: str, *, excluded: Collection[str] = ()
     ) -> float | None:
+        """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
         return refresh_table.seconds_until_next(db, scope, excluded)
 
     def name_servers(self, scope: str, servers: Iterable[str]) -> tuple[ServerName, ...]:
+        """Note that a process has these servers in its configuration; to be repeated each hour.
+
+        Jobs that no process has named for `schedule.NAMED_FOR` are dropped, with what is saved of
+        their servers, except those that a worker holds. One that no process ever named, because
+        an older version of the program made it, counts as named for `schedule.ADOPTED_FOR` since
+        the first call that found it. Returns the servers that were dropped. It writes nothing
+        where all of these were named within the last half an hour.
+        """
+
         def drop(db: Connection, names: Sequence[ServerName]) -> list[ServerName]:
             gone = refresh_table.drop_unnamed(db, scope, names)
             self._events(db, scope).note_servers((), snapshot_table.drop(db, scope, gone))
@@ -72,6 +84,12 @@ class StoredQueue(StoredRecords):
         return tuple(sorted(name for names in dropped for name in names))
 
     def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
+        """Make a job for each of these servers; other jobs, which others have made, stay.
+
+        A new one is due at once, and so is one that is reached in another way than before; one
+        with a reason is disabled until it has none. Returns how many jobs are different by it.
+        Many are made in several transactions.
+        """
         now = self.refresh_time()
         jobs: dict[str, RefreshJob] = {job.server: job for job in self.refresh_jobs(scope)}
 
@@ -93,6 +111,15 @@ class StoredQueue(StoredRecords):
         lease: float,
         excluded: Collection[str] = (),
     ) -> tuple[RefreshJob, ...]:
+        """Claim up to `limit` jobs for `lease` seconds, of which no other worker gets any.
+
+        None of servers that are `excluded`. A lease lasts for an hour at most.
+
+        Those that are due and those whose lease has ended; the highest priority first, then the
+        one that has waited longest. Each claim raises the fence of its job. One that
+        workers were lost with again and again is dead instead, and not returned.
+        """
+
         def claim(db: Connection) -> list[RefreshJob]:
             jobs = refresh_table.claim(db, scope, holder, limit, lease, excluded)
             if lost := [job for job in jobs if job.state == "dead"]:
@@ -104,6 +131,8 @@ class StoredQueue(StoredRecords):
     def extend_claims(
         self, claims: Iterable[RefreshClaim], *, lease: float
     ) -> frozenset[RefreshClaim]:
+        """The heartbeat: claims last for `lease` seconds from now; returns those still valid."""
+
         def extend(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.extended(job, lease, now)
 
@@ -112,15 +141,27 @@ class StoredQueue(StoredRecords):
     def fail_refresh(
         self, claim: RefreshClaim, code: str, message: str, *, retry_in: float | None
     ) -> bool:
+        """Note a failure, tried again in `retry_in` seconds, or dead with None.
+
+        False, and nothing is written, if the claim is not valid any more.
+        """
+
         def fail(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.failed(job, code, message, retry_in, now)
 
         return bool(self._step_held([claim], fail))
 
     def return_claims(self, claims: Iterable[RefreshClaim]) -> int:
+        """Let others claim these jobs, as if they had not been; returns how many were held."""
         return len(self._step_held(claims, lambda job, _: schedule.given_back(job)))
 
     def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
+        """End the claims of servers whose listings are saved already; return the ended claims.
+
+        The same as `save_claimed` for several servers, in one transaction; each claim is ended if
+        it is valid itself. Nothing is written of the others: what is saved may be different, the
+        claim lost, or another process may be writing its job just now. `save_claimed` finds out.
+        """
         marked = [
             (entry, self._listings.mark_of(entry.claim.scope, entry.part)) for entry in listed
         ]
@@ -132,11 +173,20 @@ class StoredQueue(StoredRecords):
     def retry_refreshes(
         self, scope: str, servers: Collection[str] | None = None
     ) -> tuple[ServerName, ...]:
+        """Have servers tried again now that failed, with all attempts before them; all with None.
+
+        Returns those it concerns. Many are changed in several transactions, here and below.
+        """
         return self._take_steps(scope, servers, schedule.retried)
 
     def hasten_refreshes(
         self, scope: str, servers: Collection[str] | None = None, *, priority: int = 0
     ) -> tuple[ServerName, ...]:
+        """Have servers listed now, however lately they were; returns those it concerns.
+
+        A job that is processed is due again when it ends; one that is dead or disabled stays so.
+        """
+
         def hasten(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.hastened(job, priority, now)
 

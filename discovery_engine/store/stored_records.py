@@ -1,4 +1,4 @@
-"""The records of a registry, in a file and in a database alike; `protocols` has the contracts."""
+"""The records of a registry, in a file and in a database alike."""
 
 from __future__ import annotations
 
@@ -6,27 +6,88 @@ import json
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
+from msgspec import Struct, field
 
 from discovery_engine._util.batches import batches
+from discovery_engine._util.json import JSONObject
 from discovery_engine.search.usage import UseCount
-from discovery_engine.store.leases import Lease
-from discovery_engine.store.preset_records import Preset
-from discovery_engine.store.request_records import AgentRequest
+from discovery_engine.store.statements import reads, writes
 from discovery_engine.store.stored_reader import StoredReader
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 from discovery_engine.store.tables import request_table, vector_table, webhook_table
-from discovery_engine.store.transactions import reads, writes
-from discovery_engine.store.webhook_rows import NoEvents
+from discovery_engine.store.tables.webhook_table import NoEvents
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.search.examples.written import WrittenRequests
     from discovery_engine.store.statements import Connection
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.webhooks.delivery import Delivery, WebhookState
+
+AgentAction: TypeAlias = Literal["install", "uninstall", "activate", "deactivate", "sync"]
+RequestState: TypeAlias = Literal["waiting", "deciding", "accepted", "declined", "failed"]
+
+
+class AgentRequest(Struct, frozen=True):
+    """A request of an agent for something that only the owner does."""
+
+    id: str
+    action: AgentAction
+    name: str = ""
+    """The name of the server, or of the entry of the marketplace; empty for `sync`."""
+    arguments: JSONObject = field(default_factory=dict)
+    """Everything else that the agent gave; untrusted text."""
+    client: str = ""
+    """Who asked, as far as it is known."""
+    created_at: float = 0.0
+    """Unix time in seconds."""
+    state: RequestState = "waiting"
+    decided_at: float | None = None
+    outcome: str = ""
+    """The result, for the agent: a server's name, or the reason why there is none."""
+
+    def asks_the_same(self, other: AgentRequest) -> bool:
+        mine = self.action, self.name, self.arguments
+        return mine == (other.action, other.name, other.arguments)
+
+
+class Preset(Struct, frozen=True):
+    """Arguments of a tool that its owner keeps under a name, to call it with them again."""
+
+    server: str
+    tool: str
+    name: str
+    arguments: JSONObject = field(default_factory=dict)
+    updated_at: float = 0.0
+    """Unix time in seconds."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The key that identifies it in its scope; presets are sorted by it."""
+        return self.server, self.tool, self.name
+
+
+class Lease(Struct, frozen=True):
+    """What one process at a time may hold, among all that share a registry.
+
+    It has no time of its own, as clocks jump and machines sleep. Its holder renews it again and
+    again; who waits for it watches, by a clock of their own, whether it was renewed, and takes it
+    if it was not for long enough. `engine.leadership` does both.
+    """
+
+    name: str
+    holder: str
+    """The process that holds it, by a name that no other ever has; empty once it is released."""
+    fence: int
+    """One more whenever it is acquired: the higher one counts."""
+    renewals: int = 0
+
+    @property
+    def is_free(self) -> bool:
+        return not self.holder
+
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +110,7 @@ class StoredRecords(StoredReader):
 
     @reads
     def load_era(self, db: Connection, connection: str) -> JSONObject | None:
+        """How a server last introduced itself, by the fingerprint of how it is reached."""
         statement = "SELECT era FROM eras WHERE connection = ?"
         row = db.execute(statement, (connection,)).fetchone()
         try:
@@ -59,6 +121,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def save_era(self, db: Connection, connection: str, era: JSONObject | None) -> None:
+        """Replace it; None drops it."""
         if era is None:
             db.execute("DELETE FROM eras WHERE connection = ?", (connection,))
             return
@@ -75,27 +138,35 @@ class StoredRecords(StoredReader):
     # Requests that a language model wrote
 
     def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+        """Add these, each in place of what was written for the same definition of a tool."""
         self._write_announced(partial(request_table.save, written=tuple(written)))
 
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
+        """Drop what was written for tools (all with None), by server and its name of the tool.
+
+        Returns for how many definitions something was written.
+        """
         return self._write_announced(partial(request_table.forget, tools=tools))
 
     # Requests of agents
 
     @reads
     def agent_requests(self, db: Connection, scope: str) -> tuple[AgentRequest, ...]:
+        """Return the requests of agents under a scope, the oldest first; a few hundred are kept."""
         statement = "SELECT request FROM agent_requests WHERE scope_key = ? ORDER BY number"
         rows = db.execute(statement, (key_of(scope),))
         return tuple(request for (text,) in rows if (request := _agent_request(text)))
 
     @writes
     def save_agent_request(self, db: Connection, scope: str, request: AgentRequest) -> None:
+        """Add a request, or replace the one of its id."""
         _save_agent_request(db, scope, request)
 
     @writes
     def replace_agent_request(
         self, db: Connection, scope: str, known: AgentRequest, new: AgentRequest
     ) -> bool:
+        """Replace a request if it is still exactly as `known`; returns whether it was."""
         statement = "SELECT request FROM agent_requests WHERE scope_key = ? AND id = ?"
         row = db.execute(statement + db.for_update, (key_of(scope), known.id)).fetchone()
         is_same = row is not None and _agent_request(row[0]) == known
@@ -107,6 +178,7 @@ class StoredRecords(StoredReader):
 
     @reads
     def presets(self, db: Connection, scope: str) -> tuple[Preset, ...]:
+        """Return the presets of a scope, in the order of their keys."""
         statement = """
             SELECT server, tool, name, arguments, updated_at FROM presets WHERE scope_key = ?
             """
@@ -121,6 +193,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def save_preset(self, db: Connection, scope: str, preset: Preset) -> None:
+        """Add a preset, or replace the one of its key."""
         db.execute(
             """
             INSERT INTO presets (key, scope_key, scope, server, tool, name, arguments, updated_at)
@@ -139,17 +212,15 @@ class StoredRecords(StoredReader):
 
     @writes
     def delete_preset(self, db: Connection, scope: str, key: tuple[str, str, str]) -> bool:
+        """Delete a preset by server, tool and name; returns whether there was one."""
         statement = "DELETE FROM presets WHERE key = ?"
         return db.execute(statement, (key_of(scope, *key),)).rowcount > 0
 
     # Leases
 
-    @property
-    def shared_leases(self) -> Self:
-        return self
-
     @reads
     def lease(self, db: Connection, name: str) -> Lease | None:
+        """Return a lease as it is now, free or held; None if it was never held."""
         statement = "SELECT holder, fence, renewals FROM leases WHERE key = ?"
         row = db.execute(statement, (key_of(name),)).fetchone()
         return Lease(name, from_column(row[0]), row[1], row[2]) if row else None
@@ -158,6 +229,10 @@ class StoredRecords(StoredReader):
     def acquire_lease(
         self, db: Connection, name: str, holder: str, *, instead_of: Lease | None = None
     ) -> Lease | None:
+        """Take a lease that is free, or that is still exactly `instead_of`; None if it is neither.
+
+        Of processes that try at once one gets it, with the next fence.
+        """
         # One statement, so that of two that try at once one waits, and then finds it taken.
         predecessor = instead_of or Lease(name, "", -1)
         row = db.execute(
@@ -178,6 +253,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def renew_lease(self, db: Connection, lease: Lease) -> Lease | None:
+        """Renew a lease that is held still; None if another holder had it since, or has it."""
         statement = """
             UPDATE leases SET renewals = renewals + 1
             WHERE key = ? AND holder = ? AND fence = ? RETURNING renewals
@@ -187,6 +263,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def release_lease(self, db: Connection, lease: Lease) -> None:
+        """Let others have it; no-op if it is not held any more."""
         statement = "UPDATE leases SET holder = '' WHERE key = ? AND holder = ? AND fence = ?"
         db.execute(statement, _held(lease))
 
@@ -194,6 +271,10 @@ class StoredRecords(StoredReader):
 
     @writes
     def count_use(self, db: Connection, scope: str, key: ToolKey, *, at: float) -> None:
+        """Count one; `at` is Unix time in seconds. No-op for a server that is not saved.
+
+        The counts of a server are dropped when the server is forgotten.
+        """
         statement = """
             SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
             WHERE scopes.key = ? AND servers.key = ?
@@ -215,17 +296,27 @@ class StoredRecords(StoredReader):
     # Vectors
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
+        """The vectors that a model gave to texts, by the digests of these; some may be missing."""
         stored: dict[bytes, bytes] = {}
         for some in _some(digests):
             stored |= self.read(partial(vector_table.vectors, model=model, digests=some))
         return stored
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Add vectors, by the digests of their texts, for a scope's use.
+
+        A text has one vector under a model: a newer one replaces an older.
+        """
         for some in _some(vectors):
             new = {digest: vectors[digest] for digest in some}
             self.write(partial(vector_table.save, scope=scope, model=model, new=new))
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
+        """Note that a scope uses these; to be noted again each day.
+
+        Vectors whose use was not noted for long are dropped: see `tables.vector_table`. Returns how
+        many.
+        """
         dropped = 0
         if not self.write(vector_table.is_settled):
             dropped = self._drop_unused_vectors()
@@ -245,44 +336,62 @@ class StoredRecords(StoredReader):
         return dropped
 
     def vector_count(self, scope: str) -> int:
+        """How many vectors a scope uses, or has used of late, of all models."""
         return self.read(partial(vector_table.count, scope=scope))
 
     # Webhooks
 
     @reads
     def webhook_states(self, db: Connection, scope: str) -> tuple[WebhookState, ...]:
+        """Return the states of the webhooks in the saved settings, in the order of their names."""
         return tuple(webhook_table.states(db, scope))
 
     @reads
     def due_webhooks(self, db: Connection, scope: str) -> frozenset[str]:
+        """Return the webhooks that have a delivery to be claimed now."""
         return frozenset(webhook_table.due(db, scope))
 
     @writes
     def claim_deliveries(
         self, db: Connection, scope: str, webhook: str, *, limit: int, lease: float
     ) -> tuple[Delivery, ...]:
+        """Claim deliveries for `lease` seconds, the longest due first.
+
+        No other process gets them until then; afterwards any may send them once more.
+        """
         return tuple(webhook_table.claim(db, scope, webhook, limit, lease))
 
     @writes
     def finish_delivery(self, db: Connection, delivery: Delivery) -> bool:
+        """Note that it was accepted; False if another process has claimed it since."""
         return webhook_table.finish(db, delivery)
 
     @writes
     def fail_delivery(
         self, db: Connection, delivery: Delivery, reason: str, *, retry_in: float | None
     ) -> bool:
+        """Note a failure, tried again in `retry_in` seconds, or dead with None; as above."""
         return webhook_table.fail(db, delivery, reason, retry_in)
 
     @writes
     def disable_webhook(
         self, db: Connection, scope: str, webhook: str, reason: str, *, address: str
     ) -> int:
+        """Store nothing more for a webhook, until its address is another one or it is retried.
+
+        Nothing happens if that is not the address (`webhook_rows.address_of`) to which was sent.
+        Its pending deliveries are dead; returns how many.
+        """
         return webhook_table.disable(db, scope, webhook, reason, address)
 
     @writes
     def retry_deliveries(
         self, db: Connection, scope: str, webhooks: Collection[str] | None = None
     ) -> int:
+        """Have dead deliveries sent now, as if they were new; those of all webhooks with None.
+
+        What was disabled is enabled. Returns how many deliveries it concerns.
+        """
         return webhook_table.retry(db, scope, webhooks)
 
 

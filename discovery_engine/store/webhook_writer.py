@@ -7,20 +7,18 @@ the others there is no difference any more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.part_events import (
-    failure_event,
-    health_change,
-    listing_events,
-)
-from discovery_engine.store.stored_snapshot import stored_parts
+from discovery_engine.catalog import Entry, ServerPart
+from discovery_engine.rules.rule import FOR_REVIEW
+from discovery_engine.store import schedule
+from discovery_engine.store.schedule import HealthChange
+from discovery_engine.store.snapshot import stored_parts
 from discovery_engine.store.stored_text import key_of
 from discovery_engine.store.tables import snapshot_table, webhook_table
-from discovery_engine.store.webhook_rows import NoEvents, WebhookRow
+from discovery_engine.store.tables.webhook_table import NoEvents, WebhookRow
 from discovery_engine.webhooks.delivery import ServerHealth
 from discovery_engine.webhooks.event import (
     StoredEvent,
@@ -28,12 +26,12 @@ from discovery_engine.webhooks.event import (
     failing_event,
     is_wanted,
     stored_event,
+    tools_event,
 )
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.webhook_settings import WebhookSettings
-    from discovery_engine.store.fleet.refresh_job import RefreshJob
+    from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.store.statements import Connection
 
 
@@ -55,17 +53,17 @@ class WebhookWriter(NoEvents):
         for part in parts:
             is_known, before = self._stored_part(part.server)
             if is_known:
-                self._publish(listing_events(before, part))
+                self._publish(_listing_events(before, part))
 
     def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
         for part in parts:
             health = self._locked_health(part.server)
             if health is None:
                 continue
-            change = health_change(part, health, is_new_listing=are_new_listings)
+            change = _health_change(part, health, is_new_listing=are_new_listings)
             if change == "failing":
                 self._set_health(part.server, ServerHealth(self._now, health.well_at))
-                self._publish([failure_event(part)])
+                self._publish([_failure_event(part)])
             elif change == "recovered":
                 self._recover(part.server)
 
@@ -135,3 +133,74 @@ class WebhookWriter(NoEvents):
     def _add(self, webhook: int, event: StoredEvent) -> None:
         """Store a delivery, and drop the oldest ones if there are too many."""
         webhook_table.add(self._connection, webhook, event)
+
+
+def _listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[WebhookEvent]:
+    """Yield what an observer of the server sees change; nothing without a listing.
+
+    One event for each kind of change, with all tools that it concerns: a server that was deployed
+    anew is one message, not a thousand.
+    """
+    if after.listed_at is None:
+        return
+    server = after.server
+    predecessor = before or ServerPart(server)
+    if changes := _changes_of_server(predecessor, after):
+        yield WebhookEvent("server.changed", server, {"changes": [*changes]})
+    old, new = predecessor.by_name, after.by_name
+    common = old.keys() & new.keys()
+    changed = {name for name in common if old[name].tool.source != new[name].tool.source}
+    held = {name for name in new if _is_held(new[name])}
+    was_held = {name for name in old if _is_held(old[name])}
+    kinds = {
+        "tool.added": new.keys() - old.keys(),
+        "tool.changed": changed,
+        "tool.removed": old.keys() - new.keys(),
+        "tool.held": held - (was_held - changed),
+        "tool.released": (was_held & common) - held,
+    }
+    for kind, names in kinds.items():
+        if names:
+            yield tools_event(kind, server, [(name, name in held) for name in names])
+
+
+def _health_change(
+    part: ServerPart, known: ServerHealth, *, is_new_listing: bool
+) -> HealthChange | None:
+    """Return the change of a server's health that is an event; None if there is none.
+
+    Each gateway fails for itself: of several only the first one's failure is an event, and after
+    another has reached the server only a failure that began later.
+    """
+    failure = part.failure
+    if failure is None:
+        if known.failing_at is None or part.listed_at is None:
+            return None
+        is_later = is_new_listing or part.listed_at > known.failing_at
+        return "recovered" if is_later else None
+    if known.failing_at is not None:
+        return None
+    is_later = failure.began is None or known.well_at is None or failure.since > known.well_at
+    return "failing" if is_later else None
+
+
+def _failure_event(part: ServerPart) -> WebhookEvent:
+    """Build the event of a part whose listing failed."""
+    failure = part.failure
+    assert failure is not None  # noqa: S101 - the caller has looked
+    return failing_event(part.server, failure.code, failure.message, since=failure.since)
+
+
+def _changes_of_server(before: ServerPart, after: ServerPart) -> list[str]:
+    if before.listed_at is None:
+        return []
+    changes = []
+    if before.connection and after.connection and before.connection != after.connection:
+        changes.append("connection")
+    if before.present_instructions != after.present_instructions:
+        changes.append("instructions")
+    return changes
+
+
+def _is_held(entry: Entry) -> bool:
+    return entry.verdict.reason in FOR_REVIEW

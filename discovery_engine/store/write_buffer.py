@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct, field
@@ -14,16 +14,12 @@ from discovery_engine._util.retry_after import backoff
 from discovery_engine.errors import RegistryError, RegistryTimeoutError
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import ServerPart
     from discovery_engine.store.availability import Availability
-    from discovery_engine.store.protocols import Registry
-    from discovery_engine.tools.model import ServerName
-    from discovery_engine.trust.decisions import Acceptance
 
 logger = logging.getLogger(__name__)
 
-Kind: TypeAlias = Literal["acceptances", "catalog", "vectors", "uses"]
-Write: TypeAlias = "Callable[[Registry], object]"
+Kind: TypeAlias = Literal["catalog", "vectors", "uses"]
+Write: TypeAlias = Callable[[], object]
 
 _MOST = 1000  # writes of each kind that wait
 _FIRST_PAUSE = 1.0  # seconds until a kind that was too slow is tried again; doubled each time
@@ -52,31 +48,25 @@ class WriteBuffer:
     While the database does not answer, all wait.
 
     Args:
-        send: Makes a write, and returns False if the database is not tried now; raises what the
-            write does.
         availability: Of the database.
         patience: The most seconds that a caller waits for its write, so that what is saved is there
             on return unless the database is slow.
     """
 
-    def __init__(
-        self, send: Callable[[Write], bool], availability: Availability, *, patience: float
-    ) -> None:
-        self._send = send
+    def __init__(self, availability: Availability, *, patience: float) -> None:
         self._availability = availability
-        self._patience = patience
-        kinds: tuple[Kind, ...] = ("acceptances", "catalog", "vectors", "uses")
-        self._queues = {kind: _Queue() for kind in kinds}
+        self.patience = patience
+        self._queues: dict[Kind, _Queue] = {
+            "catalog": _Queue(),
+            "vectors": _Queue(),
+            "uses": _Queue(),
+        }
         self._changed = threading.Condition(threading.RLock())
         self._thread: threading.Thread | None = None
         self._is_writing = False
         self._may_retry = False
         """True to try once more although the database did not answer last time."""
         self._is_closed = False
-        self._unsaved: dict[tuple[str, ServerName], ServerPart] = {}
-        """The newest part to save of each server; parts that were added before are not written."""
-        self._first_seen: dict[tuple[str, str, str], Acceptance] = {}
-        """By scope, server and tool."""
 
     def __len__(self) -> int:
         return sum(len(queue.writes) for queue in self._queues.values())
@@ -102,75 +92,7 @@ class WriteBuffer:
                 queue.dropped += 1
             self._wake()
         if is_first:
-            entry.was_tried.wait(self._patience)
-
-    def save_parts(
-        self,
-        scope: str,
-        parts: Sequence[ServerPart],
-        *,
-        revision: int,
-        decided: int | None,
-        keep_newer: bool,
-    ) -> None:
-        added = time.monotonic()
-
-        def save(store: Registry) -> None:
-            with self._changed:
-                newest = [p for p in parts if self._unsaved.get((scope, p.server)) is p]
-            # While they waited, another gateway may have listed the servers.
-            is_late = len(newest) < len(parts) or time.monotonic() > added + self._patience
-            store.save_parts(
-                scope,
-                newest,
-                revision=revision,
-                decided=None if is_late else decided,
-                keep_newer=keep_newer or is_late,
-            )
-            with self._changed:
-                for part in newest:
-                    if self._unsaved.get((scope, part.server)) is part:
-                        del self._unsaved[scope, part.server]
-
-        with self._changed:
-            self._unsaved |= {(scope, part.server): part for part in parts}
-        self.add("catalog", (scope, parts[0].server) if len(parts) == 1 else object(), save)
-
-    def unsaved_servers(self, scope: str) -> frozenset[ServerName]:
-        with self._changed:
-            return frozenset(server for of, server in self._unsaved if of == scope)
-
-    def forget(self, scope: str, servers: Collection[ServerName] | None) -> None:
-        """Save nothing more of what was listed so far of these servers, of all with None."""
-        with self._changed:
-            for of, server in list(self._unsaved):
-                if of == scope and (servers is None or server in servers):
-                    del self._unsaved[of, server]
-
-    def accept(self, scope: str, found: Iterable[Acceptance], at: float) -> int:
-        """Accept for this run, and keep it later; returns how many were not accepted so before."""
-        new = {(scope, tool.server, tool.tool): tool for tool in found}
-        new = {key: tool for key, tool in new.items() if key not in self._first_seen}
-
-        def accept(store: Registry) -> None:
-            store.accept(scope, list(new.values()), at=at, if_new=True)
-            for key in new:
-                del self._first_seen[key]
-
-        if new:
-            self._first_seen |= new
-            self.add("acceptances", object(), accept)
-        return len(new)
-
-    def first_seen(self, scope: str) -> list[Acceptance]:
-        return [
-            acceptance for (of, *_), acceptance in list(self._first_seen.items()) if of == scope
-        ]
-
-    @property
-    def first_seen_count(self) -> int:
-        """In all scopes."""
-        return len(self._first_seen)
+            entry.was_tried.wait(self.patience)
 
     def resume(self) -> None:
         """The database answers again."""
@@ -198,28 +120,29 @@ class WriteBuffer:
     def _run(self) -> None:
         while queue := self._next():
             key, entry = next(iter(queue.writes.items()))
-            is_sent, error = self._try(entry.write)
+            error = self._try(entry.write)
             with self._changed:
-                if error and self._availability.error is None:
-                    self._note_failure(queue, error)
-                    is_sent = not isinstance(error, RegistryTimeoutError)
-                elif is_sent:
+                is_over = error is None
+                if error is None:
                     queue.failures = 0
-                if is_sent and queue.writes.get(key) is entry:
+                elif self._availability.error is None:
+                    self._note_failure(queue, error)
+                    is_over = not isinstance(error, RegistryTimeoutError)
+                if is_over and queue.writes.get(key) is entry:
                     del queue.writes[key]
                 self._is_writing = False
                 self._changed.notify_all()
                 entry.was_tried.set()
 
-    def _try(self, write: Write) -> tuple[bool, Exception | None]:
-        """Return whether a write was sent, and its error; with neither, it was not tried."""
+    def _try(self, write: Write) -> Exception | None:
         try:
-            return self._send(write), None
+            write()
         except RegistryError as error:
-            return False, error
+            return error
         except Exception as error:  # the thread goes on with the others
             logger.exception("A write for the registry failed")
-            return False, error
+            return error
+        return None
 
     def _next(self) -> _Queue | None:
         """Wait for writes that are due; None once this is closed."""

@@ -37,7 +37,7 @@ from discovery_engine.engine.reindex_report import ReindexReport
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.evaluation.queries import QueryCase
-from discovery_engine.evaluation.runner import Cost
+from discovery_engine.evaluation.report import Cost
 from discovery_engine.marketplace.entry import MarketplaceEntry
 from discovery_engine.marketplace.entry_details import EntryDetails
 from discovery_engine.marketplace.installer.install_records import Grants, InstalledServer, Place
@@ -49,15 +49,14 @@ from discovery_engine.marketplace.synchronizer import SourceReport, SourceState
 from discovery_engine.rpc.client import Continuation
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.secrets.owner_secrets import OwnerSecrets
+from discovery_engine.store.availability import RegistryHealth
 from discovery_engine.store.call_log.log_entry import Actor, ExportForm, LogEntry, LogFilter
 from discovery_engine.store.call_log.log_reader import LogReader
 from discovery_engine.store.call_log.tally import ServerMetrics, Tally
 from discovery_engine.store.call_log.timeline import Timeline
-from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
-from discovery_engine.store.preset_records import Preset
-from discovery_engine.store.protocols import RegistryHealth
-from discovery_engine.store.request_records import AgentAction, AgentRequest, RequestState
+from discovery_engine.store.postgres_gateways import PostgresGateways
 from discovery_engine.store.server_records import PackagePin, ServerOrigin
+from discovery_engine.store.stored_records import AgentAction, AgentRequest, Preset, RequestState
 from discovery_engine.sync.blocking_call import OnLoop, OnStep, Progress
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
 from discovery_engine.sync.blocking_toolset import AnyClient

@@ -13,17 +13,58 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from discovery_engine.trust.decisions import UNREADABLE, Acceptance, AcceptedTools, Decisions
+from discovery_engine.trust import scanner
+from discovery_engine.trust.decisions import (
+    INSTRUCTIONS,
+    UNREADABLE,
+    Acceptance,
+    AcceptedTools,
+    Decisions,
+)
 from discovery_engine.trust.server_admission import Denial, refusal
 from discovery_engine.trust.server_identity import Identity, known_as
 from discovery_engine.trust.tool_acceptance import are_held_back, first_seen, withheld
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import ServerSettings, Settings, TrustPolicy
     from discovery_engine.rules.rule import Withheld
     from discovery_engine.tools.model import ServerName
     from discovery_engine.tools.offering import Definition
     from discovery_engine.trust.lockfile import Lock
+    from discovery_engine.trust.scanner import Finding, Findings
+
+SUSPICIOUS = "suspicious"
+"""The tag of a tool about which there is an alarm."""
+
+
+def suspicions(tools: Iterable[Definition], instructions: str, known: ServerPart) -> Findings:
+    """The alarms about a server's definitions, by their keys, and about its instructions.
+
+    Each is judged alone, for its neighbours may be others tomorrow. What is `known` of the
+    server, and the same now, is not read again.
+    """
+    was_read = known.findings is not None
+    before = {e.tool.decision_key: e.tool.source for e in known.entries if was_read}
+    before |= {e.offering.decision_key: e.offering.source for e in known.offerings if was_read}
+    alarms: dict[str, tuple[Finding, ...]] = {}
+    for tool in tools:
+        name = tool.decision_key
+        is_old = before.get(name) == tool.source
+        alarms[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
+    if was_read and instructions == known.present_instructions:
+        alarms[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
+    else:
+        about = scanner.scan_text(instructions, where="instructions")
+        alarms[INSTRUCTIONS] = scanner.alarms(about)
+    return {name: findings for name, findings in alarms.items() if findings}
+
+
+def suspects(findings: Findings | None) -> frozenset[str]:
+    """The keys of definitions with severe findings."""
+    entries = (findings or {}).items()
+    return frozenset(name for name, about in entries if any(finding.is_severe for finding in about))
+
 
 _NOTHING: AcceptedTools = MappingProxyType({})
 

@@ -12,9 +12,9 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine.tools.offering import Definition
 from discovery_engine.trust.decisions import INSTRUCTIONS, Acceptance
 from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest
+from discovery_engine.trust.effective_trust import suspects
 from discovery_engine.trust.scanner import Finding, Neighbours, alarms, scan, scan_text
 from discovery_engine.trust.server_identity import known_as
-from discovery_engine.trust.suspicion import suspects
 from discovery_engine.trust.tool_acceptance import accept, accept_instructions, withheld
 
 if TYPE_CHECKING:

@@ -11,8 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine.errors import UntrustedServerError
-from discovery_engine.trust.approval_subject import change_since
-from discovery_engine.trust.server_identity import Identity, known_as, written_identity
+from discovery_engine.trust.server_identity import (
+    Identity,
+    change_since,
+    known_as,
+    written_identity,
+)
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings

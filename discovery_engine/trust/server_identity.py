@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from msgspec import to_builtins
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import (
@@ -16,7 +18,165 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.secrets.references import references_in
 from discovery_engine.tools.model import canonical_json, fingerprint
-from discovery_engine.trust.approval_subject import ApprovalSubject
+
+UNSET = ""
+"""In place of a value's digest: it has no value."""
+_SANDBOX = "sandbox"
+_BASES = frozenset({"command", "cwd"})  # places without which no file can be found
+
+
+class ApprovalSubject(Struct, frozen=True):
+    """A server as far as an approval is bound to it. Places are those of its entry: `args.0`."""
+
+    entry: Mapping[str, str]
+    """The digest of each part of the entry as it is written."""
+    program: str = ""
+    """The path of the program that would be started; empty if there is none."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """The digests of values that select what runs or is reached, by their places."""
+    files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The digests of the project's files that would run, by the places that name them."""
+
+    @property
+    def digest(self) -> str:
+        return fingerprint(canonical_json(self._plain))
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing is missing."""
+        return UNSET not in self.values.values() and bool(self.program or "url" in self.entry)
+
+    @property
+    def _plain(self) -> dict[str, object]:
+        files = {place: dict(digests) for place, digests in self.files.items()}
+        form = {"entry": dict(self.entry), "values": dict(self.values), "files": files}
+        return {**form, "program": self.program}
+
+    def to_text(self, *, at: float, completes: str = "") -> str:
+        """Return the text by which an approval of `at`, in Unix time in seconds, is remembered.
+
+        `completes` is the digest of an approval that left something open, and counts no more.
+        """
+        return canonical_json({**self._plain, "at": at, "completes": completes})
+
+
+class _Approved(Struct, frozen=True):
+    text: str
+    subject: ApprovalSubject | None
+    """None for one of an earlier version, of which only the digest is known."""
+    at: float = 0.0
+    completes: str = ""
+
+    @classmethod
+    def from_text(cls, text: str) -> _Approved:
+        try:
+            form = json.loads(text)
+            subject = ApprovalSubject(form["entry"], form["program"], form["values"], form["files"])
+            return cls(text, subject, form["at"], form["completes"])
+        except (KeyError, TypeError, ValueError):
+            return cls(text, None)
+
+
+def change_since(
+    approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None
+) -> str | None:
+    """The differences from the nearest approval; None if one allows `now`.
+
+    Args:
+        approvals: Of this server, as they are remembered.
+        now: The server as it is.
+        earlier: The digest that earlier versions made of it; None if unknown.
+    """
+    valid_approvals = _in_force(approvals)
+    if any(_allows(approval, now, earlier) for approval in valid_approvals):
+        return None
+    changes = [
+        (approval, tuple(_differences(approval.subject, now)))
+        for approval in valid_approvals
+        if approval.subject
+    ]
+    if not changes:
+        return "its entry, its program or a value in it changed since it was approved"
+    nearest, differences = min(changes, key=lambda change: (len(change[1]), -change[0].at))
+    day = time.strftime("%Y-%m-%d", time.gmtime(nearest.at))
+    return f"{'; '.join(differences)} since it was approved on {day}"
+
+
+def completed_approval(
+    approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None, at: float
+) -> str | None:
+    """The approval to remember as well, because one that allows `now` leaves something open.
+
+    None if there is no need. The arguments are those of `change_since`, and Unix time in seconds.
+    """
+    if not (now.program or "url" in now.entry):  # what it would run is not known yet
+        return None
+    for approval in _in_force(approvals):
+        if not _allows(approval, now, earlier):
+            continue
+        if approval.subject is None:
+            text = (
+                now.to_text(at=at, completes=fingerprint(approval.text)) if now.is_whole else None
+            )
+        else:
+            filled = _filled_in(approval.subject, now)
+            completes = fingerprint(approval.text)
+            is_same = filled == approval.subject
+            text = None if is_same else filled.to_text(at=approval.at, completes=completes)
+        return text
+    return None
+
+
+def _in_force(approvals: Collection[str]) -> Sequence[_Approved]:
+    """Without those that another one completes."""
+    parsed_approvals = [_Approved.from_text(text) for text in sorted(approvals)]
+    over = {approval.completes for approval in parsed_approvals}
+    return [approval for approval in parsed_approvals if fingerprint(approval.text) not in over]
+
+
+def _allows(approved: _Approved, now: ApprovalSubject, earlier: str | None) -> bool:
+    if approved.subject is None:
+        return approved.text == earlier
+    return not any(_differences(approved.subject, now))
+
+
+def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[str]:
+    # Who approved a program without a sandbox approved it in any.
+    entry = {part: d for part, d in now.entry.items() if part in approved.entry or part != _SANDBOX}
+    if parts := _unlike(approved.entry, entry):
+        yield f"{' and '.join(parts)} of its entry changed"
+        return
+    unset = {
+        place for subject in (approved, now) for place, v in subject.values.items() if v == UNSET
+    }
+    for place in _unlike(approved.values, now.values):
+        if place not in unset:
+            yield f"the value in {place} changed"
+    if not now.program or _BASES & unset:  # nothing that could be started, or left open
+        return
+    if approved.program not in ("", now.program):
+        yield f"the program is {now.program} now, not {approved.program},"
+    for place in sorted({*approved.files, *now.files} - unset):
+        before, after = approved.files.get(place, {}), now.files.get(place, {})
+        for path in _unlike(before, after):
+            is_there = "changed" if path in before and path in after else "is another one"
+            yield f"the file {path} {is_there}"
+
+
+def _unlike(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+
+
+def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubject:
+    """Return the approved subject, with what it left open filled in from `now`."""
+    values = {place: digest or now.values[place] for place, digest in approved.values.items()}
+    filled = {place for place in values if approved.values[place] == UNSET != values[place]}
+    if _BASES & filled:
+        return ApprovalSubject(approved.entry, now.program, values, now.files)
+    files = {place: digests for place, digests in approved.files.items() if place not in filled}
+    files |= {place: digests for place, digests in now.files.items() if place in filled}
+    return ApprovalSubject(approved.entry, approved.program or now.program, values, files)
+
 
 Transport: TypeAlias = StdioTransport | RemoteTransport
 

@@ -30,8 +30,12 @@ from discovery_engine.secrets.references import (
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import canonical_json, fingerprint
-from discovery_engine.trust.approval_subject import UNSET, ApprovalSubject
-from discovery_engine.trust.server_identity import Identity, earlier_identity
+from discovery_engine.trust.server_identity import (
+    UNSET,
+    ApprovalSubject,
+    Identity,
+    earlier_identity,
+)
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
 from discovery_engine.upstream.file_digests import digests_of, project_of
 from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine

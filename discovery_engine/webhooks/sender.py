@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hmac
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,11 +18,6 @@ from discovery_engine._util.retry_after import retry_after
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
-from discovery_engine.webhooks.message_signature import (
-    SecretFormatError,
-    key_of_secret,
-    signed_headers,
-)
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
@@ -79,7 +77,7 @@ def target_of(webhook: WebhookSettings, settings: Settings, secrets: SecretResol
     if not (webhook.private or is_secure_address(url)):
         raise UnusableWebhookError("its address is neither https:// nor http:// of this machine")
     try:
-        keys = tuple(map(key_of_secret, texts))
+        keys = tuple(map(_key_of_secret, texts))
     except SecretFormatError as error:
         raise UnusableWebhookError(f"its secret {error}") from error
     return Target(url, keys, webhook.private, webhook.timeout)
@@ -95,7 +93,7 @@ class Sender:
 
     async def send(self, event_id: str, body: str) -> Attempt:
         content = body.encode()
-        headers = signed_headers(event_id, content, self._target.keys, at=self._clock())
+        headers = _signed_headers(event_id, content, self._target.keys, at=self._clock())
         headers = {**headers, "content-type": "application/json"}
         try:
             answer = await self._fetcher.post(
@@ -122,3 +120,43 @@ async def open_sender(target: Target, *, clock: Callable[[], float]) -> AsyncGen
     """
     async with open_fetcher(target.url, is_private=target.is_private) as fetcher:
         yield Sender(target, fetcher, clock)
+
+
+_PREFIX = "whsec_"
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64  # bytes of a secret
+
+
+class SecretFormatError(ValueError):
+    """A secret that cannot sign. The message never holds it."""
+
+
+def _key_of_secret(secret: str) -> bytes:
+    """The key that a secret holds.
+
+    Raises:
+        SecretFormatError: If it is no `whsec_` with base64 of 24 to 64 bytes.
+    """
+    encoded = secret.strip().removeprefix(_PREFIX)
+    try:
+        key = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if not secret.strip().startswith(_PREFIX) or not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
+        raise SecretFormatError(
+            f"is not `{_PREFIX}` and base64 of {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes"
+        )
+    return key
+
+
+def _signed_headers(
+    event_id: str, body: bytes, keys: Iterable[bytes], *, at: float
+) -> Mapping[str, str]:
+    """The headers that sign a message sent at Unix time `at`, with one signature for each key."""
+    timestamp = str(int(at))
+    content = b".".join((event_id.encode(), timestamp.encode(), body))
+    signatures = (base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in keys)
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+    }

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.events import Event
     from discovery_engine.store.call_log.log_entry import LogEntry
-    from discovery_engine.store.request_records import AgentRequest
+    from discovery_engine.store.stored_records import AgentRequest
 
 _MAX_RETAINED_EVENTS = 2000  # events; what a client may have missed
 _WAITING = 100  # frames that a client has not read: ten seconds at the least

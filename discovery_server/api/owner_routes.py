@@ -18,7 +18,7 @@ from discovery_engine.engine.json_forms.owner_forms import (
 )
 from discovery_engine.engine.owner.candidates import Candidate
 from discovery_engine.errors import PlanChangedError
-from discovery_engine.store.request_records import AgentRequest
+from discovery_engine.store.stored_records import AgentRequest
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.review import Review
 from discovery_server.api.paging import PageQuery, page

@@ -26,8 +26,8 @@ from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus
+    from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.call_log.call_log import CallLog
-    from discovery_engine.store.protocols import RegistryHealth
     from discovery_engine.view.status import ServerReport
     from discovery_engine.webhooks.delivery import WebhookState
 

@@ -34,9 +34,9 @@ SECRET = {"command": sys.executable, "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}}
 HEAVY = (
     *("mcp", "pydantic", "yaml", "asyncio", "anyio", "rich", "hashlib", "subprocess"),
     # What engines, workers and webhooks need beside what is read.
-    "discovery_engine.store.fleet",
-    "discovery_engine.store.protocols",
-    "discovery_engine.store.sqlite.registry",
+    "discovery_engine.store.registry",
+    "discovery_engine.store.schedule",
+    "discovery_engine.store.sqlite.sqlite_registry",
     "discovery_engine.upstream.stdio",
     "discovery_engine.webhooks",
 )

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from discovery_engine.store.backends import open_registry
-from discovery_engine.store.fleet.refresh_job import RefreshJob
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_job import RefreshJob
+from discovery_engine.store.registry import Registry
 from tests.servers.programs import HERE, eventually
 from tests.store.registry_stores import back_ends, url_of
 

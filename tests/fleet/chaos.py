@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.store.fleet.refresh_job import RefreshJob
-from discovery_engine.store.fleet.schedule import REQUESTED
+from discovery_engine.store.refresh_job import RefreshJob
+from discovery_engine.store.schedule import REQUESTED
 from discovery_engine.tools.model import ServerName
 from tests.fleet.audit import Audit
 from tests.fleet.fleet import Fleet, Process, wait_until

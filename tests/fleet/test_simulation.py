@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.fleet_model import HOUR, Distribution, Fleet, Queue, Seen, Simulation
 from benchmarks.fleet_operations import TOOLS, measure
 from benchmarks.fleet_simulation import OPERATIONS
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import RefreshJob
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import RefreshJob
 from discovery_engine.tools.model import ServerName
 from tests.postgres import PostgresServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.registry import Registry
 from tests.store.registry_stores import BACK_ENDS, SHARED, back_ends
 
 

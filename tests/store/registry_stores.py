@@ -11,8 +11,8 @@ import pytest
 
 from discovery_engine.store.backends import open_registry, sqlite_url
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 from tests.postgres import PostgresServer
 
 Opener = Callable[[pytest.FixtureRequest, Path], Registry]

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from discovery_engine.store.backends import open_database
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.refresh_job import RefreshTarget
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part
 from tests.postgres import PostgresServer

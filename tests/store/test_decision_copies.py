@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.store.backends import open_database
-from discovery_engine.store.local_copy import LocalCopy
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.postgres.shared_registry import LocalCopy
 from discovery_engine.store.server_records import RegisteredServer
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.postgres import PostgresServer
 

@@ -15,8 +15,8 @@ from discovery_engine.engine import Engine
 from discovery_engine.engine.owner.change_plan import project
 from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import ServerNotFoundError
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.refresh_job import RefreshTarget
+from discovery_engine.store.registry import Registry
 from discovery_engine.tools.model import ServerName
 from tests.api_server import serving
 from tests.contract.discovery import Discovery

@@ -30,7 +30,7 @@ from discovery_engine.rules.rule import FOR_REVIEW
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.postgres.database_feed import newest_change
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.shared_registry import SharedRegistry
+from discovery_engine.store.postgres.shared_registry import SharedRegistry
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.tool_acceptance import meaning
 from tests.engines import Folder
@@ -324,7 +324,7 @@ async def open_world(server: PostgresServer, count: int, folder: Path) -> AsyncI
         await first.refresh()
         tasks = await stack.enter_async_context(open_task_group())
         for one in gateways:
-            tasks.start_soon(_follow_decisions, one.engine, one.feed)
+            tasks.start_soon(_follow_decisions, one.engine, one.feed.changes)
             one.feed.open()
         await eventually(lambda: all(one.serves == set(TOOLS) for one in gateways))
         for one in gateways:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
 from tests.contract import damages

@@ -12,11 +12,11 @@ import psycopg
 import pytest
 
 from discovery_engine.store.backends import open_database
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
-from discovery_engine.store.fleet.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.sqlite.registry import SqliteRegistry
+from discovery_engine.store.refresh_job import RefreshTarget
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_settings, save_success
 from tests.postgres import PostgresServer

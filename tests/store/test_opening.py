@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from discovery_engine.errors import ToolDisabledError, UnavailableError
 from discovery_engine.store.backends import open_database
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names

@@ -26,7 +26,7 @@ from discovery_engine.store.postgres.database_url import DatabaseAddress
 from discovery_engine.store.postgres.migrations import FOLDER, migrate
 from discovery_engine.store.postgres.postgres_database import PostgresDatabase
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
 from tests.factories import make_part, make_settings

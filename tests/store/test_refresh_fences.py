@@ -16,12 +16,11 @@ import pytest
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.store.backends import open_database, open_registry
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget
 from discovery_engine.store.postgres.database_url import DatabaseAddress
 from discovery_engine.store.postgres.timed_connection import open_connection
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.refresh_queue import ClaimedPart
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.refresh_job import ClaimedPart, RefreshClaim, RefreshTarget
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.store.tables import refresh_table
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance

@@ -12,13 +12,12 @@ from psycopg import Connection
 
 from discovery_engine.catalog import OfferingEntry, RemovedTool, ServerPart
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.store import schedule
 from discovery_engine.store.backends import open_database, open_registry
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
-from discovery_engine.store.fleet.schedule import NAMED_FOR
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.refresh_queue import SaveOutcome
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.refresh_job import RefreshClaim, RefreshJob, RefreshTarget, SaveOutcome
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.schedule import NAMED_FOR
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.trust.decisions import Acceptance

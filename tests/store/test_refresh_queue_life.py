@@ -23,9 +23,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshTarget
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.refresh_queue import ClaimedPart
+from discovery_engine.store.refresh_job import ClaimedPart, RefreshClaim, RefreshTarget
+from discovery_engine.store.registry import Registry
 from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance

@@ -18,15 +18,15 @@ from discovery_engine.engine.named_registry import open_named, open_target
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.store.backends import open_database
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.preset_records import Preset
-from discovery_engine.store.request_records import AgentRequest
+from discovery_engine.store.refresh_job import RefreshTarget
+from discovery_engine.store.registry import Registry
 from discovery_engine.store.server_records import RegisteredServer
 from discovery_engine.store.snapshot import Snapshot
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
-from discovery_engine.store.transfer import PortableRegistry, content_of, copy_registry
-from discovery_engine.store.webhook_rows import address_of
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.stored_records import AgentRequest, Preset
+from discovery_engine.store.tables.webhook_table import address_of
+from discovery_engine.store.transfer import content_of, copy_registry
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.factories import make_part, make_settings
@@ -242,7 +242,7 @@ def test_a_copy_that_was_cut_off_accepts_nothing_because_it_is_new(
         file = stack.enter_context(open_sqlite(tmp_path / "copy.db"))
         url = postgres_server.create_database()
         database = stack.enter_context(closing(open_database(url)))
-        target: PortableRegistry = database if is_database else file
+        target: Registry = database if is_database else file
         fill(original)
         with pytest.raises(CutOffError):
             copy_registry(original, target, report=cut_off)

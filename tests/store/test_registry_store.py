@@ -21,9 +21,9 @@ from discovery_engine.search.examples.written import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.store.codec import without_secrets
-from discovery_engine.store.leases import Lease
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.registry import Registry
 from discovery_engine.store.snapshot import Snapshot
+from discovery_engine.store.stored_records import Lease
 from discovery_engine.store.tables import request_table
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName, canonical_json
 from discovery_engine.trust.decisions import Acceptance, Approval, Decisions
@@ -318,28 +318,27 @@ def test_names_of_strangers_have_no_longest_length(store: Registry) -> None:
 
 @pytest.mark.requirement("REG-15")
 def test_the_index_of_a_world_comes_back_as_it_was_last_saved(private_store: Registry) -> None:
-    indexes = private_store.indexes
-    assert indexes
     private_store.save_settings(SCOPE, make_settings("github"))
-    indexes.save_index(SCOPE, b"old")
-    indexes.save_index(SCOPE, b"new\x00")
+    private_store.save_index(SCOPE, b"old")
+    private_store.save_index(SCOPE, b"new\x00")
 
-    assert indexes.load_index(SCOPE) == b"new\x00"
-    assert indexes.load_index("elsewhere") is None
+    assert private_store.load_index(SCOPE) == b"new\x00"
+    assert private_store.load_index("elsewhere") is None
 
 
 @pytest.mark.requirement("REG-15")
 def test_a_database_that_others_write_to_has_no_index(shared_store: Registry) -> None:
-    assert shared_store.indexes is None
+    shared_store.save_settings(SCOPE, make_settings("github"))
+    shared_store.save_index(SCOPE, b"index")
+
+    assert shared_store.load_index(SCOPE) is None
 
 
 @pytest.mark.requirement("REG-15")
 def test_an_index_without_a_world_is_not_kept(private_store: Registry) -> None:
-    indexes = private_store.indexes
-    assert indexes
-    indexes.save_index(SCOPE, b"data")
+    private_store.save_index(SCOPE, b"data")
 
-    assert indexes.load_index(SCOPE) is None
+    assert private_store.load_index(SCOPE) is None
 
 
 @pytest.mark.requirement("REG-16")

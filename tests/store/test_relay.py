@@ -16,8 +16,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.store.backends import open_database
+from discovery_engine.store.gateway_records import RelayedRequest, RelayTurn
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
-from discovery_engine.store.relay_records import RelayedRequest, RelayTurn
 from discovery_server.relay import PassMessages, Relay, RelayLimits
 from discovery_server.request_state import OtherGatewayError, StateSealer
 from tests.postgres import PostgresServer

@@ -24,8 +24,8 @@ from discovery_engine.errors import RegistryError, RegistryUnavailableError, Too
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.backends import open_database, open_shared
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.postgres.shared_registry import SharedRegistry
 from discovery_engine.store.server_records import RegisteredServer
-from discovery_engine.store.shared_registry import SharedRegistry
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests import postgres
@@ -313,34 +313,6 @@ def test_what_the_database_refuses_holds_nothing_up(gateway: Gateway) -> None:
         assert store.vectors("m", [b"3"]) == {b"3": b"three"}
 
 
-@pytest.mark.requirement("PGS-11")
-def test_what_is_first_seen_meanwhile_is_accepted_unless_another_gateway_has(
-    gateway: Gateway,
-) -> None:
-    with closing(gateway.open(timeout=2.0)) as store, closing(gateway.database()) as other:
-        fill(store)
-        gateway.proxy.hold()
-        new = [accepted("x", "2"), accepted("y", "1"), accepted("z", "1")]
-        assert store.accept(SCOPE, new, at=3.0, if_new=True) == 2
-        assert store.accepted(SCOPE, "a").keys() == {"x", "y", "z"}
-        offline = store.newest_decision()
-        other.accept(SCOPE, [accepted("y", "of another")], at=2.0)
-        other.approve(SCOPE, [Approval("b", "1")], at=2.0)
-
-        gateway.proxy.release()
-        gateway.proxy.cut()
-        gateway.wait_out()
-
-        found = store.accepted(SCOPE, "a")
-        wait_until_written(store)
-        assert found == store.accepted(SCOPE, "a") == other.accepted(SCOPE, "a")
-        assert found["y"] == {"of another", "f-of another"}
-        assert found["z"] == {"1", "f-1"}
-        # What was decided meanwhile is read, however many decisions there were on either side.
-        assert store.newest_decision() != offline
-        assert offline < 0
-
-
 @pytest.mark.requirement("PGS-13")
 def test_a_silent_database_costs_one_wait_and_then_none_for_a_while(gateway: Gateway) -> None:
     with closing(gateway.open(timeout=2.0)) as store:
@@ -617,6 +589,37 @@ async def test_an_older_listing_of_another_gateway_releases_nothing(
                 return (world.catalog.part(ServerName("told")).listed_at or 0.0) > (held or 0.0)
 
             await eventually(is_mended)
+
+
+@pytest.mark.requirement("PGS-11")
+@pytest.mark.anyio
+async def test_what_is_first_seen_meanwhile_is_accepted_for_this_run_and_kept_afterwards(
+    gateway: Gateway, folder: Folder
+) -> None:
+    told = Told.beside(folder.path, make_definition("read", "Read a file."))
+    environ = configuration(folder, gateway)
+    folder.write(told.server(), registry={"url": "${DATABASE_URL}", "timeout": 5}, name="team")
+    with anyio.fail_after(120), closing(gateway.database()) as database:
+        async with folder.open(environ=environ) as engine:
+            assert isinstance(engine._core.store, SharedRegistry)
+            engine._core.store.availability._clock = lambda: gateway.now
+            await engine.refresh()
+            gateway.proxy.refuse()
+            told.says(make_definition("read", "Read a file."), make_definition("new", "Do more."))
+            await engine.refresh(["told"])
+            assert "told:new" in visible(engine)
+            told.says(make_definition("read", "Read a file."), make_definition("new", "Spy."))
+            await engine.refresh(["told"])
+            assert "told:new" not in visible(engine)
+
+            gateway.proxy.release()
+            gateway.wait_out()
+            await engine.refresh(["told"])
+
+            assert "told:new" not in visible(engine)
+            assert database.accepted("name:team", "told").keys() == {"", "read", "new"}
+        async with folder.open(environ=environ) as engine:
+            assert "told:new" not in visible(engine)
 
 
 async def until_known(engine: Engine, server: str) -> None:

@@ -14,12 +14,12 @@ import pytest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.errors import RegistryTimeoutError
 from discovery_engine.search.usage import UseCount
-from discovery_engine.store.shared_registry import SharedRegistry
+from discovery_engine.store.postgres.shared_registry import SharedRegistry
 from tests.engines import Folder, good
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
 from tests.servers.programs import eventually
-from tests.store.test_shared_registry import SCOPE, TOOL, Gateway, accepted, fill
+from tests.store.test_shared_registry import SCOPE, TOOL, Gateway, fill
 from tests.tcp_proxy import open_proxy
 
 pytestmark = pytest.mark.anyio
@@ -126,38 +126,6 @@ async def test_while_a_listing_waits_those_of_others_are_seen_and_count_more(
         world = other.load(SCOPE)
         assert world
         assert [str(entry.key) for entry in world.catalog] == ["a:theirs", "b:ours"]
-
-
-@pytest.mark.requirement("PGS-11")
-async def test_what_is_first_seen_and_refused_is_accepted_for_this_run_and_holds_nothing_up(
-    gateway: Gateway,
-) -> None:
-    with closing(gateway.open(timeout=20.0)) as store, closing(gateway.database()) as other:
-        fill(store)
-        refuse(gateway, "acceptances", "(tool <> 'refused')")
-
-        for tool in ("refused", "other"):
-            assert store.accept(SCOPE, [accepted(tool, "1")], at=2.0, if_new=True) == 1
-        await until_written(store)
-
-        assert (store.health.error, store.health.dropped) == (None, 1)
-        assert store.accepted(SCOPE, "a").keys() == {"x", "refused", "other"}
-        assert store.decisions(SCOPE).accepted["a"].keys() == {"x", "refused", "other"}
-        assert other.accepted(SCOPE, "a").keys() == {"x", "other"}
-
-
-@pytest.mark.requirement("PGS-11")
-async def test_what_was_accepted_for_this_run_counts_less_than_what_another_gateway_decides(
-    gateway: Gateway,
-) -> None:
-    with closing(gateway.open(timeout=20.0)) as store, closing(gateway.database()) as other:
-        fill(store)
-        refuse(gateway, "acceptances", "(fingerprint <> 'f-of this one')")
-        assert store.accept(SCOPE, [accepted("y", "of this one")], at=2.0, if_new=True) == 1
-        other.accept(SCOPE, [accepted("y", "of another")], at=3.0)
-
-        assert store.accepted(SCOPE, "a") == other.accepted(SCOPE, "a")
-        assert store.decisions(SCOPE) == other.decisions(SCOPE)
 
 
 @pytest.mark.requirement("PGS-13")

@@ -18,10 +18,15 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.events import EventBus
 from discovery_engine.rules.rule import Rule
 from discovery_engine.store.backends import open_database, open_registry
-from discovery_engine.store.fleet.refresh_job import RefreshClaim, RefreshJob, RefreshTarget
 from discovery_engine.store.memory import MemoryRegistry
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.refresh_queue import ClaimedPart, SaveOutcome
+from discovery_engine.store.refresh_job import (
+    ClaimedPart,
+    RefreshClaim,
+    RefreshJob,
+    RefreshTarget,
+    SaveOutcome,
+)
+from discovery_engine.store.registry import Registry
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_part, make_settings, save_success, save_together
 from tests.postgres import PostgresServer

@@ -17,10 +17,9 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.store.backends import open_registry
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
-from discovery_engine.store.fleet.schedule import NAMED_FOR
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.refresh_queue import ClaimedPart
+from discovery_engine.store.refresh_job import ClaimedPart, RefreshTarget
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.schedule import NAMED_FOR
 from discovery_engine.tools.model import ServerName
 from discovery_engine.webhooks.delivery import Delivery
 from tests.factories import make_entry, make_part, make_server, make_settings, save_together

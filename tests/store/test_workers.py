@@ -21,8 +21,8 @@ from discovery_engine.catalog import RemovedTool
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.engine.refresh_worker import RefreshWorker, WorkerOptions, WorkerReport
 from discovery_engine.errors import RegistryError, ToolNotFoundError
+from discovery_engine.store import schedule
 from discovery_engine.store.backends import open_registry, sqlite_url
-from discovery_engine.store.fleet import schedule
 from discovery_engine.store.tables.refresh_table import name_marks
 from discovery_engine.tools.model import ServerName
 from tests.engines import Folder, entry

@@ -15,7 +15,7 @@ from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.memory import MemoryRegistry
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.registry import Registry
 from discovery_engine.tools.model import ToolKey
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import Listing

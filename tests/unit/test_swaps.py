@@ -22,8 +22,8 @@ from discovery_engine.config.settings import ServerSettings, Settings, StdioTran
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.rules.rule import Rule
 from discovery_engine.store.memory import MemoryRegistry
-from discovery_engine.store.protocols import Registry
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from tests.factories import make_server, tool_names
 from tests.kinds import thinned

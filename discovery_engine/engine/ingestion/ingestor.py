@@ -12,8 +12,7 @@ from discovery_engine.catalog import Entry, OfferingEntry, ServerPart
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
 from discovery_engine.tools.offering import Definition, Offering, OfferingKind
-from discovery_engine.trust.effective_trust import Trust
-from discovery_engine.trust.suspicion import SUSPICIOUS, suspects
+from discovery_engine.trust.effective_trust import SUSPICIOUS, Trust, suspects
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings

@@ -12,8 +12,7 @@ from discovery_engine.errors import UpstreamError
 from discovery_engine.events import ServerConnected, ServerFailed
 from discovery_engine.tools.model import Tool, is_canonical
 from discovery_engine.tools.offering import Offering
-from discovery_engine.trust.effective_trust import ListedServer
-from discovery_engine.trust.suspicion import suspects, suspicions
+from discovery_engine.trust.effective_trust import ListedServer, suspects, suspicions
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart

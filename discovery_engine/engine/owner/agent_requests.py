@@ -27,14 +27,14 @@ from discovery_engine.errors import (
     RegistryError,
     SecretStoreError,
 )
-from discovery_engine.store.request_records import AgentAction, AgentRequest, RequestState
+from discovery_engine.store.stored_records import AgentAction, AgentRequest, RequestState
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine.engine import Engine
     from discovery_engine.marketplace.installer.offered_inputs import GivenValues
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.store.protocols import AgentRequestStore
+    from discovery_engine.store.registry import Registry
 
 _MOST_WAITING = 20  # of one scope; an owner reads no more
 _DECLINED_FOR = 86_400.0  # seconds in which the same request is not made again
@@ -73,7 +73,7 @@ class AgentRequests:
     def __init__(
         self,
         host: Engine,
-        store: AgentRequestStore,
+        store: Registry,
         scope: Callable[[], str],
         *,
         clock: Callable[[], float],

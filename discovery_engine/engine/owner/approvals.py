@@ -25,7 +25,7 @@ from discovery_engine.trust.server_identity import known_as, switched_as
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.events import EventBus
-    from discovery_engine.store.protocols import ServerStore
+    from discovery_engine.store.registry import Registry
 
 
 class Approvals:
@@ -130,7 +130,7 @@ def approve_file(
 @contextmanager
 def taking_over(
     trust: TrustStore,
-    store: ServerStore,
+    store: Registry,
     settings: Settings,
     originals: Sequence[ServerSettings],
     *,

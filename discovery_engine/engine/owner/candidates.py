@@ -17,9 +17,8 @@ from discovery_engine.config.settings import ServerSettings, StdioTransport
 from discovery_engine.errors import UntrustedServerError
 from discovery_engine.secrets.references import references_in
 from discovery_engine.trust import scanner
-from discovery_engine.trust.approval_subject import ApprovalSubject
 from discovery_engine.trust.decisions import Approval
-from discovery_engine.trust.server_identity import known_as
+from discovery_engine.trust.server_identity import ApprovalSubject, known_as
 from discovery_engine.upstream.connection import resolved_fields, stored_secrets
 from discovery_engine.upstream.file_digests import is_bound
 from discovery_engine.upstream.identity import Programs, identity_as_configured, selects_code

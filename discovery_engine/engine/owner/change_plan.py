@@ -51,7 +51,7 @@ from discovery_engine.view.view import View
 if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.protocols import DecisionStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.view.search_answers import SearchAnswer
 
 TokenPrice: TypeAlias = Callable[[Entry], int]
@@ -217,7 +217,7 @@ def project_view(
     changed: Settings,
     *,
     decided: int | None,
-    store: DecisionStore,
+    store: Registry,
     secrets: SecretResolver,
     environ: Mapping[str, str],
 ) -> Projection:
@@ -257,7 +257,7 @@ def in_place_of(current: Settings, other: Settings) -> Settings:
 class _ReadOnlyStore:
     """Decisions that can be read only; a store that cannot be written to is an expected failure."""
 
-    def __init__(self, store: DecisionStore) -> None:
+    def __init__(self, store: Registry) -> None:
         self._store = store
 
     def __getattr__(self, name: str) -> Any:
@@ -271,13 +271,13 @@ def _judged(
     settings: Settings,
     *,
     snapshot: Snapshot,
-    store: DecisionStore,
+    store: Registry,
     secrets: SecretResolver,
     environ: Mapping[str, str],
 ) -> tuple[ServerPart, ...]:
     """Return what is stored, judged by other settings."""
     decisions = TrustStore(
-        cast("DecisionStore", _ReadOnlyStore(store)),
+        cast("Registry", _ReadOnlyStore(store)),
         secrets=secrets,
         environ=environ,
         clock=time.time,

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.trust_store import TrustStore
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.protocols import DecisionStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.view import View
 
@@ -83,7 +83,7 @@ class ConfigurationChanges:
         host: Engine,
         preview: Callable[[bytes], Settings],
         trust: TrustStore,
-        store: DecisionStore,
+        store: Registry,
         *,
         secrets: SecretResolver,
         environ: Mapping[str, str],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine.engine import Engine
     from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.webhook_store import WebhookStore
+    from discovery_engine.store.registry import Registry
 
 Condition: TypeAlias = Literal["ok", "off", "failing", "disabled", "unusable"]
 
@@ -81,7 +81,7 @@ class Webhooks:
     def __init__(
         self,
         host: Engine,
-        store: WebhookStore,
+        store: Registry,
         *,
         secrets: SecretResolver,
         clock: Callable[[], float],

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.store.protocols import RequestStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.view.view import View
 
 _CHARACTERS = 4  # of a token, of English; more tokens for other languages
@@ -72,7 +72,7 @@ class Enrichment:
     def __init__(
         self,
         host: Engine,
-        store: RequestStore,
+        store: Registry,
         apply: Callable[[], Awaitable[None]],
         *,
         secrets: SecretResolver,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
     from discovery_engine.evaluation.enrichment.endpoint import Endpoint
     from discovery_engine.secrets.redactor import Redactor
-    from discovery_engine.store.protocols import RequestStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName, Tool, ToolKey
 
 _TRIES = 2  # answers for one tool, of which one must be of use
@@ -72,7 +72,7 @@ class EnrichmentRun:
         endpoint: Endpoint,
         instructions: str,
         settings: Settings,
-        store: RequestStore,
+        store: Registry,
         redactor: Redactor,
         clock: Callable[[], float],
         on_done: Callable[[EnrichedTool], object],

@@ -21,14 +21,13 @@ from discovery_engine.config.files.location import CASE_FILE
 from discovery_engine.engine.owner.planned_changes import Sight
 from discovery_engine.errors import ConfigurationError, NotFoundError
 from discovery_engine.evaluation.queries import QueryCase, read_cases, read_queries
-from discovery_engine.evaluation.report import Report
-from discovery_engine.evaluation.runner import run
+from discovery_engine.evaluation.report import Report, run
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.owner.change_plan import Projection
-    from discovery_engine.evaluation.runner import Cost
+    from discovery_engine.evaluation.report import Cost
     from discovery_engine.view.view import View
 
 _KEY = ("queries",)

@@ -11,12 +11,12 @@ import anyio.to_thread
 from msgspec import Struct
 
 from discovery_engine.config.files.location import catalog_key_of
-from discovery_engine.store.fleet.refresh_job import RefreshJob
-from discovery_engine.store.fleet.schedule import REQUESTED
+from discovery_engine.store.refresh_job import RefreshJob
+from discovery_engine.store.schedule import REQUESTED
 
 if TYPE_CHECKING:
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.store.protocols import Registry
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
 
 JOB_STATES = ("pending", "processing", "enabled", "error", "dead", "disabled")

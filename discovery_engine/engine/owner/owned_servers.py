@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.trust_store import TrustStore
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
     from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.protocols import ServerStore
+    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
@@ -98,7 +98,7 @@ class OwnedServers:
     def __init__(
         self,
         host: Engine,
-        store: ServerStore,
+        store: Registry,
         trust: TrustStore,
         *,
         secrets: SecretResolver,
@@ -606,7 +606,7 @@ class PlanWriter:
 
     def __init__(
         self,
-        store: ServerStore,
+        store: Registry,
         trust: TrustStore,
         *,
         secrets: SecretResolver,

@@ -16,12 +16,12 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.secrets.redactor import Redactor
 from discovery_engine.store.call_log.contents import GUESSING
-from discovery_engine.store.preset_records import Preset
+from discovery_engine.store.stored_records import Preset
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.store.protocols import PresetStore
+    from discovery_engine.store.registry import Registry
 
 LONGEST_NAME = 100  # characters
 _MAX_PRESET_BYTES = 64 * 1024  # bytes of arguments, as JSON
@@ -40,7 +40,7 @@ class Presets:
     def __init__(
         self,
         host: Engine,
-        store: PresetStore,
+        store: Registry,
         scope: Callable[[], str],
         *,
         clock: Callable[[], float],

@@ -31,7 +31,7 @@ class WrittenRequests(Struct, frozen=True):
 
 
 class WrittenStore(Protocol):
-    """The part of `store.protocols.RequestStore` that a book needs."""
+    """The part of `store.registry.Registry` that a book needs."""
 
     def requests_mark(self) -> str: ...
 
@@ -49,7 +49,7 @@ class WrittenBook:
         self, mark: str, open_store: Callable[[], AbstractContextManager[WrittenStore]]
     ) -> None:
         self.mark = mark
-        """Differs whenever something else is written, see `store.protocols.RequestStore`."""
+        """Differs whenever something else is written, see `store.registry.Registry`."""
         self._open_store = open_store
         self.has_failed = False
         """True if the book was read, and its rows are not known to be those of its mark."""

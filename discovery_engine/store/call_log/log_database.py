@@ -67,7 +67,7 @@ class LogDatabase:
         self._lock = folder / _LOCK
         self._scope_name = scope
         self._patience = patience
-        self.file = SqliteFile(
+        self.file = SqliteFile[sqlite3.Connection](
             self.path, self._prepare, aside=self.path.with_name(DAMAGED), timeout=patience
         )
         self._scope = 0

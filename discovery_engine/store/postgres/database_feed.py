@@ -14,22 +14,24 @@ import psycopg
 
 from discovery_engine._util.retry_after import backoff
 from discovery_engine.errors import RegistryError
-from discovery_engine.store.postgres import gateway_queries
-from discovery_engine.store.tables import decision_table, request_table, snapshot_table
+from discovery_engine.store.tables import (
+    decision_table,
+    gateway_table,
+    request_table,
+    snapshot_table,
+)
+from discovery_engine.store.tables.gateway_table import CHANNEL, RELAY_CHANNEL
 
 if TYPE_CHECKING:
-    from psycopg import Connection, Notify
+    from psycopg import Notify
 
     from discovery_engine.store.postgres.postgres_database import PostgresDatabase
     from discovery_engine.store.postgres.timed_connection import TimedConnection
-    from discovery_engine.store.statements import Connection as StatementConnection
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-CHANNEL = "discovery"
-RELAY_CHANNEL = "discovery_relay"
 _LOOK_EVERY = 15.0  # seconds between two looks, for poolers that pass no notification on
 _FIRST_PAUSE = 0.25  # seconds until a connection that was lost is opened anew; doubled each time
 
@@ -78,19 +80,6 @@ async def database_changes(
             listener.close()
 
 
-def notify(connection: Connection | StatementConnection) -> None:
-    """Let the other gateways look for changes once this transaction is committed.
-
-    Each role of the database may listen, so it says nothing of what has changed.
-    """
-    connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
-
-
-def notify_relayed(connection: Connection, instance: str) -> None:
-    """Let one gateway look for what others left for it; its name is a random one."""
-    connection.execute("SELECT pg_notify(%s, %s)", (RELAY_CHANNEL, instance))
-
-
 async def _notified(listener: TimedConnection) -> None:
     with suppress(psycopg.Error):  # it was closed; the next look opens another
         await anyio.wait_readable(listener.pgconn.socket)
@@ -120,7 +109,7 @@ def newest_change(connection: TimedConnection) -> object:
         decision_table.newest(connection),
         request_table.mark(connection),
         snapshot_table.saves(connection),
-        gateway_queries.tokens_mark(connection),
+        gateway_table.tokens_mark(connection),
     )
 
 

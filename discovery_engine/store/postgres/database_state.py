@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.store.gateway_store import SHARES_NOTHING, STATE_KEY
+from discovery_engine.store.gateway_records import SHARES_NOTHING, STATE_KEY
 from discovery_engine.store.postgres.search_vectors import is_recent
 from discovery_engine.store.tables import decision_table
 

@@ -1,4 +1,4 @@
-"""The registry in a PostgreSQL database; `store.protocols` has its contract.
+"""The registry in a PostgreSQL database.
 
 What it has beside the registry in a file: decisions of which the database itself knows whether they
 are whole, a feed of changes, and what gateways share.
@@ -17,10 +17,9 @@ from discovery_engine._util.batches import batches
 from discovery_engine.store.postgres.database_feed import (
     database_changes,
     newest_change,
-    notify,
 )
 from discovery_engine.store.postgres.database_state import DatabaseState, state_of
-from discovery_engine.store.postgres.postgres_gateways import PostgresGateways
+from discovery_engine.store.postgres_gateways import PostgresGateways
 from discovery_engine.store.records import (
     EVERY_SCOPE,
     AcceptanceRecord,
@@ -28,15 +27,13 @@ from discovery_engine.store.records import (
     LossRecord,
     Record,
 )
-from discovery_engine.store.stored_catalog import StoredCatalog
-from discovery_engine.store.stored_decisions import StoredDecisions
-from discovery_engine.store.tables import decision_table
+from discovery_engine.store.registry import Registry
+from discovery_engine.store.tables import decision_table, gateway_table
 
 if TYPE_CHECKING:
     from discovery_engine.store.postgres.postgres_database import PostgresDatabase
     from discovery_engine.store.postgres.timed_connection import TimedConnection
     from discovery_engine.store.records import DecisionExport
-    from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.store.statements import Connection
     from discovery_engine.store.tables.decision_table import DecisionTable
 
@@ -48,25 +45,18 @@ _IMPORT_BATCH_BYTES = 1_000_000
 _ROW = 1_000  # bytes that a row costs, beside the definition of a tool
 
 
-class PostgresRegistry(StoredCatalog, StoredDecisions):
+class PostgresRegistry(Registry):
     """Opens the database with the first call; `close` it."""
 
     most_scopes = 1000
     _are_verdicts_news = True
-    indexes = None
-    """An index is read with `marshal`: see `protocols.IndexStore`."""
-    health = None
-    """Each call raises if the database does not answer; nothing waits."""
+    gateways: PostgresGateways
 
     def __init__(self, database: PostgresDatabase) -> None:
         super().__init__()
         self.database = database
-        self.search = database
-        self.ask_through(database)
-
-    def ask_through(self, database: SearchDatabase) -> None:
-        """Have what gateways share read and written through what watches the database."""
-        self.gateways = PostgresGateways(database, self.database.address.name)
+        self.search = self
+        self.gateways = PostgresGateways(self, database.address.name)
 
     def state(self, *, has_secret: bool = False) -> DatabaseState:
         """Return the state of the database; see `state_of`."""
@@ -89,7 +79,6 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
                 yield
 
     def import_decisions(self, decisions: DecisionExport) -> bool:
-        """Hold these decisions, and no others; a loss that is there counts until they are."""
         kept = decision_table.APPROVALS, decision_table.ACCEPTANCES
         trust, rest = list[Record](), list[Record]()
         for record in decisions.records:
@@ -116,8 +105,11 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
     def write(self, work: Callable[[TimedConnection], T]) -> T:
         return self.database.write(work)
 
+    def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
+        return self.database.run_alone(work)
+
     def _read_decisions(self, work: Callable[[TimedConnection], T]) -> T:
-        return self.database.read(work)
+        return self.read(work)
 
     def _read_rows(
         self,
@@ -125,7 +117,7 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
         table: DecisionTable,  # noqa: ARG002 - the database verifies its own
         names: Collection[str],  # noqa: ARG002
     ) -> T:
-        return self.database.read(work)
+        return self.read(work)
 
     def _write_decisions(
         self,
@@ -135,7 +127,7 @@ class PostgresRegistry(StoredCatalog, StoredDecisions):
         return self.database.write(work)[0]
 
     def _announce(self, connection: Connection) -> None:
-        notify(connection)
+        gateway_table.notify(connection)
 
     def close(self) -> None:
         self.database.close()

@@ -19,7 +19,7 @@ _LOOK_EVERY = 30.0  # seconds between two looks, for disks that report nothing (
 async def decision_changes(
     path: Path, newest: Callable[[], object], *, look_every: float = _LOOK_EVERY
 ) -> AsyncGenerator[None]:
-    """Yield once at first, and then soon after each decision; see `protocols.ChangeFeed`.
+    """Yield once at first, and then soon after each decision; see `Registry.changes`.
 
     Args:
         path: Of the database.

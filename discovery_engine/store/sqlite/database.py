@@ -10,7 +10,6 @@ import logging
 import os
 import sqlite3
 import stat
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from discovery_engine._util.sqlite_file import (
+    SqliteFile,
     create_private,
     file_identity,
     is_damage_or_bad_text,
@@ -27,20 +27,18 @@ from discovery_engine._util.sqlite_file import (
 )
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.errors import RegistryError
-from discovery_engine.store.sqlite import decision_checks, index_table
+from discovery_engine.store.sqlite import decision_checks
 from discovery_engine.store.sqlite.busy_handler import BusyHandler, busy_handler_at, is_busy
 from discovery_engine.store.sqlite.decision_mark import DecisionMark
 from discovery_engine.store.sqlite.file_connection import FileConnection
 from discovery_engine.store.sqlite.migrations import migrate
+from discovery_engine.store.stored_text import key_of
 from discovery_engine.store.tables.decision_table import DecisionTable
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# SQLite's message about a damaged schema quotes it; Python raises the second where that is no text.
-_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-_Error = sqlite3.Error | UnicodeDecodeError
 _PRIVATE = 0o600
 # As private, and yet another mode: whatever was found open to others stays known as such until it
 # was dealt with, even if this process is killed meanwhile.
@@ -57,7 +55,7 @@ def sqlite_database(
     busy: BusyHandler | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Database:
-    """The file of a registry; see `store.sqlite.registry.open_sqlite`."""
+    """The file of a registry; see `store.sqlite.sqlite_registry.open_sqlite`."""
     place = Path(path).absolute()
     busy = busy or busy_handler_at(place)
     return Database(
@@ -70,7 +68,7 @@ def sqlite_database(
     )
 
 
-class Database:
+class Database(SqliteFile[FileConnection]):
     """An open file; calls may come from any thread and take busy.
 
     A file that was removed, or that another one took the place of, is opened anew.
@@ -97,7 +95,7 @@ class Database:
         patience: float | None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path = path
+        super().__init__(path, self._prepare_tables, factory=FileConnection)
         self.recovered: str | None = None
         """Where a damaged file was put that stood in this one's place; None if none did."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
@@ -105,29 +103,19 @@ class Database:
         self._mark = mark
         self._patience = patience
         self.clock = clock
-        self._alone = threading.RLock()
         self._is_closed = False
         self._is_checked = False
         """True if every row of decisions was verified."""
         self._is_complete = False
         """True if none is missing; see `decision_checks.has_all_rows`."""
-        with _registry_errors(self.path):
-            self._connection = self._opened()
-
-    def read(self, work: Callable[[FileConnection], T]) -> T:
-        """Run `work` on a consistent snapshot and return its result; it may be run twice."""
-        return self._run(partial(self._found, work))
-
-    def write(self, work: Callable[[FileConnection], T]) -> T:
-        """Keep all that `work` does, or none; it is on the disk on return. It may be run twice."""
-        return self._run(partial(self._written, work))
+        self._run(self.connection)
 
     def read_newest(self, work: Callable[[FileConnection], T]) -> T:
         """Read like `read`, after checking whether a newer decision is lost."""
 
         def found() -> T:
-            self._mark.check(self._connection)
-            return self._found(work)
+            self._mark.check(self.connection())
+            return self._transaction("BEGIN", work)
 
         return self._run(found)
 
@@ -135,9 +123,9 @@ class Database:
         """Read decisions like `read_newest`, to act on them; the first call verifies every row."""
 
         def found() -> T:
-            self._mark.check(self._connection, rows=not self._is_checked)
+            self._mark.check(self.connection(), rows=not self._is_checked)
             self._is_checked = True
-            return self._found(work)
+            return self._transaction("BEGIN", work)
 
         return self._run(found)
 
@@ -160,12 +148,12 @@ class Database:
             return work(db)
 
         def found() -> T:
-            self._mark.check(self._connection)
+            self._mark.check(self.connection())
             try:
-                return self._found(verified)
+                return self._transaction("BEGIN", verified)
             except decision_checks.DamagedRowsError:
-                self._mark.check(self._connection, rows=True)
-                return self._found(verified)
+                self._mark.check(self.connection(), rows=True)
+                return self._transaction("BEGIN", verified)
 
         return self._run(found)
 
@@ -179,8 +167,8 @@ class Database:
 
         def decided() -> T:
             with self._mark.locked():
-                self._mark.check(self._connection)
-                result, number = self._written(_counted(work))
+                self._mark.check(self.connection())
+                result, number = self._transaction("BEGIN IMMEDIATE", _counted(work))
                 if number is not None:
                     self._mark.note(number, scopes)
                 return result
@@ -194,7 +182,7 @@ class Database:
 
         def replaced() -> None:
             with self._mark.locked():
-                self._written(_counted(work))
+                self._transaction("BEGIN IMMEDIATE", _counted(work))
                 self._mark.write(number, scopes)
 
         self._run(replaced)
@@ -206,59 +194,35 @@ class Database:
         is_own = self.path.stat().st_uid == os.geteuid()
         return is_own and writable_by_others(str(self.path)) is None
 
+    def connection(self) -> FileConnection:
+        if self._is_closed:
+            raise sqlite3.ProgrammingError("it is closed")
+        return super().connection()
+
     def close(self) -> None:
         """Further calls raise; closing again does nothing."""
         with self._alone, _registry_errors(self.path):
-            self._connection.close()
+            self._disconnect()
             self._is_closed = True
 
-    def _run(self, work: Callable[[], T]) -> T:
-        with self._alone, _registry_errors(self.path):
-            try:
-                self._follow()
-                return work()
-            except _ERRORS as exc:
-                if not _is_damage(exc):
-                    raise
-                self._connection.close()
-                self._connection = self._opened_anew(exc)
-                return work()
-
-    def _follow(self) -> None:
-        """Open the file that is there now, if it is another one than was opened."""
-        if self._is_closed or file_identity(self.path) == self._identity:
-            return
-        self._connection.close()
-        self._connection = self._opened()
-
-    def _found(self, work: Callable[[FileConnection], T]) -> T:
-        # To begin takes no lock. The first look does, so there is nothing to do again but it.
-        reading = partial(self._transaction, "BEGIN", work)
-        return self._busy.retry(reading, at_most=self._patience)
-
-    def _written(self, work: Callable[[FileConnection], T]) -> T:
-        with self._busy.writing():
-            return self._transaction("BEGIN IMMEDIATE", work)
+    def _run(self, step: Callable[[], T]) -> T:
+        with _registry_errors(self.path):
+            return super()._run(step)
 
     def _transaction(self, begin: str, work: Callable[[FileConnection], T]) -> T:
-        return transaction(self._connection, work, begin=begin, run=self._busy.retry)
+        connection = self.connection()
+        if begin == "BEGIN":
+            # To begin takes no lock. The first look does, so there is nothing to do again but it.
+            reading = partial(transaction, connection, work, begin=begin, run=self._busy.retry)
+            return self._busy.retry(reading, at_most=self._patience)
+        with self._busy.writing():
+            return transaction(connection, work, begin=begin, run=self._busy.retry)
 
-    def _opened(self) -> FileConnection:
-        try:
-            return self._ready()
-        except _ERRORS as exc:
-            if not _is_damage(exc):
-                raise
-            return self._opened_anew(exc)
+    def _connected(self) -> FileConnection:
+        return self._checked()
 
-    def _opened_anew(self, damage: _Error) -> FileConnection:
-        """Set a damaged file aside, and open a new one in its place."""
-        with self._mark.locked():  # a process that finds the same damage then finds the new file
-            is_mine = self._set_aside(damage)
-            return self._ready(was_damaged=is_mine)
-
-    def _ready(self, *, was_damaged: bool = False) -> FileConnection:
-        connection = self._busy.retry(self._connected, at_most=self._patience)
+    def _checked(self, *, was_damaged: bool = False) -> FileConnection:
+        connection = self._busy.retry(self._opened, at_most=self._patience)
         try:
             self._mark.check(connection, was_damaged=was_damaged)
         except BaseException:
@@ -266,35 +230,34 @@ class Database:
             raise
         return connection
 
-    def _connected(self) -> FileConnection:
-        was_private = _make_private(self.path)
+    def _opened(self) -> FileConnection:
+        self._was_private = _make_private(self.path)
         self._is_checked = self._is_complete = False
         self._identity = file_identity(self.path)
-        connection = sqlite3.connect(
-            self.path,
-            timeout=0.0,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=FileConnection,
-        )
-        connection.clock = self.clock
-        try:
-            # FULL does not sync the folder once a rollback journal is deleted: after a power cut
-            # the journal may be there again, and undo what was committed. A write takes a fifth
-            # more for it.
-            connection.execute("PRAGMA synchronous = EXTRA")
-            migrate(connection)
-            connection.execute("PRAGMA foreign_keys = ON")  # a step may replace a table
-            if not was_private:
-                index_table.drop(connection)  # others could have written them
-                self.path.chmod(_PRIVATE)
-            _set_journal(connection, self._journal)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return self._prepared(timeout=0.0)
 
-    def _set_aside(self, damage: _Error) -> bool:
+    def _prepare_tables(self, connection: FileConnection) -> None:
+        connection.clock = self.clock
+        # FULL does not sync the folder once a rollback journal is deleted: after a power cut the
+        # journal may be there again, and undo what was committed. A write takes a fifth more.
+        connection.execute("PRAGMA synchronous = EXTRA")
+        migrate(connection)
+        connection.execute("PRAGMA foreign_keys = ON")  # a step may replace a table
+        if not self._was_private:
+            drop_indexes(connection)  # others could have written them
+            self.path.chmod(_PRIVATE)
+        _set_journal(connection, self._journal)
+
+    def _recover(self, error: Exception) -> bool:
+        if not is_damage_or_bad_text(error):
+            return False
+        with self._mark.locked():  # a process that finds the same damage then finds the new file
+            self._disconnect()
+            is_mine = self._set_damaged_aside(error)
+            self._connection = self._checked(was_damaged=is_mine)
+        return True
+
+    def _set_damaged_aside(self, damage: Exception) -> bool:
         """Returns whether the damaged file was there still; the log is locked."""
         if file_identity(self.path) != self._identity:
             return False  # another process has done it, and begun a new file
@@ -309,6 +272,26 @@ class Database:
             aside.name,
         )
         return True
+
+
+def load_index(connection: sqlite3.Connection, scope: str) -> bytes | None:
+    query = "SELECT data FROM indexes JOIN scopes ON scopes.id = indexes.scope WHERE key = ?"
+    row = connection.execute(query, (key_of(scope),)).fetchone()
+    return row[0] if row and isinstance(row[0], bytes) else None
+
+
+def drop_indexes(connection: sqlite3.Connection) -> None:
+    """Drop the indexes of all scopes; nothing is written if there is none."""
+    if connection.execute("SELECT 1 FROM indexes LIMIT 1").fetchone():
+        connection.execute("DELETE FROM indexes")
+
+
+def save_index(connection: sqlite3.Connection, scope: str, data: bytes) -> None:
+    query = """
+        INSERT INTO indexes (scope, data) SELECT id, ? FROM scopes WHERE key = ?
+        ON CONFLICT (scope) DO UPDATE SET data = excluded.data
+        """
+    connection.execute(query, (data, key_of(scope)))
 
 
 def _counted(work: Callable[[FileConnection], T]) -> Callable[[FileConnection], T]:
@@ -342,10 +325,6 @@ def _set_journal(connection: sqlite3.Connection, mode: str) -> None:
             connection.execute(f"PRAGMA journal_mode = {mode}")
 
 
-def _is_damage(error: _Error) -> bool:
-    return isinstance(error, UnicodeDecodeError) or is_damage_or_bad_text(error)
-
-
 def _free_name(path: Path) -> Path:
     number = 1
     while (name := path.with_name(f"{path.name}.corrupt-{number}")).exists():
@@ -357,7 +336,7 @@ def _free_name(path: Path) -> Path:
 def _registry_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, *_ERRORS) as exc:
+    except (OSError, sqlite3.Error, UnicodeDecodeError) as exc:
         if is_busy(exc):
             raise RegistryError(
                 f"the registry {str(path)!r} is locked by another process",

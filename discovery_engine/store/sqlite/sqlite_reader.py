@@ -6,12 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from discovery_engine.store.sqlite import index_table
-from discovery_engine.store.sqlite.database import Database
+from discovery_engine.store.sqlite.database import (
+    Database,
+    drop_indexes,
+    load_index,
+    save_index,
+)
 from discovery_engine.store.stored_reader import StoredReader
 
 if TYPE_CHECKING:
-    from discovery_engine.store.protocols import RegistryHealth
     from discovery_engine.store.sqlite.file_connection import FileConnection
 
 logger = logging.getLogger(__name__)
@@ -25,17 +28,11 @@ class SqliteReader(StoredReader):
     It writes nothing but the search index, which is made of what it reads.
     """
 
-    health: RegistryHealth | None = None
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    @property
-    def indexes(self) -> SqliteReader:
-        return self
-
     def load_index(self, scope: str) -> bytes | None:
-        index = self._database.read(lambda db: index_table.load(db, scope))
+        index = self._database.read(lambda db: load_index(db, scope))
         if index is None or self._database.is_private():
             return index
         logger.info(
@@ -43,12 +40,12 @@ class SqliteReader(StoredReader):
             " and built again: `chmod go-w` the file and the folders above it",
             self._database.path,
         )
-        self._database.write(index_table.drop)
+        self._database.write(drop_indexes)
         return None
 
     def save_index(self, scope: str, data: bytes) -> None:
         if self._database.is_private():
-            self._database.write(lambda db: index_table.save(db, scope, data))
+            self._database.write(lambda db: save_index(db, scope, data))
 
     def close(self) -> None:
         self._database.close()

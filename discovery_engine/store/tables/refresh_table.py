@@ -1,4 +1,4 @@
-"""The refresh queue; `store.refresh_queue` has its contract.
+"""The refresh queue; `store.refresh_job` has its contract.
 
 Of workers that claim at once each gets other jobs, and none waits. Every other step locks its jobs,
 in the order of their keys, takes the step that `fleet.schedule` says, and writes what is different.
@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from discovery_engine._util.batches import batches
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import (
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import (
     NameMark,
     RefreshClaim,
     RefreshJob,
@@ -21,7 +21,7 @@ from discovery_engine.store.stored_text import from_column, key_of, to_column
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
-    from discovery_engine.store.refresh_queue import ClaimedPart
+    from discovery_engine.store.refresh_job import ClaimedPart
     from discovery_engine.store.saved_listings import SaveMark
     from discovery_engine.store.statements import Connection
 

@@ -1,4 +1,4 @@
-"""Requests that a language model wrote for tools; `store.protocols` says more."""
+"""Requests that a language model wrote for tools; see `store.registry`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from msgspec.structs import astuple
 
 from discovery_engine.store.codec import PartRow
 from discovery_engine.store.saved_listings import SaveMark
-from discovery_engine.store.stored_snapshot import StoredSnapshot, decided_text
+from discovery_engine.store.snapshot import StoredSnapshot, decided_text
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 from discovery_engine.tools.model import ServerName
 

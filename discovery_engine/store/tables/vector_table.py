@@ -1,4 +1,4 @@
-"""The vectors of texts, as bytes; `store.protocols` has their contract.
+"""The vectors of texts, as bytes.
 
 An unused vector is kept for one whole period at least, for two at most. Processes note what they
 use. The first one that notes something in a new period drops what none has noted in the one before,

@@ -1,25 +1,117 @@
-"""Webhooks and their deliveries; `store.webhook_store` has their contract."""
+"""Webhooks and their deliveries."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec import Struct
+
+from discovery_engine._util.digests import blake2b
+from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.store.stored_text import key_of, to_column
-from discovery_engine.store.webhook_rows import (
-    WebhookRow,
-    address_of,
-    definition_of,
-    is_first,
-    webhook_changes,
-)
-from discovery_engine.webhooks.delivery import Delivery, WebhookState
-from discovery_engine.webhooks.delivery_schedule import GIVE_UP_AFTER, MOST_STORED
+from discovery_engine.webhooks.delivery import GIVE_UP_AFTER, MOST_STORED, Delivery, WebhookState
 
 if TYPE_CHECKING:
-    from discovery_engine.config.webhook_settings import WebhookSettings
+    from discovery_engine.catalog import ServerPart
+    from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.store.statements import Connection
     from discovery_engine.webhooks.event import StoredEvent
+
+
+class WebhookRow(Struct, frozen=True):
+    """A webhook as it is stored; `id` is the back-end's."""
+
+    id: int
+    name: str
+    definition: str
+    address: str
+    """Digest of its address as written: with another one it is enabled again."""
+    has_left: bool
+    """The saved settings do not name it any more."""
+    is_disabled: bool
+    """Its receiver said that it is gone."""
+
+    @property
+    def is_active(self) -> bool:
+        """True if events are stored for it."""
+        return not (self.has_left or self.is_disabled)
+
+    @property
+    def settings(self) -> WebhookSettings:
+        return msgspec.json.decode(self.definition, type=WebhookSettings)
+
+
+def _definition_of(webhook: WebhookSettings) -> str:
+    """Return the stored form of a webhook, without anything that may be secret."""
+    return msgspec.json.encode(webhook.without_secrets()).decode()
+
+
+def address_of(webhook: WebhookSettings) -> str:
+    return blake2b(webhook.url.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class WebhookChanges(Struct, frozen=True):
+    """The changes that bring the stored webhooks of a scope in line with its settings."""
+
+    gone: tuple[WebhookRow, ...]
+    new: tuple[WebhookSettings, ...]
+    """The webhooks to be stored, or stored in another form."""
+
+    def __bool__(self) -> bool:
+        return bool(self.gone or self.new)
+
+
+def _webhook_changes(
+    known: Iterable[WebhookRow], webhooks: Iterable[WebhookSettings], *, keep_others: bool
+) -> WebhookChanges:
+    """Compare the stored webhooks with the settings; those left out or switched off are gone.
+
+    Their deliveries are kept for a while: a gateway with an older configuration may still send
+    them, or this one once the webhooks are back. With `keep_others` none is gone.
+    """
+    rows = {row.name: row for row in known}
+    settings = {webhook.name: webhook for webhook in webhooks if webhook.enabled}
+    names = rows.keys() if keep_others else settings.keys()
+    gone = (row for row in rows.values() if row.name not in names and not row.has_left)
+    new = (
+        webhook for webhook in settings.values() if not _is_stored(webhook, rows.get(webhook.name))
+    )
+    return WebhookChanges(tuple(gone), tuple(new))
+
+
+def _is_stored(webhook: WebhookSettings, row: WebhookRow | None) -> bool:
+    if row is None or row.has_left:
+        return False
+    return (row.definition, row.address) == (_definition_of(webhook), address_of(webhook))
+
+
+def _is_first(before: Iterable[WebhookRow], after: Iterable[WebhookRow]) -> bool:
+    """Return whether a webhook is active in `after`, while none was in `before`.
+
+    The noted health of servers is then of an earlier time.
+    """
+    return any(row.is_active for row in after) and not any(row.is_active for row in before)
+
+
+class NoEvents:
+    """In place of a `webhook_writer.WebhookWriter`, where a scope has no webhook."""
+
+    def note_servers(self, added: Iterable[str], removed: Iterable[str]) -> None:
+        """Servers that the settings name since now, or do not name any more."""
+
+    def note_listings(self, parts: Iterable[ServerPart]) -> None:
+        """To be called before they are saved."""
+
+    def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
+        """Note what a gateway found; a failure of a server that is failing already is no event."""
+
+    def note_jobs(self, steps: Iterable[tuple[RefreshJob, RefreshJob]]) -> None:
+        """Note what a worker found out: jobs before and after a step."""
+
+    def note_lost(self, jobs: Iterable[RefreshJob]) -> None:
+        """Jobs that are dead because workers were lost with them."""
 
 
 def rows(connection: Connection, scope: str) -> list[WebhookRow]:
@@ -47,7 +139,7 @@ def replace_all(
     query = "DELETE FROM webhooks WHERE scope_key = ? AND left_at < ?"
     connection.execute(query, (key_of(scope), now - GIVE_UP_AFTER))
     before = rows(connection, scope)
-    changes = webhook_changes(before, webhooks, keep_others=keep_others)
+    changes = _webhook_changes(before, webhooks, keep_others=keep_others)
     if not changes:
         return
     query = "UPDATE webhooks SET left_at = ? WHERE id = ?"
@@ -63,7 +155,7 @@ def replace_all(
             END
         """,
         [
-            (*_names(scope, webhook.name), definition_of(webhook), address_of(webhook))
+            (*_names(scope, webhook.name), _definition_of(webhook), address_of(webhook))
             for webhook in changes.new
         ],
     )
@@ -194,7 +286,7 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
 
 def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]) -> None:
     """Forget what was sent of each server's health, if nothing was noted until now."""
-    if is_first(before, rows(connection, scope)):
+    if _is_first(before, rows(connection, scope)):
         query = """
             UPDATE servers SET told_failing_at = NULL, told_well_at = NULL
             WHERE scope = (SELECT id FROM scopes WHERE key = ?)

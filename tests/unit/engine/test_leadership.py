@@ -13,8 +13,8 @@ import pytest
 from discovery_engine.engine.leader_lock import LeaderLock
 from discovery_engine.engine.leadership import Leadership, LeaseTimes, Term
 from discovery_engine.errors import RegistryError
-from discovery_engine.store.leases import Lease
 from discovery_engine.store.memory import MemoryRegistry
+from discovery_engine.store.stored_records import Lease
 from discovery_server.http.asgi import Message, Receive, Scope, Send
 from discovery_server.shared_http import TermGate
 from tests.factories import Clock

@@ -19,7 +19,7 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamError,
 )
-from discovery_engine.store.protocols import Registry
+from discovery_engine.store.registry import Registry
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.state import ServerState, StateInfo

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.evaluation.junit import to_junit
 from discovery_engine.evaluation.report import Report
+from discovery_engine.evaluation.report_formats import to_junit
 from tests.unit.evaluation.runs import REPORTS, make_row
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.evaluation.markdown import plain
+from discovery_engine.evaluation.report_formats import plain
 
 
 @pytest.mark.requirement("EVA-23")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.evaluation.metrics import (
+from discovery_engine.evaluation.report import (
     DEPTH,
     mean,
     ndcg,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.evaluation.suggest import Suggestion, suggest
-from discovery_engine.evaluation.vocabulary import name_stems
+from discovery_engine.evaluation.suggest import Suggestion, name_stems, suggest
 from tests.factories import make_entry, make_part
 from tests.rows import rows
 from tests.unit.evaluation.runs import view_of

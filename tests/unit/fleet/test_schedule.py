@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.store.fleet import schedule
-from discovery_engine.store.fleet.refresh_job import JobState, RefreshJob, RefreshTarget
+from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import JobState, RefreshJob, RefreshTarget
 from discovery_engine.tools.model import ServerName
 
 TIMES = st.floats(0.0, 1e9)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from itertools import count
 
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.trust.decisions import Acceptance
 
 

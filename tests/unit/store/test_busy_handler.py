@@ -9,7 +9,7 @@ import pytest
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.store.sqlite.busy_handler import BusyHandler
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 from tests.factories import make_part, make_settings
 
 ROLLBACK = (3, 40, 1)

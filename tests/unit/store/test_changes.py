@@ -25,7 +25,7 @@ NEVER = 3600.0  # seconds between two looks: what is noticed was reported
 SOON = 20.0  # seconds; less than those between two looks of a registry
 DECIDES = """
 import sys
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.trust.decisions import Approval
 with open_sqlite(sys.argv[1]) as registry:
     registry.approve("scope", [Approval("a", "identity")], at=1.0)

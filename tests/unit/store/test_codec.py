@@ -107,7 +107,7 @@ def test_every_list_of_entries_is_read_as_such(cls: type[Struct]) -> None:
 
 @pytest.mark.thorough
 def test_a_remembered_world_is_read_with_the_standard_library_alone() -> None:
-    script = "import sys; import discovery_engine.store.sqlite.registry; print(*sys.modules)"
+    script = "import sys; import discovery_engine.store.sqlite.sqlite_registry; print(*sys.modules)"
 
     ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True)
 

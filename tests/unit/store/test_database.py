@@ -17,7 +17,7 @@ import pytest
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.errors import RegistryError
 from discovery_engine.store import stored_records
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 from tests.factories import make_catalog, make_part, make_server, make_settings
 from tests.rows import rows

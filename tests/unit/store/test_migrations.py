@@ -12,7 +12,7 @@ import pytest
 
 from discovery_engine.errors import RegistryError
 from discovery_engine.store.sqlite.migrations import migrate
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Decisions
 from tests.rows import rows
@@ -115,7 +115,7 @@ def test_a_database_that_became_newer_while_waiting_is_refused(
 def test_processes_that_open_a_new_registry_at_once_all_find_it_whole(tmp_path: Path) -> None:
     script = """
 import sys
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 print("ready", flush=True)
 sys.stdin.readline()
 store = open_sqlite(sys.argv[1])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.store.fleet.refresh_job import RefreshTarget
-from discovery_engine.store.sqlite.registry import SqliteRegistry, open_sqlite
+from discovery_engine.store.refresh_job import RefreshTarget
+from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry, open_sqlite
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.factories import make_part, make_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from tests.factories import make_settings
 
 pytestmark = [

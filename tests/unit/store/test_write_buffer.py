@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -25,24 +24,17 @@ class Database:
         self.fails: dict[str, Exception] = {}
 
     def buffer(self) -> WriteBuffer:
-        return WriteBuffer(self._send, self.availability, patience=PATIENCE)
+        return WriteBuffer(self.availability, patience=PATIENCE)
 
-    def write(self, name: str) -> Callable[[Any], None]:
-        def write(_: object) -> None:
+    def write(self, name: str) -> Callable[[], None]:
+        def write() -> None:
             if error := self.fails.get(name):
+                if type(error) is RegistryUnavailableError:
+                    self.availability.failed(error)
                 raise error
             self.written.append(name)
 
         return write
-
-    def _send(self, write: Callable[[Any], object]) -> bool:
-        try:
-            write(None)
-        except RegistryUnavailableError as error:
-            if not isinstance(error, RegistryTimeoutError):
-                self.availability.failed(error)
-            raise
-        return True
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from itertools import count
 from discovery_engine.catalog import Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.store.sqlite.registry import open_sqlite
+from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.tools.model import ServerName, Tool
 
 A = ServerName("a")

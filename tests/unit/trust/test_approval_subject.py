@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.trust.approval_subject import (
+from discovery_engine.trust.server_identity import (
     UNSET,
     ApprovalSubject,
     change_since,

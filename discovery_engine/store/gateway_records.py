@@ -1,4 +1,9 @@
-"""Requests that one gateway leaves for another one in their database, as plain values.
+"""State that gateways share in a database, as plain values: so a client may use any of them.
+
+Not only gateways may read the database, so nothing in it is of use without a secret that it does
+not have: the password of the database, a token, the handle of a result.
+
+A gateway leaves requests for another one:
 
     asked                              the other one
       │  RelayedRequest ─────────────────► takes it, once, within `TAKING` seconds
@@ -12,8 +17,22 @@ All times are of the database's clock.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TypeAlias
 
 from msgspec import Struct, field
+
+STATE_KEY = "DISCOVERY_STATE_KEY"
+"""The variable with a secret of all gateways of a database that is used without a password."""
+SHARES_NOTHING = (
+    "the database is used without a password, so gateways share no secret: an unfinished call is "
+    "continued where it began"
+)
+"""The text shown where no key can be derived."""
+
+
+TokenDocuments: TypeAlias = tuple[str, ...]
+"""The record of each access token, as JSON, in the order in which they were made."""
+
 
 TAKING = 5.0
 """Seconds in which a request is taken, or never."""

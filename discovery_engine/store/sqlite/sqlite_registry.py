@@ -1,4 +1,4 @@
-"""The registry in one SQLite file; `store.protocols` has its contract."""
+"""The registry in one SQLite file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from discovery_engine.store.registry import Registry
 from discovery_engine.store.sqlite.busy_handler import BusyHandler
 from discovery_engine.store.sqlite.database import Database, sqlite_database
 from discovery_engine.store.sqlite.sqlite_reader import SqliteReader
-from discovery_engine.store.stored_catalog import StoredCatalog
-from discovery_engine.store.stored_decisions import StoredDecisions
 from discovery_engine.store.tables import decision_table, snapshot_table
 
 if TYPE_CHECKING:
@@ -57,16 +56,13 @@ def open_sqlite(
 
 class SqliteRegistry(
     SqliteReader,
-    StoredCatalog,
-    StoredDecisions,
+    Registry,
     AbstractContextManager["SqliteRegistry"],
 ):
     """Made by `open_sqlite`; closed at the end of a `with` statement."""
 
     most_scopes = 50
     _are_verdicts_news = False
-    search = None
-    gateways = None
 
     def __init__(
         self,
@@ -75,7 +71,7 @@ class SqliteRegistry(
         has_webhooks: bool = True,
     ) -> None:
         SqliteReader.__init__(self, database)
-        StoredCatalog.__init__(self)
+        Registry.__init__(self)
         self._has_webhooks = has_webhooks
 
     @property
@@ -100,10 +96,6 @@ class SqliteRegistry(
         return self._database.read_newest(decision_table.newest)
 
     def import_decisions(self, decisions: DecisionExport) -> bool:
-        """Hold these decisions and no others, but for the acceptances that they follow.
-
-        Returns False, and changes nothing, if these are not all that is held so far.
-        """
         if decisions.after is None:
             self._database.replace_decisions(
                 partial(decision_table.replace, decisions=decisions),

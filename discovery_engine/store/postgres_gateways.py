@@ -1,23 +1,21 @@
-"""The state that gateways share in PostgreSQL; see `store.gateway_store`."""
+"""The state that gateways share in PostgreSQL; see `store.gateway_records`."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from discovery_engine.store.postgres import gateway_queries, relay_queries
-from discovery_engine.store.postgres.database_feed import notify, notify_relayed
-from discovery_engine.store.relay_records import RelayNews
+from discovery_engine.store.gateway_records import RelayNews
+from discovery_engine.store.tables import gateway_table, relay_table
 
 if TYPE_CHECKING:
-    from discovery_engine.store.gateway_store import TokenDocuments
-    from discovery_engine.store.postgres.timed_connection import TimedConnection
-    from discovery_engine.store.relay_records import RelayTurn
+    from discovery_engine.store.gateway_records import RelayTurn, TokenDocuments
     from discovery_engine.store.search_database import SearchDatabase
+    from discovery_engine.store.statements import Connection
 
 # 32 MiB and 80 ms for each guess of a password, by who has both a sealed state and the salt.
 _COST, _BLOCK_SIZE, _MEMORY = 2**15, 8, 1 << 26
@@ -62,8 +60,8 @@ class PostgresGateways:
                 database is used.
         """
 
-        def read(db: TimedConnection) -> tuple[bytes, bytes]:
-            return secret.encode() or db.pgconn.password, gateway_queries.salt(db)
+        def read(db: Any) -> tuple[bytes, bytes]:
+            return secret.encode() or db.pgconn.password, gateway_table.salt(db)
 
         shared, salt = self._database.read(read)
         if not shared:
@@ -74,11 +72,11 @@ class PostgresGateways:
 
     def access_tokens(self, scope: str) -> TokenDocuments:
         """Return the access tokens of a configuration."""
-        return self._database.read(lambda db: gateway_queries.tokens(db, scope))
+        return self._database.read(lambda db: gateway_table.tokens(db, scope))
 
     def token_scopes(self) -> frozenset[str]:
         """The configurations that have access tokens."""
-        return self._database.read(gateway_queries.token_scopes)
+        return self._database.read(gateway_table.token_scopes)
 
     def change_access_tokens(
         self, scope: str, change: Callable[[TokenDocuments], TokenDocuments]
@@ -88,53 +86,53 @@ class PostgresGateways:
         What it adds comes last.
         """
 
-        def write(db: TimedConnection) -> None:
-            gateway_queries.lock_tokens(db)
-            tokens = gateway_queries.tokens(db, scope)
+        def write(db: Connection) -> None:
+            gateway_table.lock_tokens(db)
+            tokens = gateway_table.tokens(db, scope)
             new_tokens = change(tokens)
-            gateway_queries.delete_tokens(db, scope, set(tokens).difference(new_tokens))
-            gateway_queries.add_tokens(
+            gateway_table.delete_tokens(db, scope, set(tokens).difference(new_tokens))
+            gateway_table.add_tokens(
                 db, scope, [token for token in new_tokens if token not in tokens]
             )
-            notify(db)
+            gateway_table.notify(db)
 
         self._database.write(write)
 
     def result(self, key: bytes) -> bytes | None:
         """Return the result kept under a key; None if there is none, or not any more."""
-        return self._database.read(lambda db: gateway_queries.result(db, key))
+        return self._database.read(lambda db: gateway_table.result(db, key))
 
     def keep_result(
         self, key: bytes, result: bytes, *, lifetime: float, instead_of: Collection[bytes] = ()
     ) -> None:
         """Keep it for so many seconds of the database's clock; others, by their keys, no longer."""
 
-        def write(db: TimedConnection) -> None:
-            gateway_queries.delete_results(db, instead_of)
-            gateway_queries.add_result(db, key, result, lifetime)
+        def write(db: Connection) -> None:
+            gateway_table.delete_results(db, instead_of)
+            gateway_table.add_result(db, key, result, lifetime)
 
         self._database.write(write)
 
     def take_turn(self, turn: RelayTurn) -> RelayNews:
         """Write the turn of `instance`, then return the news for it."""
 
-        def write(db: TimedConnection) -> RelayNews:
+        def write(db: Connection) -> RelayNews:
             request_ids = {*turn.waiting, *turn.over, *turn.serving, *turn.answers}
-            there = relay_queries.lock(db, self.instance, request_ids)
-            concerned = relay_queries.add(db, turn.asked)
-            concerned |= relay_queries.delete(db, turn.over)
-            concerned |= relay_queries.answer(db, turn.answers)
-            relay_queries.renew(db, turn.waiting, turn.serving)
-            relay_queries.delete_leftovers(db)
-            taken = relay_queries.take(db, self.instance, turn.room, there - request_ids)
-            untaken, lost = relay_queries.untaken_and_lost(db, turn.waiting)
-            relay_queries.delete(db, untaken)  # never taken, should the clock be set back
+            there = relay_table.lock(db, self.instance, request_ids)
+            concerned = relay_table.add(db, turn.asked)
+            concerned |= relay_table.delete(db, turn.over)
+            concerned |= relay_table.answer(db, turn.answers)
+            relay_table.renew(db, turn.waiting, turn.serving)
+            relay_table.delete_leftovers(db)
+            taken = relay_table.take(db, self.instance, turn.room, there - request_ids)
+            untaken, lost = relay_table.untaken_and_lost(db, turn.waiting)
+            relay_table.delete(db, untaken)  # never taken, should the clock be set back
             for instance in concerned:
-                notify_relayed(db, instance)
+                gateway_table.notify_relayed(db, instance)
             return RelayNews(
                 taken,
                 withdrawn=frozenset(turn.serving) - there,
-                answers=relay_queries.answers(db, turn.waiting),
+                answers=relay_table.answers(db, turn.waiting),
                 untaken=untaken,
                 lost=lost,
             )

@@ -1,4 +1,4 @@
-"""Requests that gateways leave for each other in PostgreSQL: see `store.relay_records`.
+"""Requests that gateways leave for each other in PostgreSQL: see `store.gateway_records`.
 
 Nothing is asked of the database about no requests: a gateway with a task looks every second.
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_engine.store.relay_records import LEASE, TAKING, RelayedRequest
+from discovery_engine.store.gateway_records import LEASE, TAKING, RelayedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from psycopg import Connection
+    from discovery_engine.store.statements import Connection
 
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _TAKEABLE = f"(receiver = %s AND served_until IS NULL AND take_until > {_NOW})"

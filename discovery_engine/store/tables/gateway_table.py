@@ -9,8 +9,10 @@ from discovery_engine.store.stored_text import from_column, key_of, to_column
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from psycopg import Connection
+    from discovery_engine.store.statements import Connection
 
+CHANNEL = "discovery"
+RELAY_CHANNEL = "discovery_relay"
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -66,3 +68,16 @@ def delete_results(connection: Connection, keys: Collection[bytes]) -> None:
     """These, and all whose time is over."""
     query = f"DELETE FROM discovery.kept_results WHERE key = ANY(%s) OR kept_until <= {_NOW}"  # noqa: S608 - as above
     connection.execute(query, (list(keys),))
+
+
+def notify(connection: Connection) -> None:
+    """Let the other gateways look for changes once this transaction is committed.
+
+    Each role of the database may listen, so it says nothing of what has changed.
+    """
+    connection.execute("SELECT pg_notify(%s, '')", (CHANNEL,))
+
+
+def notify_relayed(connection: Connection, instance: str) -> None:
+    """Let one gateway look for what others left for it; its name is a random one."""
+    connection.execute("SELECT pg_notify(%s, %s)", (RELAY_CHANNEL, instance))

@@ -12,12 +12,16 @@ Times are Unix times in seconds by the clock of the store.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
 from discovery_engine.tools.model import ServerName
 
+if TYPE_CHECKING:
+    from discovery_engine.catalog import ServerPart
+
+SaveOutcome: TypeAlias = Literal["saved", "unchanged", "lost"]
 JobState: TypeAlias = Literal["pending", "processing", "enabled", "error", "dead", "disabled"]
 WAITING: frozenset[JobState] = frozenset({"pending", "enabled", "error"})
 """The states in which a job is claimed once it is due."""
@@ -103,3 +107,12 @@ class RefreshJob(Struct, frozen=True):
         """Return whether a claim is valid; after its lease it is, until another worker claims."""
         held = self.state, self.holder, self.fence
         return held == ("processing", claim.holder, claim.fence)
+
+
+class ClaimedPart(Struct, frozen=True):
+    """A part that a worker listed under a claim; several are written at once."""
+
+    claim: RefreshClaim
+    part: ServerPart
+    due_in: float
+    """Seconds until the server is due again."""

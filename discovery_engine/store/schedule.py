@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from discovery_engine._util.retry_after import backoff
-from discovery_engine.store.fleet.refresh_job import (
+from discovery_engine.store.refresh_job import (
     WAITING,
     JobState,
     NameMark,
