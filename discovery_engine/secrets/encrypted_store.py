@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -25,7 +26,6 @@ from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import SecretStoreError
 from discovery_engine.secrets.keys import KeyPlace, KeyRecord, Keys
-from discovery_engine.secrets.store import Stamp
 
 FILE = "secrets.json"
 _VERSION = 1
@@ -34,6 +34,8 @@ _MAX_SECRET_STORE_BYTES = 16 * 1024 * 1024  # bytes; a login takes some 4 KiB
 _CHECK = b"discovery"
 _PRIVATE = 0o600
 _WAIT = 10.0  # seconds for another process that is writing
+Stamp: TypeAlias = tuple[int, ...]
+"""A version of the stored secrets: it differs after every change, also by another process."""
 _ABSENT: Stamp = ()
 
 
@@ -51,7 +53,11 @@ class _Document(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EncryptedStore:
-    """Implements `SecretStore` in a folder; opening reads nothing."""
+    """A store of secrets by name, in a folder; opening reads nothing.
+
+    A name is a path: `oauth/SERVER/…` is a login. Names are not secret. Methods block, so they are
+    called in threads; a caller that reads a secret makes it known to the redaction.
+    """
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.path = folder / FILE
@@ -86,6 +92,11 @@ class EncryptedStore:
                 self._decrypt(key, document.key, name, text)
 
     def get(self, name: str) -> str | None:
+        """The secret of that name; None if there is none.
+
+        Raises:
+            SecretStoreError: If it cannot be read or decrypted; nothing is changed then.
+        """
         document = self._read()
         text = document.secrets.get(name) if document else None
         if document is None or text is None:
@@ -93,6 +104,11 @@ class EncryptedStore:
         return self._decrypt(self._key(document), document.key, name, text).decode()
 
     def set(self, name: str, value: str) -> None:
+        """Store a secret.
+
+        Raises:
+            SecretStoreError: If it cannot be stored; what was stored before is unchanged.
+        """
         with self._writing():
             document, outdated = self._read(), None
             if document is None:
@@ -106,6 +122,11 @@ class EncryptedStore:
                 self._keys.discard(outdated)
 
     def delete(self, name: str) -> bool:
+        """Delete a secret; returns whether there was one.
+
+        Raises:
+            SecretStoreError: As `set`.
+        """
         with self._writing():
             document = self._read()
             if document is None or name not in document.secrets:
@@ -136,15 +157,26 @@ class EncryptedStore:
             return anew.key.place
 
     def require_usable(self) -> None:
+        """Check that a secret could be stored now.
+
+        Raises:
+            SecretStoreError: If it could not be.
+        """
         with self._writing():
             if document := self._read():
                 self._key(document)
 
     def names(self) -> tuple[str, ...]:
+        """The names of all secrets, in order; needs no key.
+
+        Raises:
+            SecretStoreError: If they cannot be read.
+        """
         document = self._read()
         return tuple(sorted(document.secrets)) if document else ()
 
     def stamp(self) -> Stamp:
+        """Cheap enough for every request: the metadata of one file."""
         try:
             status = os.stat(self.path)  # noqa: PTH116 - at every request
         except OSError:
@@ -153,6 +185,7 @@ class EncryptedStore:
 
     @contextmanager
     def try_lock(self, name: str) -> Iterator[bool]:
+        """Lock a name among processes if it is free; gives whether it is locked now."""
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]
         descriptor = None
         try:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from discovery_engine.errors import InvalidSecretError, SecretStoreError
-from discovery_engine.secrets.encrypted_store import DamagedSecretError, EncryptedStore
+from discovery_engine.secrets.encrypted_store import DamagedSecretError, EncryptedStore, Stamp
 from discovery_engine.secrets.keys import KeyPlace
 from discovery_engine.secrets.references import is_secret_name
-from discovery_engine.secrets.store import Stamp
 from discovery_engine.secrets.stored_values import refusal_of
 
 _NAMESPACE = "secret/"

@@ -13,8 +13,8 @@ from discovery_engine.secrets.references import Reference, UnsetReference
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
 if TYPE_CHECKING:
+    from discovery_engine.secrets.encrypted_store import Stamp
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
-    from discovery_engine.secrets.store import Stamp
 
 
 class StoredSecretResolver(EnvironmentResolver):

@@ -42,7 +42,7 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
 
 if TYPE_CHECKING:
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.secrets.store import SecretStore
+    from discovery_engine.secrets.encrypted_store import EncryptedStore
 
 USUAL_TIMEOUT = 300.0  # seconds for a person with a browser
 _REVOCATION = 15.0  # seconds
@@ -98,7 +98,7 @@ class ServerLogins:
     def __init__(
         self,
         host: Engine,
-        store: SecretStore,
+        store: EncryptedStore,
         *,
         secrets: SecretResolver,
         admit: Callable[[ServerSettings, StdioTransport | RemoteTransport], None],

@@ -15,7 +15,7 @@ import anyio.to_thread
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.errors import SecretStoreError
-from discovery_engine.secrets.store import SecretStore, Stamp
+from discovery_engine.secrets.encrypted_store import EncryptedStore, Stamp
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class ServerLogin:
         self,
         server: ServerName,
         remote: RemoteTransport,
-        store: SecretStore,
+        store: EncryptedStore,
         *,
         clock: Callable[[], float],
     ) -> None:
@@ -60,7 +60,7 @@ class ServerLogin:
 
 
 class Logins:
-    def __init__(self, store: SecretStore, *, clock: Callable[[], float]) -> None:
+    def __init__(self, store: EncryptedStore, *, clock: Callable[[], float]) -> None:
         """`clock` gives Unix time in seconds."""
         self.store = store
         self._clock = clock

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.errors import SecretStoreError
+from discovery_engine.secrets.encrypted_store import EncryptedStore
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
-from discovery_engine.secrets.store import SecretStore
 from discovery_engine.tools.model import ServerName
 
 AuthMethod: TypeAlias = Literal["none", "client_secret_basic", "client_secret_post"]
@@ -65,7 +65,7 @@ class StoredLogin(Struct, frozen=True, omit_defaults=True):
         KNOWN_SECRETS.add_tokens(self.secrets)
 
 
-def load_login(store: SecretStore, name: str) -> StoredLogin | None:
+def load_login(store: EncryptedStore, name: str) -> StoredLogin | None:
     """The login of that name, whose secrets are redacted from now on.
 
     Raises:
@@ -82,7 +82,7 @@ def load_login(store: SecretStore, name: str) -> StoredLogin | None:
     return login
 
 
-def save_login(store: SecretStore, name: str, login: StoredLogin) -> None:
+def save_login(store: EncryptedStore, name: str, login: StoredLogin) -> None:
     """Store a login.
 
     Raises:
@@ -93,7 +93,7 @@ def save_login(store: SecretStore, name: str, login: StoredLogin) -> None:
 
 
 @asynccontextmanager
-async def exclusively(store: SecretStore, name: str) -> AsyncIterator[None]:
+async def exclusively(store: EncryptedStore, name: str) -> AsyncIterator[None]:
     """A block that one task of one process at a time runs for a login.
 
     Every change of a login is made in one: a refresh must neither overwrite a newer login, nor
@@ -123,12 +123,12 @@ def login_name(server: ServerName, remote: RemoteTransport) -> str:
     return f"{_NAMESPACE}/{server}/{digest}"
 
 
-def names_of(store: SecretStore, server: str) -> tuple[str, ...]:
+def names_of(store: EncryptedStore, server: str) -> tuple[str, ...]:
     """The names of all logins of a server, also of an earlier address."""
     return tuple(name for name in store.names() if name.startswith(f"{_NAMESPACE}/{server}/"))
 
 
-def servers_in(store: SecretStore) -> frozenset[str]:
+def servers_in(store: EncryptedStore) -> frozenset[str]:
     """The servers that have a login."""
     parts = (name.split("/") for name in store.names())
     return frozenset(part[1] for part in parts if part[0] == _NAMESPACE and len(part) > 1)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.errors import FailureKind, SecretStoreError
-from discovery_engine.secrets.store import SecretStore, Stamp
+from discovery_engine.secrets.encrypted_store import EncryptedStore, Stamp
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
@@ -71,7 +71,7 @@ class TokenSource:
         self,
         server: ServerName,
         remote: RemoteTransport,
-        store: SecretStore,
+        store: EncryptedStore,
         *,
         clock: Callable[[], float],
     ) -> None:
