@@ -398,11 +398,11 @@ class Engine(ScopedEngine):
     async def prerequisites(self) -> tuple[Prerequisite, ...]:
         """The programs that start packages: whether they are here, and which version."""
         from discovery_engine.marketplace.package_managers.manager_command import (  # noqa: PLC0415
-            RUNTIMES,
             Prerequisites,
         )
+        from discovery_engine.marketplace.package_names import PACKAGE_KINDS  # noqa: PLC0415
 
-        programs = [program for runtime in RUNTIMES.values() for program in runtime]
+        programs = [program for kind in PACKAGE_KINDS.values() for program in kind.programs]
         return await Prerequisites(self._environment.variables).probe(programs)
 
     def roots(self) -> OwnerRoots:

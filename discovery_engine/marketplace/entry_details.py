@@ -24,11 +24,10 @@ from discovery_engine.marketplace.entry import (
     repository_key,
 )
 from discovery_engine.marketplace.package_managers.manager_command import (
-    RUNTIMES,
     Prerequisite,
     Prerequisites,
 )
-from discovery_engine.marketplace.package_names import checked_version
+from discovery_engine.marketplace.package_names import PACKAGE_KINDS, checked_version
 from discovery_engine.marketplace.source import LiveSource, SourceFailure
 from discovery_engine.trust import scanner
 
@@ -116,7 +115,8 @@ async def entry_details(
         if facts is not None:
             entry = _with_facts(entry, offer, facts)
     warnings += entry_warnings(entry, now=now)
-    programs = [program for offer in entry.packages for program in RUNTIMES[offer.registry_type]]
+    kinds = (PACKAGE_KINDS[offer.registry_type] for offer in entry.packages)
+    programs = [program for kind in kinds for program in kind.programs]
     return EntryDetails(
         entry,
         warnings=tuple(sorted(warnings, key=lambda warning: _GRAVITY.index(warning.severity))),

@@ -1,4 +1,4 @@
-"""The grammar of packages, one for each registry, and of versions that are exact.
+"""The kinds of packages, one for each registry: the grammar of names, and of exact versions.
 
     checked_name("npm", "@scope/server")     "@scope/server"
     checked_name("npm", "--eval")            InvalidPackageNameError
@@ -11,23 +11,76 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from discovery_engine._util.text import visible
 from discovery_engine.errors import InvalidPackageNameError
 from discovery_engine.marketplace.entry import RegistryType
 
-_MAX_PACKAGE_NAME_LENGTH = 214  # characters; npm's own bound
-_LONGEST_IMAGE = 255
 _LABEL = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = (
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)(?:\.[A-Za-z0-9-]{1,63})*(?::[0-9]{1,5})?"
 )
-_GRAMMARS: dict[str, re.Pattern[str]] = {
-    "npm": re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*"),
-    "pypi": re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"),
-    "nuget": re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"),
-    "oci": re.compile(rf"(?:{_HOST}/)?{_LABEL}(?:/{_LABEL})*"),
+
+
+class PackageKind(NamedTuple):
+    """What a registry type means: how its packages are called, and what starts them."""
+
+    name: str
+    """What the name of one is, for messages."""
+    allowed: str
+    """What such a name has."""
+    programs: tuple[str, ...]
+    """The programs that start a package; the one that runs its servers is first."""
+    hints: tuple[str, ...]
+    """The usual hints of publishers; the type alone decides which program is run."""
+    grammar: re.Pattern[str] = re.compile("")
+    longest: int = 214  # characters; npm's own bound
+
+    @property
+    def runtime(self) -> str:
+        """The program that runs a server; empty for one that brings its own."""
+        return next(iter(self.programs), "")
+
+
+PACKAGE_KINDS: Mapping[RegistryType, PackageKind] = {
+    "npm": PackageKind(
+        "name of an npm package",
+        "lower-case letters, digits, '.', '_' and '-', and may have a scope: @scope/name",
+        ("npx", "npm"),
+        ("npx", "npm", "node", "bunx", "pnpm", "pnpx", "yarn"),
+        re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*"),
+    ),
+    "pypi": PackageKind(
+        "name of a Python package",
+        "letters, digits, '.', '_' and '-', and begins and ends with a letter or a digit",
+        ("uvx", "uv"),
+        ("uvx", "uv", "pipx", "pip", "python", "python3"),
+        re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"),
+    ),
+    "oci": PackageKind(
+        "name of an image",
+        "lower-case letters, digits, '.', '_', '-' and '/', without a tag: ghcr.io/owner/name",
+        ("docker",),
+        ("docker", "podman"),
+        re.compile(rf"(?:{_HOST}/)?{_LABEL}(?:/{_LABEL})*"),
+        longest=255,
+    ),
+    "nuget": PackageKind(
+        "name of a NuGet package",
+        "letters, digits, '.', '_' and '-'",
+        ("dnx",),
+        ("dnx", "dotnet"),
+        re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?"),
+    ),
+    "mcpb": PackageKind(
+        "address of a bundle",
+        "https:// in front",
+        (),
+        ("node", "python", "python3", "uv", "binary"),
+    ),
 }
 _ARCHIVES = (".tgz", ".tar.gz", ".tar", ".tar.bz2", ".tar.xz", ".zip", ".whl")
 _EXACT = re.compile(r"v?[0-9][0-9A-Za-z]*(?:[.+!_-][0-9A-Za-z]+)*")
@@ -41,10 +94,10 @@ def identifier_problem(registry_type: RegistryType, identifier: str) -> str:
     """Why a text names no package of a registry; empty if it names one."""
     if registry_type == "mcpb":
         return _address_problem(identifier)
-    longest = _LONGEST_IMAGE if registry_type == "oci" else _MAX_PACKAGE_NAME_LENGTH
-    if len(identifier) > longest:
-        return f"a name of {len(identifier):,} characters, of which {longest} are allowed"
-    if not _GRAMMARS[registry_type].fullmatch(identifier):
+    kind = PACKAGE_KINDS[registry_type]
+    if len(identifier) > kind.longest:
+        return f"a name of {len(identifier):,} characters, of which {kind.longest} are allowed"
+    if not kind.grammar.fullmatch(identifier):
         return "not a name of a package"
     if registry_type in ("npm", "pypi") and identifier.lower().endswith(_ARCHIVES):
         return "the name of a file, as npm and pip take it"
@@ -94,20 +147,6 @@ def _address_problem(text: str) -> str:
 # Errors for the person who typed a name.
 
 _MAX_REFUSED_PACKAGE_LENGTH = 80  # characters of a refused name in a message
-_WHAT = {
-    "npm": "name of an npm package",
-    "pypi": "name of a Python package",
-    "oci": "name of an image",
-    "nuget": "name of a NuGet package",
-    "mcpb": "address of a bundle",
-}
-_ALLOWED = {
-    "npm": "lower-case letters, digits, '.', '_' and '-', and may have a scope: @scope/name",
-    "pypi": "letters, digits, '.', '_' and '-', and begins and ends with a letter or a digit",
-    "oci": "lower-case letters, digits, '.', '_', '-' and '/', without a tag: ghcr.io/owner/name",
-    "nuget": "letters, digits, '.', '_' and '-'",
-    "mcpb": "https:// in front",
-}
 
 
 def checked_name(registry_type: RegistryType, name: str) -> str:
@@ -117,8 +156,10 @@ def checked_name(registry_type: RegistryType, name: str) -> str:
         InvalidPackageNameError: If it cannot; the message shows hidden and foreign letters.
     """
     if problem := identifier_problem(registry_type, name):
-        hint = f"it has {_ALLOWED[registry_type]}"
-        raise _refusal(f"{_short(name)!r} is no {_WHAT[registry_type]}", name, problem, hint)
+        kind = PACKAGE_KINDS[registry_type]
+        raise _refusal(
+            f"{_short(name)!r} is no {kind.name}", name, problem, f"it has {kind.allowed}"
+        )
     return name
 
 

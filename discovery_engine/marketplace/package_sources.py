@@ -37,7 +37,7 @@ from discovery_engine.marketplace.entry_details import known_packages, mentions_
 from discovery_engine.marketplace.package_managers.manager_command import Environ, PublishedPackage
 from discovery_engine.marketplace.package_managers.npm import Npm, NpmHit
 from discovery_engine.marketplace.package_managers.python_packages import PythonPackages
-from discovery_engine.marketplace.package_names import identifier_problem
+from discovery_engine.marketplace.package_names import PACKAGE_KINDS, identifier_problem
 from discovery_engine.marketplace.source import (
     LiveSource,
     PageReader,
@@ -239,7 +239,6 @@ def _is_about_mcp(hit: NpmHit) -> bool:
 
 # Packages as entries of the marketplace: what npm, pip and uv say of one, cut to its bounds.
 
-_RUNTIMES: dict[RegistryType, str] = {"npm": "npx", "pypi": "uvx"}
 _FORGE = re.compile(r"https?://(?:www\.)?(?:github\.com|gitlab\.com|codeberg\.org)/[^/]+/[^/]+")
 NO_PROGRAM = "it has no program that could be started (no `bin`)"
 
@@ -249,7 +248,11 @@ def package_entry(
 ) -> MarketplaceEntry:
     """One version of a package; one of npm without a program has a refused offer."""
     offer = PackageOffer(
-        kind, package.name, package.version, _RUNTIMES[kind], integrity=package.integrity
+        kind,
+        package.name,
+        package.version,
+        PACKAGE_KINDS[kind].runtime,
+        integrity=package.integrity,
     )
     has_program = kind == "pypi" or bool(package.programs)
     repository = _repository(package)
@@ -290,7 +293,7 @@ def named_entry(
     version: str = "",
 ) -> MarketplaceEntry:
     """A package of which little more than the name is known."""
-    offer = PackageOffer(registry_type, name, version, _RUNTIMES[registry_type])
+    offer = PackageOffer(registry_type, name, version, PACKAGE_KINDS[registry_type].runtime)
     return MarketplaceEntry(
         id=entry_id(name, "", (offer,), ()),
         name=name,

@@ -38,6 +38,7 @@ from discovery_engine.marketplace.entry import (
     entry_id,
 )
 from discovery_engine.marketplace.package_names import (
+    PACKAGE_KINDS,
     identifier_problem,
     is_digest,
     split_image,
@@ -47,13 +48,6 @@ from discovery_engine.marketplace.package_names import (
 _Offer = TypeVar("_Offer", PackageOffer, RemoteOffer)
 
 _OFFICIAL = "io.modelcontextprotocol.registry/official"
-_RUNTIMES: dict[RegistryType, str] = {
-    "npm": "npx",
-    "pypi": "uvx",
-    "oci": "docker",
-    "nuget": "dnx",
-    "mcpb": "",
-}
 _KNOWN_RUNTIMES = ("npx", "bunx", "node", "uvx", "uv", "python", "docker", "podman", "dnx")
 _REGISTRY_TYPES: dict[str, RegistryType] = {
     **{name: name for name in get_args(RegistryType)},
@@ -310,7 +304,7 @@ def _package(item: JSONValue) -> PackageOffer:
         registry_type=registry_type,
         identifier=identifier,
         version=version,
-        runtime_hint=hint if hint in _KNOWN_RUNTIMES else _RUNTIMES[registry_type],
+        runtime_hint=hint if hint in _KNOWN_RUNTIMES else PACKAGE_KINDS[registry_type].runtime,
         runtime_arguments=_arguments(package.runtime_arguments),
         package_arguments=_arguments(package.package_arguments),
         environment=_inputs(package.environment_variables, "environment"),

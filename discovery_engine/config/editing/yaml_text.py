@@ -23,6 +23,7 @@ Entries: TypeAlias = "JSONObject | list[JSONObject]"
 
 _STEP = 2  # columns of indentation
 _NULL = "tag:yaml.org,2002:null"
+_STR = "tag:yaml.org,2002:str"
 # What may follow the last line of a member in brackets, if no other member stands there.
 _OWN_LINE_END = re.compile(r"(?P<comma>[ \t]*,?)[ \t]*(?:#[^\n]*)?\n")
 # Blanks and comments, and then the comma behind them.
@@ -41,6 +42,16 @@ _Dumper.add_implicit_resolver(
     re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+"),
     list("-+.0123456789"),
 )
+
+
+class _PlaceLoader(yaml.SafeLoader):
+    """Reads an alias as a text in its place: it breaks its entry, and others are edited still."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if not self.check_event(yaml.AliasEvent):
+            return super().compose_node(parent, index)
+        event = self.get_event()  # type: ignore[no-untyped-call]
+        return yaml.ScalarNode(_STR, event.anchor, event.start_mark, event.end_mark)
 
 
 def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[Rule]) -> str:
@@ -185,7 +196,7 @@ def with_entries(
 def composed(text: str) -> Any:
     """The nodes of a YAML text, for their places; None if there is nothing in it."""
     # Only places are looked for, and this reader, unlike the one in C, stumbles over tabs.
-    return yaml.compose(text.replace("\t", " "), Loader=yaml.SafeLoader)
+    return yaml.compose(text.replace("\t", " "), Loader=_PlaceLoader)
 
 
 def configuration_node(text: str) -> Any:

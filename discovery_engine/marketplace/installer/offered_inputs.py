@@ -26,6 +26,7 @@ from discovery_engine._util.text import quoted, visible
 from discovery_engine.config.syntax import is_header_name, is_loopback, is_secure_address
 from discovery_engine.errors import InstallRefusedError, InvalidInputError
 from discovery_engine.marketplace.entry import Input
+from discovery_engine.marketplace.package_names import PACKAGE_KINDS
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
     is_secret_name,
@@ -438,12 +439,13 @@ def runtime_options(offer: PackageOffer, values: InputValues) -> RuntimeOptions:
         InstallRefusedError: If it gives any other.
     """
     read = _READERS[offer.registry_type]
+    runtime = PACKAGE_KINDS[offer.registry_type].runtime or "the bundle"
     chosen = RuntimeOptions()
     for word in _runtime_words(offer.runtime_arguments):
         options = read(word, chosen, offer, values)
         if options is None:
             raise InstallRefusedError(
-                f"the entry gives {_RUNTIMES[offer.registry_type]} the option {quoted(str(word))},"
+                f"the entry gives {runtime} the option {quoted(str(word))},"
                 " which is not allowed: it could run or read anything on this machine",
                 hint="if you rely on its publisher, write an entry by hand: `discovery add`",
             )
@@ -576,7 +578,6 @@ _READERS: Mapping[str, _Reader] = {
     "nuget": _nuget,
     "mcpb": _bundle,
 }
-_RUNTIMES = {"npm": "npx", "pypi": "uvx", "oci": "docker", "nuget": "dnx", "mcpb": "the bundle"}
 _WITH_VALUE = {
     *("-p", "--package", "--from", "--python", "-e", "--env", "-m", "--memory", "--cpus"),
     *("--network", "--net", "--mount", "-v", "--volume"),
@@ -629,17 +630,9 @@ def _with_mount(
 def refused_hint(offer: PackageOffer) -> str | None:
     """The program that an entry asks for, if it is none with which its packages are run."""
     hint = offer.runtime_hint.strip().lower()
-    return None if not hint or hint in _HINTS[offer.registry_type] else offer.runtime_hint
-
-
-_HINTS: Mapping[str, Sequence[str]] = {
-    "npm": ("npx", "npm", "node", "bunx", "pnpm", "pnpx", "yarn"),
-    "pypi": ("uvx", "uv", "pipx", "pip", "python", "python3"),
-    "oci": ("docker", "podman"),
-    "nuget": ("dnx", "dotnet"),
-    "mcpb": ("node", "python", "python3", "uv", "binary"),
-}
-"""The usual hints of publishers, by type; the type alone decides which program is run."""
+    return (
+        None if not hint or hint in PACKAGE_KINDS[offer.registry_type].hints else offer.runtime_hint
+    )
 
 
 # The address and the headers of a remote server: its owner's values fill in what is left open, and

@@ -31,7 +31,8 @@ from discovery_engine.marketplace.installer.offered_inputs import (
 )
 from discovery_engine.marketplace.installer.packages import PackageResolver, ResolvedPackage
 from discovery_engine.marketplace.installer.plan import InstallPlan, SecretValues
-from discovery_engine.marketplace.package_managers.manager_command import RUNTIMES, Prerequisites
+from discovery_engine.marketplace.package_managers.manager_command import Prerequisites
+from discovery_engine.marketplace.package_names import PACKAGE_KINDS
 from discovery_engine.store.server_records import PackagePin
 from discovery_engine.trust import scanner
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
@@ -249,7 +250,7 @@ class Planner:
         kinds = {offer.registry_type for offer in entry.packages}
         types: set[str] = set()
         for kind in kinds:
-            programs = RUNTIMES[kind]
+            programs = PACKAGE_KINDS[kind].programs
             probed = await self._prerequisites.probe(programs)
             if any(prerequisite.is_usable for prerequisite in probed) or not programs:
                 types.add(kind)

@@ -262,14 +262,6 @@ def unix_time(given: Any) -> float:
         return 0.0
 
 
-RUNTIMES: Mapping[str, tuple[str, ...]] = {
-    "npm": ("npx", "npm"),
-    "pypi": ("uvx", "uv"),
-    "oci": ("docker",),
-    "nuget": ("dnx",),
-    "mcpb": (),
-}
-"""The programs that start a package of each registry; the one that runs its servers is first."""
 _TIMEOUT = 5.0  # seconds; `docker --version` does not wait for its daemon
 _VERSIONS: dict[tuple[str, int], str] = {}
 """Versions that programs have printed to this process; npm takes 0.25 s of CPU to do so."""

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine.config.editing.edit import (
     add_servers,
+    disable_server,
     enable_server,
+    remove_server,
 )
 from discovery_engine.config.editing.yaml_text import with_enabled, without_server
 from discovery_engine.config.loading.parsing import parse_settings
@@ -57,6 +59,22 @@ def file(tmp_path: Path) -> Path:
     path.write_text(TEXT)
     path.chmod(0o640)
     return path
+
+
+@pytest.mark.requirement("CFG-50")
+@rows("target", ["gone", "shared"])
+def test_beside_an_entry_that_an_alias_breaks_the_others_are_edited(
+    file: Path, target: str
+) -> None:
+    broken = f"servers:\n  a: {{command: x, args: &shared [y]}}\n  b: {{args: *{target}}}\n"
+    file.write_text(f"{broken}  c: {{command: x}}\n")
+
+    disabled = broken + '  c: {command: x, "enabled": false}\n'
+    assert disable_server(file, "c").after == disabled
+    assert remove_server(file, "c").after == broken
+    assert remove_server(file, "b").after == "".join(
+        line for line in file.read_text().splitlines(keepends=True) if "b:" not in line
+    )
 
 
 @pytest.mark.requirement("CFG-50")

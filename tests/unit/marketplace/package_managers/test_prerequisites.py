@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.marketplace.package_managers.manager_command import (
-    RUNTIMES,
     Prerequisite,
     Prerequisites,
 )
+from discovery_engine.marketplace.package_names import PACKAGE_KINDS
 from tests.servers.programs import played
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ async def test_a_program_that_is_here_is_shown_with_its_version(tmp_path: Path) 
 
 @pytest.mark.requirement("MKT-44")
 async def test_a_program_that_is_missing_is_shown_with_how_to_get_it(tmp_path: Path) -> None:
-    programs = [program for group in RUNTIMES.values() for program in group]
+    programs = [program for kind in PACKAGE_KINDS.values() for program in kind.programs]
 
     found = await prerequisites(tmp_path).probe(programs)
 
