@@ -110,9 +110,8 @@ def version_problem(registry_type: RegistryType, version: str) -> str:
         return ""
     if registry_type == "oci":
         return "" if _TAG.fullmatch(version) else "not a tag of an image"
-    if len(version) > _LONGEST_VERSION or not _EXACT.fullmatch(version):
-        return "not an exact version"
-    return "not an exact version" if _MOVING.fullmatch(version) else ""
+    is_exact = _EXACT.fullmatch(version) and not _MOVING.fullmatch(version)
+    return "" if is_exact and len(version) <= _LONGEST_VERSION else "not an exact version"
 
 
 def is_digest(text: str) -> bool:
@@ -206,9 +205,5 @@ def _refusal(message: str, text: str, problem: str, hint: str) -> InvalidPackage
 
 
 def _short(text: str) -> str:
-    text = visible(text)
-    return (
-        text
-        if len(text) <= _MAX_REFUSED_PACKAGE_LENGTH
-        else f"{text[:_MAX_REFUSED_PACKAGE_LENGTH]}…"
-    )
+    text, longest = visible(text), _MAX_REFUSED_PACKAGE_LENGTH
+    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -474,14 +474,7 @@ class SourceCopies:
         self, name: str, record: SourceRecord | None, problems: Sequence[Diagnostic]
     ) -> SourceState:
         settings = self._settings[name]
-        if record is None:
-            return SourceState(
-                name,
-                settings.type,
-                settings.trusted_as,
-                is_failing=bool(problems),
-                problems=tuple(problems),
-            )
+        record = record or SourceRecord(name)
         record_problems = [*([record.problem] if record.problem else []), *record.notes]
         return SourceState(
             name,

@@ -100,17 +100,23 @@ def _nothing_or_enough(tokens: int) -> int:
     return tokens
 
 
-def _folder_or_file_address(text: str) -> str:
+def plain_path(text: str, name: str = "notes") -> str:
+    """A path without references; a hint has `name` as an example."""
     if "${" in text:
         raise custom_error("must not hold ${references}", hint="begin with ~ for the home folder")
-    if "://" in text or text.lower().startswith("file:"):
+    if os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
+        hint = f"write ~/{name}, or ./~{name} for a folder of that name"
+        raise custom_error("begins with the home folder of an unknown user", hint=hint)
+    return text
+
+
+def _folder_or_file_address(text: str) -> str:
+    if "${" not in text and ("://" in text or text.lower().startswith("file:")):
         if not is_file_address(text):
             hint = "write file:///srv/project, with %20 for a blank, or the folder itself"
             raise custom_error("must be a folder, or an absolute file:// address", hint=hint)
-    elif os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
-        hint = "write ~/project, or ./~project for a folder of that name"
-        raise custom_error("begins with the home folder of an unknown user", hint=hint)
-    return text
+        return text
+    return plain_path(text, "project")
 
 
 def _good_header_name(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os.path
 import re
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -26,6 +25,7 @@ from discovery_engine.config.model.field_types import (
     mapping_or_nothing,
     one_line,
     one_or_many,
+    plain_path,
 )
 from discovery_engine.config.model.section import section
 from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
@@ -47,16 +47,7 @@ def _as_mapping(value: JSONValue) -> JSONValue:
     return {"kind": value} if isinstance(value, (str, PlainScalar)) else value
 
 
-def _plain_path(text: str) -> str:
-    if "${" in text:
-        raise custom_error("must not hold ${references}", hint="begin with ~ for the home folder")
-    if os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
-        hint = "write ~/notes, or ./~notes for a folder of that name"
-        raise custom_error("begins with the home folder of an unknown user", hint=hint)
-    return text
-
-
-Grants = Annotated[list[Annotated[Word, AfterValidator(_plain_path)]], one_or_many, list_or_nothing]
+Grants = Annotated[list[Annotated[Word, AfterValidator(plain_path)]], one_or_many, list_or_nothing]
 
 
 SandboxSection = section(

@@ -18,6 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, BinaryIO, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -102,7 +103,7 @@ class BundleDownloads:
             ) from error
         finally:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(_delete, part)
+                await anyio.to_thread.run_sync(partial(part.unlink, missing_ok=True))
         return path
 
     def _require_allowed(self, url: str) -> None:
@@ -112,7 +113,8 @@ class BundleDownloads:
             raise InstallRefusedError(f"{quoted(url)} is no address of the internet")
 
     async def _download(self, url: str, part: Path) -> None:
-        await anyio.to_thread.run_sync(_make_folder, self._folder)
+        make_folder = partial(self._folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await anyio.to_thread.run_sync(make_folder)
         async with (
             open_fetcher(url) as fetcher,
             fetcher.stream(url, limit=self._limit, within=_DOWNLOAD_WITHIN, follows=True) as answer,
@@ -138,10 +140,6 @@ class BundleDownloads:
                 continue
 
 
-def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
 def _create(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
@@ -153,10 +151,6 @@ def _digest_of(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return ""
-
-
-def _delete(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 # An archive of a stranger, unpacked: files and folders below one folder, and nothing else.
@@ -420,7 +414,7 @@ class _BundleReader:
                 raise _starts(command)
             first = arguments.pop(0) if arguments else f"${{__dirname}}/{entry_point}"
             script = str(self._folder / self._file(_inside(first)))
-        python_path = self._python_path(str(variables.pop("PYTHONPATH", "")))
+        modules = str(variables.pop("PYTHONPATH", ""))
         return BundleServer(
             program,
             script,
@@ -428,7 +422,7 @@ class _BundleReader:
             environment=tuple(
                 self._input(name, "environment", str(value)) for name, value in variables.items()
             ),
-            python_path=python_path,
+            python_path=str(self._folder / _inside(modules)) if modules else "",
             version=one_line(self._manifest.version)[:128],
         )
 
@@ -451,9 +445,6 @@ class _BundleReader:
 
         value = _PLACE.sub(filled, text)
         return Input(name, kind, value=value, variables=tuple(variables.values()))
-
-    def _python_path(self, text: str) -> str:
-        return str(self._folder / _inside(text)) if text else ""
 
     def _file(self, path: str) -> str:
         if path.removeprefix("./") not in self._files:

@@ -564,19 +564,13 @@ def _nuget(
     return chosen if word[:2] in {("--yes", ""), ("-y", "")} else None
 
 
-def _bundle(
-    _: _Word, __: RuntimeOptions, ___: PackageOffer, ____: InputValues
-) -> RuntimeOptions | None:
-    return None  # how a bundle is started stands in the bundle
-
-
 _Reader = Callable[[_Word, RuntimeOptions, "PackageOffer", InputValues], "RuntimeOptions | None"]
 _READERS: Mapping[str, _Reader] = {
     "npm": _npm,
     "pypi": _pypi,
     "oci": _oci,
     "nuget": _nuget,
-    "mcpb": _bundle,
+    "mcpb": lambda *_: None,  # how a bundle is started stands in the bundle
 }
 _WITH_VALUE = {
     *("-p", "--package", "--from", "--python", "-e", "--env", "-m", "--memory", "--cpus"),
