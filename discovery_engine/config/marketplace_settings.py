@@ -105,7 +105,7 @@ class MarketplaceSettings(SettingsSection, frozen=True):
 
     @property
     def active_sources(self) -> tuple[MarketplaceSource, ...]:
-        """Those that are enabled, the one that counts most first."""
+        """The enabled sources, the one that counts most first."""
         return tuple(
             sorted(
                 (source for source in self.sources if source.enabled),

@@ -126,7 +126,7 @@ class OAuthSettings(SettingsSection, frozen=True):
 
     @property
     def is_given(self) -> bool:
-        """Whether anything of it is written."""
+        """True if anything of it is written."""
         return self != _NO_OAUTH
 
 
@@ -154,7 +154,7 @@ class RemoteTransport(SettingsSection, frozen=True, tag_field="type", tag="remot
 
     @property
     def has_own_authorization(self) -> bool:
-        """Whether its header or its address logs in already, so that no token is added."""
+        """True if its header or its address logs in already, so that no token is added."""
         host = self.url.partition("://")[2].partition("/")[0]
         return "@" in host or any(name.lower() == "authorization" for name in self.headers)
 

@@ -26,7 +26,7 @@ _HOST = (
 
 
 class PackageKind(NamedTuple):
-    """What a registry type means: how its packages are called, and what starts them."""
+    """A registry type: how its packages are called, and what starts them."""
 
     name: str
     """What the name of one is, for messages."""
