@@ -12,7 +12,7 @@ larger `limit` where the search has one, again where a repeated search shows the
 where it is told not to), else with the five longest words of the request. After that it gives up:
 *never*.
 
-Tokens are estimated alike for all (`agent/token_estimate.py`), each text once: the definitions at
+Tokens are estimated alike for all (`agent/budget.py`), each text once: the definitions at
 the first turn, its calls, their answers, and the definitions that they add. They are counted until
 a right tool's whole schema is read, or until it gives up. A model reads the definitions again at
 every turn, at the price of its prompt cache.
@@ -45,7 +45,7 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
 from discovery_engine._util.json import JSONObject  # noqa: E402
-from discovery_engine.agent.token_estimate import estimated_tokens  # noqa: E402
+from discovery_engine.agent.budget import estimated_tokens  # noqa: E402
 from discovery_engine.agent.toolset import AgentTool, Toolset  # noqa: E402
 from discovery_engine.config.settings import (  # noqa: E402
     ServerSettings,
@@ -53,7 +53,7 @@ from discovery_engine.config.settings import (  # noqa: E402
     StdioTransport,
 )
 from discovery_engine.engine import Engine  # noqa: E402
-from discovery_engine.engine.ingestion.listing_result import ListingResult  # noqa: E402
+from discovery_engine.engine.ingestion.server_parts import ListingResult  # noqa: E402
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName  # noqa: E402
 from discovery_engine.upstream.connection import connection_fingerprint  # noqa: E402
 from discovery_engine.upstream.listing import Listing, split_usable  # noqa: E402

@@ -30,9 +30,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
 from discovery_engine.engine.catalog_state import CatalogState
-from discovery_engine.engine.ingestion.ingestor import Ingestor
-from discovery_engine.engine.ingestion.listing_result import ListingResult
-from discovery_engine.engine.ingestion.rulebook import Rulebook
+from discovery_engine.engine.ingestion.ingestor import Ingestor, Rulebook
+from discovery_engine.engine.ingestion.server_parts import ListingResult
 from discovery_engine.events import EventBus
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.store.memory import MemoryRegistry

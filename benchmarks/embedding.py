@@ -22,9 +22,8 @@ from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.engine.semantic_search import WARM_UP, query_vectors
 from discovery_engine.engine.vector_cache import VectorCache, text_digest
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector
-from discovery_engine.search.embedders.onnx import OnnxEmbedder
-from discovery_engine.search.embedders.opening import CheckedEmbedder
-from discovery_engine.search.embedders.static import StaticEmbedder
+from discovery_engine.search.embedders.embedder import CheckedEmbedder
+from discovery_engine.search.embedders.local import OnnxEmbedder, StaticEmbedder
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.search.vectors import Similarities, Vectors, pack

@@ -38,9 +38,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.render.search import search_result
-from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.budget import Budget, estimated_tokens
+from discovery_engine.agent.search_rendering import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings

@@ -48,7 +48,7 @@ from discovery_engine.config.settings import (  # noqa: E402
 )
 from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: E402
 from discovery_engine.search.ranking.confidence import Assessment  # noqa: E402
-from discovery_engine.search.ranking.hit import Hit  # noqa: E402
+from discovery_engine.search.ranking.relevance import Hit  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
 from discovery_engine.store.postgres.database_searcher import (  # noqa: E402

@@ -44,7 +44,7 @@ from discovery_engine.config.files.location import catalog_key_of  # noqa: E402
 from discovery_engine.config.loading.loader import load_settings  # noqa: E402
 from discovery_engine.config.settings import ServerSettings  # noqa: E402
 from discovery_engine.engine.catalog_state import CatalogState  # noqa: E402
-from discovery_engine.engine.ingestion.listing_result import ListingResult  # noqa: E402
+from discovery_engine.engine.ingestion.server_parts import ListingResult  # noqa: E402
 from discovery_engine.events import EventBus  # noqa: E402
 from discovery_engine.store.backends import open_database  # noqa: E402
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry  # noqa: E402

@@ -24,7 +24,7 @@ from search_speed import Words
 
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.engine.catalog_state import CatalogState
-from discovery_engine.engine.ingestion import listing_result
+from discovery_engine.engine.ingestion import server_parts
 from discovery_engine.events import EventBus
 from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
 from discovery_engine.upstream.connection import connection_fingerprint
@@ -59,7 +59,7 @@ def main() -> None:
 async def fill(folder: Path, tools: int, servers: int = SERVERS) -> float:
     """Returns CPU seconds."""
     settings, words = load_settings(configured(folder, servers)), Words(seed=7)
-    scan, listing_result.suspicions = listing_result.suspicions, lambda *_: {}
+    scan, server_parts.suspicions = server_parts.suspicions, lambda *_: {}
     began = time.process_time()
     with open_sqlite(folder / "registry.db") as store:
         state = CatalogState(store, EventBus())
@@ -67,9 +67,9 @@ async def fill(folder: Path, tools: int, servers: int = SERVERS) -> float:
         for server in settings.servers:
             definitions = tuple(definition(words, n) for n in range(tools // servers))
             listing = Listing(definitions, (), connection=connection_fingerprint(server))
-            await state.apply_listing(listing_result.ListingResult(server, listing, time.time()))
+            await state.apply_listing(server_parts.ListingResult(server, listing, time.time()))
         await state.save_index()
-    listing_result.suspicions = scan
+    server_parts.suspicions = scan
     journal = folder / "registry.decisions"
     # As if it had been written a minute ago; the first start then compares it, and no later one.
     os.utime(journal, (time.time() - 60, time.time() - 60))

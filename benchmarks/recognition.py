@@ -25,8 +25,7 @@ from typing import Any
 
 from everyday import FOLDER, packed_lines
 
-from discovery_engine.search.examples.pack import Pack, shipped_pack
-from discovery_engine.search.examples.recognition import Recognized, recognize
+from discovery_engine.search.examples.pack import Pack, Recognized, recognize, shipped_pack
 from discovery_engine.tools.model import ServerName, Tool
 
 Definition = dict[str, Any]

@@ -34,7 +34,7 @@ from discovery_engine.rules.rule import Verdict
 from discovery_engine.search.index import documents
 from discovery_engine.search.index.documents import Field
 from discovery_engine.search.query import analyzer
-from discovery_engine.search.ranking import scoring
+from discovery_engine.search.ranking import relevance as scoring
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.text.lexicon import Lexicon
 from discovery_engine.tools.model import Tool

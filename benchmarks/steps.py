@@ -20,9 +20,9 @@ from typing import Any, cast
 import anyio
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.dispatch import call
-from discovery_engine.agent.render.search import feeds
+from discovery_engine.agent.meta_arguments import Caller
+from discovery_engine.agent.search_rendering import feeds
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_engine.tools.model import ServerName, Tool

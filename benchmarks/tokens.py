@@ -25,14 +25,19 @@ sys.path.insert(0, str(ROOT))
 
 from discovery_engine import open_engine  # noqa: E402
 from discovery_engine._util.json import JSONObject  # noqa: E402
-from discovery_engine.agent.budget import Budget  # noqa: E402
-from discovery_engine.agent.definitions import meta_tools  # noqa: E402
+from discovery_engine.agent.budget import (  # noqa: E402
+    Budget,
+    TokenCount,
+    estimated_tokens,
+)
 from discovery_engine.agent.instructions import render_instructions  # noqa: E402
-from discovery_engine.agent.render.details import details_result  # noqa: E402
-from discovery_engine.agent.render.search import search_result, searches_result  # noqa: E402
-from discovery_engine.agent.render.servers import servers_result  # noqa: E402
-from discovery_engine.agent.render.tools import tools_result  # noqa: E402
-from discovery_engine.agent.token_estimate import TokenCount, estimated_tokens  # noqa: E402
+from discovery_engine.agent.list_rendering import (  # noqa: E402
+    details_result,
+    servers_result,
+    tools_result,
+)
+from discovery_engine.agent.meta_arguments import meta_tools  # noqa: E402
+from discovery_engine.agent.search_rendering import search_result, searches_result  # noqa: E402
 from discovery_engine.agent.tool_text import Detail  # noqa: E402
 from discovery_engine.engine import Engine  # noqa: E402
 from discovery_engine.tools.signature import signature  # noqa: E402

@@ -139,10 +139,8 @@ class Invocation(Struct):
         Raises:
             DiscoveryError: What `concerned` raises, and ConfigurationError.
         """
-        from discovery_engine.view.unlisted import unlisted
-
         view = self.recall()
-        if view is None or unlisted(view, concerned(view)):
+        if view is None or view.unlisted(concerned(view)):
             return None
         self._tell_age(view, concerned(view))
         return view
@@ -245,9 +243,7 @@ async def get_to_know(
     asked. The next question asks them alone, so that each is known after the second one: a program
     that a command leaves is ended with it, and its start begins anew.
     """
-    from discovery_engine.view.unlisted import unlisted
-
-    if names := unlisted(engine.view, concerned(engine.view)):
+    if names := engine.view.unlisted(concerned(engine.view)):
         report = await engine.refresh(names, max_wait=max_wait)
         if set(report.starting) == set(names):
             await engine.refresh(report.starting)

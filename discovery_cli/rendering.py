@@ -15,8 +15,8 @@ from discovery_engine.tools.offering import OfferingKind
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.errors import UntrustedServerError
-    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.restore import stored_view
     from discovery_engine.errors import ConfigurationError, DiscoveryError
     from discovery_engine.rpc.client import CallbackClient, Client, Continuation
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.store.call_log.log_entry import LogFilter
     from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.tools.offering import OfferingKind
@@ -44,7 +44,7 @@ _MODULES = {
     "DiscoveryError": "errors",
     "Engine": "engine",
     "Entry": "catalog",
-    "Hit": "search.ranking.hit",
+    "Hit": "search.ranking.relevance",
     "LogFilter": "store.call_log.log_entry",
     "OfferingKind": "tools.offering",
     "SearchAnswer": "view.search_answers",

@@ -14,8 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from discovery_engine.errors import ConfigurationError
-from discovery_engine.rules.principals import PrincipalError, parse_principal, parse_principals
-from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.rule import PrincipalError, Rule, parse_principal, parse_principals
 from discovery_engine.view.scope import Scope
 from discovery_server.token_files import token_problem
 

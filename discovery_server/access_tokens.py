@@ -19,7 +19,7 @@ from pathlib import Path
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import NotFoundError
-from discovery_engine.rules.principals import parse_principals
+from discovery_engine.rules.rule import parse_principals
 from discovery_server.access_token import (
     MCP_SCOPES,
     NO_LIMITS,

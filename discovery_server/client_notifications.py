@@ -15,7 +15,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.agent.definitions import meta_tools
+from discovery_engine.agent.meta_arguments import meta_tools
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.events import (
     CatalogChanged,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio
 
-from discovery_engine.agent.caller import Caller
 from discovery_engine.agent.execution import task_state
+from discovery_engine.agent.meta_arguments import Caller
 from discovery_engine.errors import DiscoveryError, TaskNotFoundError, UpstreamProtocolError
 from discovery_engine.rpc.messages import Notification, RpcError, as_json
 from discovery_engine.rpc.protocol import (

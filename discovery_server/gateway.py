@@ -15,9 +15,8 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.agent.called_tools import called_tools
-from discovery_engine.agent.caller import Caller, OnProgress
-from discovery_engine.agent.dispatch import call
+from discovery_engine.agent.dispatch import call, called_tools
+from discovery_engine.agent.meta_arguments import Caller, OnProgress
 from discovery_engine.errors import DiscoveryError, InputRequiredError
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (

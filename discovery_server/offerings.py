@@ -14,11 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from discovery_engine._util.text import clean
 from discovery_engine.agent import resources
-from discovery_engine.errors import (
-    DiscoveryError,
-    NotFoundError,
-    UpstreamProtocolError,
-)
+from discovery_engine.errors import DiscoveryError, NotFoundError, UpstreamProtocolError
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.agent.caller import OnProgress
+    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
@@ -43,7 +39,6 @@ if TYPE_CHECKING:
 
 _PAGE = 250  # definitions
 _PAGE_SIZE = 1 << 20  # characters of definitions
-_FIRST_LISTING = 3.0  # seconds that a list waits for servers that were never listed
 _START = 30.0  # seconds that a request waits for a start; hosts time out after 60
 _MAX_ERROR_ADDRESS_LENGTH = 256  # characters of an address in an error
 
@@ -116,8 +111,7 @@ class Offerings:
         Raises:
             RpcError: If it is answered with an error.
         """
-        if not self._engine.has_listings:
-            await self._engine.wait_listed(timeout=_FIRST_LISTING)
+        await self._engine.wait_first_listed(None)
         if request.method in LISTS:
             return self._list(request)
         try:

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from msgspec import Struct
 
 from discovery_engine._util.text import one_line
-from discovery_engine.agent.bound_tools import BoundTools, pool_rules
-from discovery_engine.agent.called_tools import meant_meta_tool
-from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
+from discovery_engine.agent.dispatch import meant_meta_tool
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.agent.tool_pool import ToolPool
+from discovery_engine.agent.meta_arguments import helpers_beside_tools, meta_tools
+from discovery_engine.agent.tool_pool import BoundTools, ToolPool, pool_rules
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import CLIENT_INFO, INVALID_PARAMS, MODERN_VERSIONS
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.agent.caller import OnFound
-    from discovery_engine.agent.render.pool import PoolReport
+    from discovery_engine.agent.answer_rendering import PoolReport
+    from discovery_engine.agent.meta_arguments import OnFound
     from discovery_engine.catalog import Entry
     from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
@@ -108,7 +107,7 @@ class MetaSurface:
     def call(self, name: str, arguments: JSONObject) -> Call:
         """Return the call of a meta-tool; see `ToolSurface.call`."""
         if tool := self._tools.get(name):
-            meant = meant_meta_tool(self._tools, tool, arguments, self._engine.view)
+            meant = meant_meta_tool(self._engine, self._tools, tool, arguments)
             return Call(self._engine, *meant)
         names = ", ".join(self._tools)
         hint = f"this server has {names}; other tools are called through {_EXECUTE.name}"

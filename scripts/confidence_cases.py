@@ -31,8 +31,7 @@ from relevance import lines, read_catalog  # noqa: E402
 from discovery_engine.catalog import Catalog, ServerPart  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.search.assessment import split_passages  # noqa: E402
-from discovery_engine.search.ranking.confidence import FIRST  # noqa: E402
-from discovery_engine.search.ranking.signals import Signals  # noqa: E402
+from discovery_engine.search.ranking.confidence import FIRST, Signals  # noqa: E402
 from discovery_engine.search.searcher import build_searcher  # noqa: E402
 from discovery_engine.search.vectors import Similarities  # noqa: E402
 from discovery_engine.tools.model import ServerName  # noqa: E402

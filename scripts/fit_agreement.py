@@ -36,8 +36,8 @@ from relevance import queries_of, read_catalog  # noqa: E402
 from discovery_engine.catalog import Catalog, Entry, ServerPart  # noqa: E402
 from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.rules.rule import Verdict  # noqa: E402
-from discovery_engine.search.operations.tool_profile import ToolProfile  # noqa: E402
-from discovery_engine.search.ranking.agreement import Trait, traits  # noqa: E402
+from discovery_engine.search.operations.operation import ToolProfile  # noqa: E402
+from discovery_engine.search.ranking.relevance import Trait, traits  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.tools.model import ServerName, Tool, ToolKey  # noqa: E402
 

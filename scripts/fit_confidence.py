@@ -61,10 +61,10 @@ from discovery_engine.catalog import Catalog  # noqa: E402
 from discovery_engine.search.index.documents import build_documents  # noqa: E402
 from discovery_engine.search.ranking.confidence import (  # noqa: E402
     ConfidenceModel,
+    Signals,
     features,
     model_file,
 )
-from discovery_engine.search.ranking.signals import Signals  # noqa: E402
 from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, default_lexicon  # noqa: E402
 
 NAMES = ConfidenceModel.__struct_fields__[: ConfidenceModel.__struct_fields__.index("offset")]

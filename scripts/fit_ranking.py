@@ -33,7 +33,7 @@ from discovery_engine.config.settings import SearchSettings  # noqa: E402
 from discovery_engine.search.index import documents  # noqa: E402
 from discovery_engine.search.index.documents import Field  # noqa: E402
 from discovery_engine.search.query import analyzer  # noqa: E402
-from discovery_engine.search.ranking import fusion, scoring  # noqa: E402
+from discovery_engine.search.ranking import relevance  # noqa: E402
 from discovery_engine.search.searcher import Searcher, build_searcher  # noqa: E402
 from discovery_engine.search.vectors import Similarities  # noqa: E402
 from discovery_engine.view import search_answers  # noqa: E402
@@ -74,8 +74,8 @@ BY_WORDS = (
     Constant(analyzer, "_SUBJECTS_WEIGHT"),
     Constant(analyzer, "_GUESS_WEIGHT"),
     Constant(analyzer, "_UNKNOWN_WEIGHT"),
-    Constant(scoring, "_CLAUSE_SHARE"),
-    Constant(scoring, "_SHORT_CLAUSE"),
+    Constant(relevance, "_CLAUSE_SHARE"),
+    Constant(relevance, "_SHORT_CLAUSE"),
     Constant(search_answers, "_TAIL"),
     Constant(documents, "_SATURATION"),
     Constant(documents, "_NAME_SHARE"),
@@ -87,10 +87,10 @@ BY_WORDS = (
     Constant(documents, "_PARAMETER_TEXTS"),
 )
 BY_VECTORS = (
-    Constant(fusion, "_WEIGHT"),
-    Constant(fusion, "_STEEPNESS"),
-    Constant(fusion, "_LEAST_BEST"),
-    Constant(fusion, "_LEAST_SPREAD"),
+    Constant(relevance, "_WEIGHT"),
+    Constant(relevance, "_STEEPNESS"),
+    Constant(relevance, "_LEAST_BEST"),
+    Constant(relevance, "_LEAST_SPREAD"),
 )
 
 

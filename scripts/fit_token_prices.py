@@ -28,17 +28,17 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from relevance import read_catalog  # noqa: E402
 from tokens import SENTENCES, compact, counted  # noqa: E402
 
-from discovery_engine.agent import token_estimate  # noqa: E402
+from discovery_engine.agent import budget  # noqa: E402
 from discovery_engine.tools.signature import signature  # noqa: E402
 
 _IN_UNITS = {
-    **token_estimate._PRICES,  # noqa: SLF001
-    "long word": token_estimate._LONG_WORD[1],  # noqa: SLF001
-    "endless word": token_estimate._ENDLESS_WORD[1],  # noqa: SLF001
-    "long mark": token_estimate._LONG_MARK[1],  # noqa: SLF001
-    "accent": token_estimate._ACCENT,  # noqa: SLF001
+    **budget._PRICES,  # noqa: SLF001
+    "long word": budget._LONG_WORD[1],  # noqa: SLF001
+    "endless word": budget._ENDLESS_WORD[1],  # noqa: SLF001
+    "long mark": budget._LONG_MARK[1],  # noqa: SLF001
+    "accent": budget._ACCENT,  # noqa: SLF001
 }
-SHIPPED = {name: price / token_estimate.UNITS for name, price in _IN_UNITS.items()}
+SHIPPED = {name: price / budget.UNITS for name, price in _IN_UNITS.items()}
 
 
 def main() -> None:
@@ -64,15 +64,15 @@ def texts_of(folder: Path, count: int) -> Iterator[str]:
 def features(text: str) -> Counter[str]:
     """How often the estimate charges each of its prices for a text."""
     found: Counter[str] = Counter()
-    for piece in token_estimate._PIECES.finditer(text):  # noqa: SLF001
+    for piece in budget._PIECES.finditer(text):  # noqa: SLF001
         kind = piece.lastgroup or "rest"
         found[kind] += 1
         if kind == "word":
-            found["long word"] += beyond(piece, token_estimate._LONG_WORD)  # noqa: SLF001
-            found["endless word"] += beyond(piece, token_estimate._ENDLESS_WORD)  # noqa: SLF001
+            found["long word"] += beyond(piece, budget._LONG_WORD)  # noqa: SLF001
+            found["endless word"] += beyond(piece, budget._ENDLESS_WORD)  # noqa: SLF001
             found["accent"] += sum(letter > "\x7f" for letter in piece[0])
         elif kind == "mark":
-            found["long mark"] += beyond(piece, token_estimate._LONG_MARK)  # noqa: SLF001
+            found["long mark"] += beyond(piece, budget._LONG_MARK)  # noqa: SLF001
     return found
 
 

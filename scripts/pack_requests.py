@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from discovery_engine.search.examples.book import PACK_VERSION
-from discovery_engine.search.examples.likeness import Signature, plain_name
-from discovery_engine.search.examples.pack import FILE, MANIFEST, SIGNATURES
+from discovery_engine.search.examples.pack import FILE, MANIFEST, SIGNATURES, Signature, plain_name
 from discovery_engine.tools.model import ServerName, Tool
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks" / "everyday"

@@ -43,8 +43,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from relevance import lines, read_catalog  # noqa: E402
 
 from discovery_engine.engine.vector_cache import embedding_text  # noqa: E402
-from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: E402
-from discovery_engine.search.query.clauses import split_clauses  # noqa: E402
+from discovery_engine.search.embedders.local import OnnxEmbedder  # noqa: E402
+from discovery_engine.search.query.analyzer import split_clauses  # noqa: E402
 
 UNSERVICEABLE = ROOT / "benchmarks" / "unserviceable"
 TWIN, NEAR, CLEARLY = 0.45, 0.45, 0.10

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from discovery_engine import CallbackClient, Engine
-from discovery_engine.agent.results.cutting import result_tokens
+from discovery_engine.agent.cutting import result_tokens
 from tests.agents import ask, fields_of
 from tests.catalogs import JSONObject
 from tests.engines import Folder, program

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine.owner.enrichment import EnrichmentPlan
     from discovery_engine.engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
-    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.examples.book import WrittenRequests
 
 _SENT = (
     "Each request has a tool's name, title, description and parameters as its server lists them,"

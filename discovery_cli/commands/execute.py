@@ -33,7 +33,7 @@ from discovery_engine.tools.model import ServerName
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import Engine
-    from discovery_engine.engine.call_preview import CallPreview
+    from discovery_engine.engine.executor import CallPreview
     from discovery_engine.rpc.client import Client
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.view.view import View

@@ -27,7 +27,7 @@ from discovery_engine.engine.json_forms.catalog_forms import health_form
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.engine.prober import ProbeResult
+    from discovery_engine.engine.health import ProbeResult
     from discovery_engine.tools.model import ServerName
     from discovery_engine.upstream.state import SessionStats
     from discovery_engine.view.status import ServerReport

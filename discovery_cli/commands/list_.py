@@ -30,7 +30,7 @@ from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.engine.doctor.next_steps import advice
 from discovery_engine.engine.gateway_reports import with_observations
 from discovery_engine.engine.json_forms.catalog_forms import server_form, visible_to_form
-from discovery_engine.view.reservations import reservations_of_server
+from discovery_engine.view.explanations import reservations_of_server
 
 if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName

@@ -66,7 +66,7 @@ def show(invocation: Invocation) -> None:
     \b
       discovery tune model show
     """
-    from discovery_engine.search.embedders.installed_model import installed_model
+    from discovery_engine.search.embedders.opening import installed_model
 
     output, model = invocation.output, installed_model(_data(invocation))
     if output.as_json:
@@ -97,14 +97,14 @@ def remove(invocation: Invocation) -> None:
 
 
 def _show(output: Output, invocation: Invocation, model: InstalledModel) -> None:
-    from discovery_engine.search.embedders.installed_model import model_folder
+    from discovery_engine.search.embedders.opening import model_folder
 
     output.line(f"{_name(model)}, {_size(model)}, made of {model.base}")
     output.line(f"  in {model_folder(_data(invocation), model)}")
 
 
 def _form(invocation: Invocation, model: InstalledModel | None) -> JSONObject:
-    from discovery_engine.search.embedders.installed_model import model_folder
+    from discovery_engine.search.embedders.opening import model_folder
 
     if model is None:
         return {"installed": False}

@@ -123,7 +123,7 @@ def command(  # noqa: PLR0913 - one for each option
         answer = replace(answer, offerings=others)
     if max_tokens:
         from discovery_engine.agent.budget import Budget
-        from discovery_engine.agent.render.search import search_result
+        from discovery_engine.agent.search_rendering import search_result
         from discovery_engine.agent.tool_text import Detail
 
         result = search_result(answer, Budget(max_tokens), Detail.SCHEMA)

@@ -82,7 +82,7 @@ def command(
     }
     if max_tokens and server:
         from discovery_engine.agent.budget import Budget
-        from discovery_engine.agent.render.tools import tools_result
+        from discovery_engine.agent.list_rendering import tools_result
         from discovery_engine.agent.tool_text import Detail
 
         answer = ToolList(ServerName(server), selection.entries, selection.notices)

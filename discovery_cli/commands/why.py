@@ -19,10 +19,10 @@ from discovery_engine.engine.json_forms.catalog_forms import (
     verdict_form,
     visible_to_form,
 )
-from discovery_engine.view.reservations import reservations_of
-from discovery_engine.view.verdict_explanation import (
+from discovery_engine.view.explanations import (
     explain_offering,
     explain_tool,
+    reservations_of,
     why_hidden,
     why_uri_hidden,
 )
@@ -30,8 +30,8 @@ from discovery_engine.view.verdict_explanation import (
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry, OfferingEntry
-    from discovery_engine.rules.rule_explanation import RuleExplanation, Step
-    from discovery_engine.view.reservations import Reservation
+    from discovery_engine.rules.rule import RuleExplanation, Step
+    from discovery_engine.view.explanations import Reservation
     from discovery_engine.view.view import View
 
 

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
-from discovery_engine.agent.json_cutting import json_text
+from discovery_engine.agent.budget import Budget, estimated_tokens
+from discovery_engine.agent.cutting import json_text
+from discovery_engine.agent.list_rendering import details_result
+from discovery_engine.agent.meta_arguments import helpers_beside_tools, meta_tools
 from discovery_engine.agent.portable_schema import PortableSchema
-from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.search import search_result
-from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.search_rendering import search_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.tools.meta_tools import POOL_SEARCH
 

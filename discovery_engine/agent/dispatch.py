@@ -6,7 +6,9 @@ Every answer is a result of `tools/call`: an agent reads an error as it reads an
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,20 +17,22 @@ from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import named
+from discovery_engine.agent.answer_rendering import error_result, with_report
 from discovery_engine.agent.budget import MOST_TOKENS, Budget
-from discovery_engine.agent.caller import Caller
+from discovery_engine.agent.call_steps import read_steps
 from discovery_engine.agent.execution import execute_tool, read_result
-from discovery_engine.agent.first_listing import FIRST_LISTING, wait_for_first_listing
-from discovery_engine.agent.meta_arguments import MetaArguments
-from discovery_engine.agent.render.calls import error_result
-from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.pool import with_report
-from discovery_engine.agent.render.search import Names, search_result, searches_result
-from discovery_engine.agent.render.servers import servers_result
-from discovery_engine.agent.render.tools import tools_result
-from discovery_engine.agent.steps.step_execution import execute_steps
+from discovery_engine.agent.list_rendering import details_result, servers_result, tools_result
+from discovery_engine.agent.meta_arguments import Caller, MetaArguments
+from discovery_engine.agent.search_rendering import Names, search_result, searches_result
+from discovery_engine.agent.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
-from discovery_engine.errors import DiscoveryError, InputRequiredError, ToolNotFoundError
+from discovery_engine.engine.scoped_engine import FIRST_LISTING
+from discovery_engine.errors import (
+    DiscoveryError,
+    InputRequiredError,
+    NotFoundError,
+    ToolNotFoundError,
+)
 from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.meta_tools import MIN_TOKENS, REGISTRY, MetaTool
 from discovery_engine.upstream.state import ServerState
@@ -38,6 +42,7 @@ from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
+    from discovery_engine.tools.meta_tools import MetaTool
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 
@@ -87,7 +92,7 @@ async def answer(
 
 
 async def _list_mcp_servers(engine: ScopedEngine, _: MetaArguments, __: Caller) -> JSONObject:
-    await wait_for_first_listing(engine, None)
+    await engine.wait_first_listed(None)
     view = engine.view
     budget = Budget(view.settings.server.list_tokens)
     notices = (*view.general_notices(), *view.unusable_notices())
@@ -102,7 +107,7 @@ async def _search_tools(
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
     kinds = _kinds(arguments)
-    await wait_for_first_listing(engine, server)
+    await engine.wait_first_listed(server)
     most = None if limit is None else min(limit, _MAX_HITS)
     answers = []
     for query in queries:
@@ -144,7 +149,7 @@ def _rendered(
 async def _list_tools(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> JSONObject:
     server = arguments.text("server")
     include_disabled = arguments.flag("includeDisabled")
-    await wait_for_first_listing(engine, server)
+    await engine.wait_first_listed(server)
     view = engine.view
     listed = view.list_tools(server, include_disabled=include_disabled)
     return tools_result(listed, *_budget(arguments, view.settings.server.list_tokens))
@@ -156,7 +161,7 @@ async def _get_tool_details(
     server, tool = arguments.optional_name("server"), arguments.tool()
     budget, _ = _budget(arguments, engine.settings.server.details_tokens)
     with anyio.move_on_after(FIRST_LISTING) as scope:
-        await wait_for_first_listing(engine, server)
+        await engine.wait_first_listed(server)
     max_wait = max(0.0, scope.deadline - anyio.current_time())
     return details_result(await engine.details(server, tool, max_wait=max_wait), budget)
 
@@ -226,3 +231,45 @@ _HANDLERS: Mapping[str, Handler] = {
     "execute_steps": execute_steps,
     "registry": _run_registry,
 }
+
+
+_SEPARATORS = re.compile(r":|__|[./]")
+
+
+def meant_meta_tool(
+    engine: ScopedEngine, tools: Mapping[str, MetaTool], tool: MetaTool, arguments: JSONObject
+) -> tuple[MetaTool, JSONObject]:
+    """The meta-tool that a call of `execute_tool` names, with its arguments; else that call.
+
+    The tool of a server that has the name of a meta-tool comes first.
+    """
+    names = tuple(tools)
+    # Most calls name the tool of a server, and pay for no second reading.
+    words = (value for value in arguments.values() if isinstance(value, str))
+    if tool.name != "execute_tool" or not any(word.endswith(names) for word in words):
+        return tool, arguments
+    with suppress(DiscoveryError):
+        meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)
+        server, name = meta_arguments.called_tool()
+        inner = tools.get(_SEPARATORS.split(name)[-1])
+        view = engine.view
+        if inner and (server is None or server not in view.settings.by_name):
+            try:
+                view.find(None, name)
+            except NotFoundError:
+                return meant_meta_tool(engine, tools, inner, meta_arguments.mapping("arguments"))
+    return tool, arguments
+
+
+def called_tools(tool: MetaTool, arguments: JSONObject) -> Iterator[tuple[str | None, str]]:
+    """Yield server and name of each tool that a call of the meta-tool calls, for `View.find`."""
+    meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)
+    match tool.name:
+        case "execute_tool":
+            yield meta_arguments.called_tool()
+        case "execute_steps":
+            yield from (
+                (step.server, step.tool) for step in read_steps(meta_arguments.value("steps"))
+            )
+        case "registry" if meta_arguments.text("action") == "proxy_call":
+            yield meta_arguments.called_tool()

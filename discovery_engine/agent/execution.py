@@ -6,13 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.first_listing import wait_for_first_listing
-from discovery_engine.agent.meta_arguments import MetaArguments
-from discovery_engine.agent.render.calls import preview_result, unchecked_result
-from discovery_engine.agent.results.presentation import read_on, shortened_result
-from discovery_engine.agent.results.query import PathQuery
-from discovery_engine.agent.results.selection import selected
+from discovery_engine.agent.answer_rendering import preview_result, unchecked_result
+from discovery_engine.agent.meta_arguments import Caller, MetaArguments
+from discovery_engine.agent.presentation import read_on, selected, shortened_result
+from discovery_engine.agent.result_query import PathQuery
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.limits import require_query
 
@@ -30,7 +27,7 @@ async def execute_tool(
     expression = arguments.optional_text("select")
     query = PathQuery(expression) if expression else None  # a mistake is answered before the call
     is_dry_run = arguments.flag("dryRun")
-    await wait_for_first_listing(engine, server)
+    await engine.wait_first_listed(server)
     if (word := arguments.written("arguments")) not in (None, "arguments"):
         tool_arguments = _as_own(engine, server, tool, word, tool_arguments)
     if is_dry_run:

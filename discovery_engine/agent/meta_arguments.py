@@ -1,4 +1,4 @@
-"""The arguments of a meta-tool, as a model wrote them.
+"""Calls of meta-tools: which there are, who calls them, and their arguments as a model wrote them.
 
 Reading is lenient where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as
 JSON text, `max_tokens` for `maxTokens`, `params` for `arguments`); any other mistake is answered
@@ -9,15 +9,35 @@ one level too high.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import folded
+from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools import limits
-from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
+from discovery_engine.tools.meta_tools import (
+    EXECUTE_STEPS,
+    META_TOOLS,
+    READ_RESULT,
+    REGISTRY,
+    REGISTRY_ASKING,
+    STEPS_BESIDE_TOOLS,
+    MetaTool,
+)
+from discovery_engine.tools.schemas import WORDS_FOR_ARGUMENTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discovery_engine.agent.answer_rendering import PoolReport
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.view.search_answers import SearchAnswer
 
 _NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool
 _MAX_REFUSED_VALUE_LENGTH = 40  # characters of a value that is refused
@@ -227,3 +247,47 @@ def _parsed(text: str) -> JSONValue:
         return parse_json(text) if text.strip() else None
     except ValueError:
         return text
+
+
+def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
+    """The meta-tools under some settings, by name, in the order in which they are listed."""
+    is_cutting = bool(settings.result_limits) and settings.server.truncate.style == "boundary"
+    optional = [READ_RESULT] if is_cutting else []
+    if settings.server.steps:
+        optional.append(EXECUTE_STEPS)
+    if settings.server.registry_tool != "off":
+        is_asking = settings.server.registry_tool == "ask"
+        optional.append(REGISTRY_ASKING if is_asking else REGISTRY)
+    return {**META_TOOLS, **{tool.name: tool for tool in optional}}
+
+
+def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
+    """Return the meta-tools that are listed beside the tools of servers."""
+    tools = meta_tools(settings)
+    helpers = (READ_RESULT, STEPS_BESIDE_TOOLS, tools.get(REGISTRY.name, REGISTRY))
+    return {tool.name: tool for tool in helpers if tool.name in tools}
+
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
+OnFound: TypeAlias = Callable[["Sequence[SearchAnswer]"], "PoolReport"]
+
+
+class Caller(Struct, frozen=True):
+    """The client that calls a meta-tool, with what is known from its transport."""
+
+    client: Client | None = None
+    """None if nothing is known of it; it cannot be asked then."""
+    on_progress: OnProgress | None = None
+    continuation: Continuation | None = None
+    """Its answers to an `input_required` result of the same call of `execute_tool`."""
+    is_direct: bool = False
+    """True if the client called a tool of a server by that tool's own name."""
+    on_found: OnFound | None = None
+    """Puts what a search has found into the client's list of tools."""
+    label: str = ""
+    """Names the client for the owner, as far as it is known, and distinguishes it from others."""
+
+    @property
+    def client_id(self) -> str | None:
+        """Who may read on in a result of this call."""
+        return self.client.id if self.client is not None else None

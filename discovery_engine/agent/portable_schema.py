@@ -17,8 +17,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.tools.described_arguments import arguments_in
-from discovery_engine.tools.schemas import pointed
+from discovery_engine.tools.schemas import arguments_in, pointed
 
 _COMBINING = frozenset(
     {"$id", "$ref", "$schema", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf"}

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.text import clean, one_line
+from discovery_engine.agent.answer_rendering import ERROR, error_result
 from discovery_engine.agent.execution import call_tool
-from discovery_engine.agent.first_listing import wait_for_first_listing
-from discovery_engine.agent.render.calls import ERROR, error_result
-from discovery_engine.agent.results.presentation import shortened_result
+from discovery_engine.agent.presentation import shortened_result
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.engine import Engine
 from discovery_engine.errors import (
@@ -35,13 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.agent.caller import Caller
-    from discovery_engine.agent.meta_arguments import MetaArguments
+    from discovery_engine.agent.meta_arguments import Caller, MetaArguments
     from discovery_engine.catalog import Entry
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.engine.owner.server_listing import OwnedServer
     from discovery_engine.marketplace.entry_search import FoundEntry
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.store.stored_records import AgentAction, AgentRequest
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
@@ -83,7 +81,7 @@ async def _find_tool(engine: ScopedEngine, arguments: MetaArguments, caller: Cal
     if query is None:
         raise arguments.missing("query")
     limit = min(arguments.optional_count("limit") or _HITS, _MOST_HITS)
-    await wait_for_first_listing(engine, None)
+    await engine.wait_first_listed(None)
     [answer] = await _found(engine, [query], limit, arguments, caller)
     return _result(answer)
 
@@ -92,7 +90,7 @@ async def _find_tools(engine: ScopedEngine, arguments: MetaArguments, caller: Ca
     intents = arguments.texts("intents")
     if not intents:
         raise arguments.missing("intents")
-    await wait_for_first_listing(engine, None)
+    await engine.wait_first_listed(None)
     answers = await _found(engine, intents, 1 + _OTHERS_OF_SEVERAL, arguments, caller)
     pairs = zip(intents, answers, strict=True)
     return _result({"results": [{"intent": intent, **answer} for intent, answer in pairs]})
@@ -119,7 +117,7 @@ async def _found(
 
 async def _get_schema(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> JSONObject:
     name = arguments.optional_name("call_as") or arguments.text("name")
-    await wait_for_first_listing(engine, None)
+    await engine.wait_first_listed(None)
     try:
         return _result(schema_answer(await engine.details(None, name)))
     except ToolNotFoundError as error:
@@ -131,7 +129,7 @@ async def _get_schema(engine: ScopedEngine, arguments: MetaArguments, _: Caller)
 async def _proxy_call(engine: ScopedEngine, arguments: MetaArguments, caller: Caller) -> JSONObject:
     server, tool = arguments.called_tool()
     tool_arguments = arguments.mapping("arguments")
-    await wait_for_first_listing(engine, server)
+    await engine.wait_first_listed(server)
     result = await call_tool(engine, server, tool, tool_arguments, caller)
     if result.get("resultType", "complete") != "complete":
         return result
@@ -164,7 +162,7 @@ async def _list(engine: ScopedEngine, arguments: MetaArguments, _: Caller) -> JS
 
 
 async def _status(engine: ScopedEngine, _: MetaArguments, caller: Caller) -> JSONObject:
-    await wait_for_first_listing(engine, None)
+    await engine.wait_first_listed(None)
     answer = status_answer(engine.view)
     if whole := _asking(engine):
         mine = [

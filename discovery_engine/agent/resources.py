@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from discovery_engine._util.text import clean, escaped, one_line
-from discovery_engine.agent.structured import (
+from discovery_engine.agent.answer_rendering import (
     details_fields,
     list_fields,
     notice_fields,

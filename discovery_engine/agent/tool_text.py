@@ -31,7 +31,7 @@ from discovery_engine.tools.model import Parameter, Tool, ToolKey
 from discovery_engine.tools.signature import choice_text, parameter_line, typed
 
 if TYPE_CHECKING:
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.relevance import Hit
 
 
 class Detail(IntEnum):

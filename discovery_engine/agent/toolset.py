@@ -22,28 +22,35 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.agent import dispatch, tool_forms
-from discovery_engine.agent.agent_tool import AgentTool, ToolCalls
-from discovery_engine.agent.bound_tools import BoundTools, pool_rules
-from discovery_engine.agent.called_tools import meant_meta_tool
-from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.client_definition import client_definition
-from discovery_engine.agent.definitions import helpers_beside_tools, meta_tools
-from discovery_engine.agent.exposed_tools import ExposedTools, execution
+from discovery_engine.agent import dispatch
+from discovery_engine.agent.agent_tool import (
+    AgentTool,
+    ToolCalls,
+    anthropic_tool,
+    function,
+    openai_function,
+)
+from discovery_engine.agent.answer_rendering import error_result
+from discovery_engine.agent.dispatch import meant_meta_tool
+from discovery_engine.agent.exposed_tools import ExposedTools, client_definition, execution
 from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.agent.meta_arguments import MetaArgumentsError
+from discovery_engine.agent.meta_arguments import (
+    Caller,
+    MetaArgumentsError,
+    helpers_beside_tools,
+    meta_tools,
+)
 from discovery_engine.agent.portable_schema import PortableSchema
-from discovery_engine.agent.render.calls import error_result
-from discovery_engine.agent.tool_pool import ToolPool
+from discovery_engine.agent.tool_pool import BoundTools, ToolPool, pool_rules
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.tools.client_names import Naming
 from discovery_engine.tools.limits import shortened_query
 from discovery_engine.tools.meta_tools import EXECUTE_STEPS, META_TOOLS, POOL_SEARCH, MetaTool
 
 if TYPE_CHECKING:
-    from discovery_engine.agent.caller import OnProgress
-    from discovery_engine.agent.render.pool import PoolReport
-    from discovery_engine.agent.tool_forms import ToolFunction
+    from discovery_engine.agent.agent_tool import ToolFunction
+    from discovery_engine.agent.answer_rendering import PoolReport
+    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
@@ -273,7 +280,7 @@ class Toolset:
         self, *, api: Literal["chat", "responses"] = "chat"
     ) -> list[JSONObject]:
         """`tools` as OpenAI's API of chat completions takes them, or that of responses."""
-        return [tool_forms.openai_function(tool, api) for tool in self.tools()]
+        return [openai_function(tool, api) for tool in self.tools()]
 
     def as_anthropic_tools(self, *, defer: bool = True) -> list[JSONObject]:
         """Tools as Anthropic's API takes them.
@@ -283,16 +290,16 @@ class Toolset:
                 reads those that a `tool_reference` names. Without it, those that are bound.
         """
         if self.mode == "meta" or not defer:
-            return [tool_forms.anthropic_tool(tool) for tool in self.tools()]
-        metas = [tool_forms.anthropic_tool(self._meta(tool)) for tool in self._meta_tools.values()]
-        return metas + [tool_forms.anthropic_tool(tool, defer=True) for tool in self.available()]
+            return [anthropic_tool(tool) for tool in self.tools()]
+        metas = [anthropic_tool(self._meta(tool)) for tool in self._meta_tools.values()]
+        return metas + [anthropic_tool(tool, defer=True) for tool in self.available()]
 
     def as_callables(self) -> list[ToolFunction]:
         """`tools` as async functions with a name, a docstring and a signature of their own.
 
         A function returns what a model reads: the text of the result, or of the error.
         """
-        return [tool_forms.function(tool) for tool in self.tools()]
+        return [function(tool) for tool in self.tools()]
 
     async def run(
         self,
@@ -340,7 +347,7 @@ class Toolset:
         if meta is None:  # the settings have changed
             raise self._not_found(tool.name)
         if self.mode == "meta":
-            meant = meant_meta_tool(self._meta_tools, meta, arguments, self._engine.view)
+            meant = meant_meta_tool(self._engine, self._meta_tools, meta, arguments)
             return self._engine, *meant, caller
         if meta is POOL_SEARCH:
             caller = replace(caller, on_found=self._found)

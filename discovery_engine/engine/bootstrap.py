@@ -5,12 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    ExitStack,
-    asynccontextmanager,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,25 +25,21 @@ from discovery_engine.engine.configuration_loader import (
     SettingsReader,
     read_settings,
 )
-from discovery_engine.engine.core import EngineCore, Environment
+from discovery_engine.engine.core import EngineCore, Environment, UseCounter
 from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.executor import ToolExecutor
+from discovery_engine.engine.health import ServerProber
 from discovery_engine.engine.lister import ServerLister
-from discovery_engine.engine.prober import ServerProber
-from discovery_engine.engine.rate_limits import RateLimits
 from discovery_engine.engine.registered_servers import RegisteredServers
-from discovery_engine.engine.resource_watchers import ResourceWatchers
 from discovery_engine.engine.restore import (
     open_registry_or_fallback,
     registry_path,
     unchanged_settings,
 )
-from discovery_engine.engine.result_store import ResultStore
+from discovery_engine.engine.result_store import ResultStore, SharedResults
 from discovery_engine.engine.semantic_search import SemanticSearch
 from discovery_engine.engine.server_record import ServerRecorder
-from discovery_engine.engine.shared_results import SharedResults
-from discovery_engine.engine.upstreams import OnTried, Upstreams
-from discovery_engine.engine.use_counter import UseCounter
+from discovery_engine.engine.upstreams import OnTried, RateLimits, Upstreams
 from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
 from discovery_engine.errors import UpstreamError
 from discovery_engine.events import EventBus
@@ -57,7 +48,7 @@ from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.store.call_log.call_log import CallLog
 
 if TYPE_CHECKING:
-    from discovery_engine.engine.recorder import Recorder
+    from discovery_engine.engine.recordings import Recorder
     from discovery_engine.store.call_log.log_entry import Actor
     from discovery_engine.store.registry import Registry
     from discovery_engine.upstream.session_pool import SessionPool
@@ -182,7 +173,6 @@ def _wired(
         upstreams=upstreams,
         lister=listing.lister,
         executor=ToolExecutor(state, upstreams, secrets=secrets),
-        watchers=ResourceWatchers(upstreams),
         uses=UseCounter(state, tasks, clock),
         results=ResultStore(
             environment.data,
@@ -303,7 +293,7 @@ def _open_sessions(
 def _recorder(folder: str | Path | None) -> Recorder | None:
     if folder is None:
         return None
-    from discovery_engine.engine.recorder import Recorder  # noqa: PLC0415 - as above
+    from discovery_engine.engine.recordings import Recorder  # noqa: PLC0415 - as above
 
     return Recorder(Path(folder))
 

@@ -24,18 +24,20 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.engine.catalog_store import CatalogStore
-from discovery_engine.engine.ingestion.carry_over import carried_over
-from discovery_engine.engine.ingestion.ingestor import Ingestor
-from discovery_engine.engine.ingestion.listing_result import ListingResult, parse_listing
-from discovery_engine.engine.ingestion.rulebook import Rulebook
-from discovery_engine.engine.ingestion.server_parts import part_from_result, without_values
-from discovery_engine.engine.ingestion.shared_parts import SharedParts, shared_parts
-from discovery_engine.engine.ingestion.unchanged_part import UnchangedParts
+from discovery_engine.engine.catalog_store import CatalogStore, UnchangedListings
+from discovery_engine.engine.ingestion.ingestor import Ingestor, Rulebook, carried_over
+from discovery_engine.engine.ingestion.server_parts import (
+    ListingResult,
+    SharedParts,
+    UnchangedParts,
+    parse_listing,
+    part_from_result,
+    shared_parts,
+    without_values,
+)
 from discovery_engine.engine.restore import has_unasked, newly_configured
 from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.engine.trust_store import TrustStore
-from discovery_engine.engine.unchanged_listings import UnchangedListings
 from discovery_engine.errors import RegistryError, UpstreamError
 from discovery_engine.events import (
     CatalogChanged,
@@ -45,8 +47,7 @@ from discovery_engine.events import (
     ServerConnected,
     ServerFailed,
 )
-from discovery_engine.search.examples.book import ExampleBook
-from discovery_engine.search.examples.written import WrittenBook
+from discovery_engine.search.examples.book import ExampleBook, WrittenBook
 from discovery_engine.search.usage import usage_shares
 from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
 from discovery_engine.store.codec import without_secrets

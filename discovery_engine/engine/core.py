@@ -1,35 +1,41 @@
-"""The parts of an open engine, which it shares with its scoped ones."""
+"""The parts of an open engine, which it shares with its scoped ones, and the view of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from discovery_engine.engine.restore import outage_of
+from discovery_engine.engine.searcher_source import SearcherSource
+from discovery_engine.engine.upstreams import CallQuota
+from discovery_engine.engine.visible_views import VisibleViews
+from discovery_engine.search.usage import RecentFinds
+from discovery_engine.view.notices import RegistryOutage
+from discovery_engine.view.scope import Scope, ShownView
 
 if TYPE_CHECKING:
     from discovery_engine.engine.call_record import CallRecorder
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.configuration_loader import ConfigurationLoader
     from discovery_engine.engine.executor import ToolExecutor
+    from discovery_engine.engine.health import ServerProber
     from discovery_engine.engine.lister import ServerLister
-    from discovery_engine.engine.prober import ServerProber
-    from discovery_engine.engine.resource_watchers import ResourceWatchers
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.engine.semantic_search import SemanticSearch
     from discovery_engine.engine.upstreams import Upstreams
-    from discovery_engine.engine.use_counter import UseCounter
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.events import EventBus
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.call_log.call_log import CallLog
     from discovery_engine.store.call_log.log_entry import Actor
     from discovery_engine.store.registry import Registry
+    from discovery_engine.tools.model import ToolKey
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.view.view import View
 
@@ -72,7 +78,6 @@ class EngineCore(Struct, frozen=True):
     upstreams: Upstreams
     lister: ServerLister
     executor: ToolExecutor
-    watchers: ResourceWatchers
     uses: UseCounter
     results: ResultStore
     prober: ServerProber
@@ -82,7 +87,78 @@ class EngineCore(Struct, frozen=True):
     at_end: ExitStack
     """Closes what is opened on first use, when the engine ends."""
 
-    def with_live(self, view: View) -> View:
-        """With what is not of the catalog: states of servers, the configuration, the registry."""
-        outage = outage_of(self.store)
-        return view.with_live(self.lister.live(), self.configuration.rejection, outage)
+
+class CurrentView:
+    """The view of an engine, or what a scope shows of it.
+
+    Each access is another look: keep what it returns to read consistently several times.
+    """
+
+    def __init__(self, core: EngineCore, shown: Callable[[], View] | None = None) -> None:
+        """`shown` gives what a scope shows of the view; None for all of it."""
+        self._core = core
+        self._shown = shown
+
+    @property
+    def snapshot(self) -> View:
+        """Without the states of servers."""
+        return self._shown() if self._shown else self._core.state.view
+
+    @property
+    def live(self) -> View:
+        """With the states of servers as they are now, and of the configuration and the registry."""
+        core, health = self._core, self._core.store.health
+        outage = RegistryOutage.of(health) if health else None
+        return self.snapshot.with_live(core.lister.live(), core.configuration.rejection, outage)
+
+    @property
+    def quota(self) -> CallQuota | None:
+        """The quota of calls that all clients of this view make together; None for any number."""
+        return CallQuota.of_view(self.snapshot.settings)
+
+    @cached_property
+    def _visible(self) -> VisibleViews:
+        return VisibleViews(lambda: self.snapshot)
+
+    def visible_to(self, principals: frozenset[str]) -> CurrentView:
+        """Return the part of the view that these teams and users see."""
+        return CurrentView(self._core, partial(self._visible.view, principals))
+
+    def within(self, scope: Callable[[View], Scope]) -> CurrentView:
+        """Return the part of the view that a scope shows; `scope` is looked up in each snapshot."""
+        return CurrentView(self._core, ShownView(scope, lambda: self.snapshot).view)
+
+    @property
+    def searched(self) -> View:
+        """The snapshot with all that searches of it look at, though a view may show less."""
+        snapshot = self.snapshot
+        return snapshot.whole or snapshot
+
+    async def prepare_search(self) -> None:
+        """Make the searcher of the current snapshot in a thread; no-op if it is made."""
+        # Again if a listing came in between; what the third leaves to do is little.
+        for _ in range(3):
+            source = self.snapshot.open_searcher
+            if not isinstance(source, SearcherSource) or source.is_ready:
+                return
+            await anyio.to_thread.run_sync(source)
+
+
+class UseCounter:
+    """Counts in `tasks`, so that no call waits for it; `clock` is Unix time in seconds."""
+
+    def __init__(self, state: CatalogState, tasks: TaskGroup, clock: Callable[[], float]) -> None:
+        self._state = state
+        self._tasks = tasks
+        self._clock = clock
+        self._finds = RecentFinds()
+
+    def record_found(self, keys: Iterable[ToolKey]) -> None:
+        """A search has found these tools."""
+        if self._state.view.settings.search.learn:
+            self._finds.add(keys, self._clock())
+
+    def record_call(self, key: ToolKey) -> None:
+        """A tool was called, and succeeded."""
+        if self._finds.consume(key, self._clock()):
+            self._tasks.start_soon(self._state.count_use, key)

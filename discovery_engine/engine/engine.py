@@ -13,14 +13,13 @@ import anyio.to_thread
 
 from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.engine import first_answer
-from discovery_engine.engine.core import EngineCore
-from discovery_engine.engine.current_view import CurrentView
+from discovery_engine.engine.core import CurrentView, EngineCore
 from discovery_engine.engine.gateway_reports import observations
-from discovery_engine.engine.health import health
+from discovery_engine.engine.health import USUAL_WAIT, ProbeResult, health
 from discovery_engine.engine.maintenance import run_maintenance
-from discovery_engine.engine.prober import USUAL_WAIT, ProbeResult
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.engine.scoped_engine import ScopedEngine
+from discovery_engine.engine.searcher_source import ReindexReport
 from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.server_logins import ServerLogins
     from discovery_engine.engine.question_policy import OwnerRoots
     from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
-    from discovery_engine.engine.reindex_report import ReindexReport
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.marketplace import Marketplace
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
@@ -62,8 +60,7 @@ class Engine(ScopedEngine):
     """Made by `open_engine`. It is the scope that shows everything."""
 
     def __init__(self, core: EngineCore) -> None:
-        super().__init__(core, CurrentView(lambda: core.state.view, core.with_live))
-        self._environment = core.environment
+        super().__init__(core, CurrentView(core))
 
     # The verbs of the owner are imported on first use: agents never need them.
 
@@ -76,10 +73,10 @@ class Engine(ScopedEngine):
             self,
             self._core.store,
             self._core.state.trust_store,
-            secrets=self._environment.secrets,
-            environ=self._environment.variables,
-            data=self._environment.data,
-            clock=self._environment.clock,
+            secrets=self._core.environment.secrets,
+            environ=self._core.environment.variables,
+            data=self._core.environment.data,
+            clock=self._core.environment.clock,
         )
 
     @cached_property
@@ -91,9 +88,9 @@ class Engine(ScopedEngine):
             self,
             self._core.state.trust_store,
             self._core.events,
-            secrets=self._environment.secrets,
-            environ=self._environment.variables,
-            clock=self._environment.clock,
+            secrets=self._core.environment.secrets,
+            environ=self._core.environment.variables,
+            clock=self._core.environment.clock,
         )
 
     @cached_property
@@ -112,8 +109,8 @@ class Engine(ScopedEngine):
             self,
             self._core.store,
             self._apply_requests,
-            secrets=self._environment.secrets,
-            clock=self._environment.clock,
+            secrets=self._core.environment.secrets,
+            clock=self._core.environment.clock,
         )
 
     async def enrich(
@@ -157,8 +154,8 @@ class Engine(ScopedEngine):
             self._core.configuration.preview,
             self._core.state.trust_store,
             self._core.store,
-            secrets=self._environment.secrets,
-            environ=self._environment.variables,
+            secrets=self._core.environment.secrets,
+            environ=self._core.environment.variables,
             embed=embed,
         )
 
@@ -217,7 +214,9 @@ class Engine(ScopedEngine):
         from discovery_engine.secrets.encrypted_store import EncryptedStore  # noqa: PLC0415
         from discovery_engine.secrets.owner_secrets import OwnerSecrets  # noqa: PLC0415
 
-        return OwnerSecrets(EncryptedStore(self._environment.data, self._environment.variables))
+        return OwnerSecrets(
+            EncryptedStore(self._core.environment.data, self._core.environment.variables)
+        )
 
     @cached_property
     def requests(self) -> AgentRequests:
@@ -225,7 +224,7 @@ class Engine(ScopedEngine):
         from discovery_engine.engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
 
         return AgentRequests(
-            self, self._core.store, self._decision_scope, clock=self._environment.clock
+            self, self._core.store, self._decision_scope, clock=self._core.environment.clock
         )
 
     @cached_property
@@ -243,8 +242,8 @@ class Engine(ScopedEngine):
         return Webhooks(
             self,
             self._core.store,
-            secrets=self._environment.secrets,
-            clock=self._environment.clock,
+            secrets=self._core.environment.secrets,
+            clock=self._core.environment.clock,
         )
 
     @cached_property
@@ -252,7 +251,9 @@ class Engine(ScopedEngine):
         """Arguments of tools that are kept under names: `list`, `save`, `delete`."""
         from discovery_engine.engine.owner.presets import Presets  # noqa: PLC0415
 
-        return Presets(self, self._core.store, self._decision_scope, clock=self._environment.clock)
+        return Presets(
+            self, self._core.store, self._decision_scope, clock=self._core.environment.clock
+        )
 
     def _decision_scope(self) -> str:
         return decision_scopes(self.settings.path, self.settings.name)[0]
@@ -269,10 +270,10 @@ class Engine(ScopedEngine):
         )
 
         marketplace = CurrentMarketplace(
-            data=self._environment.data,
-            environ=self._environment.variables,
-            secrets=self._environment.secrets,
-            clock=self._environment.clock,
+            data=self._core.environment.data,
+            environ=self._core.environment.variables,
+            secrets=self._core.environment.secrets,
+            clock=self._core.environment.clock,
         )
         self._core.at_end.callback(marketplace.close)
         return marketplace
@@ -288,9 +289,9 @@ class Engine(ScopedEngine):
         return Installer(
             self,
             find,
-            environ=self._environment.variables,
-            data=self._environment.data,
-            clock=self._environment.clock,
+            environ=self._core.environment.variables,
+            data=self._core.environment.data,
+            clock=self._core.environment.clock,
             publish=self._core.events.publish,
         )
 
@@ -301,10 +302,10 @@ class Engine(ScopedEngine):
 
         return ServerLogins(
             self,
-            self._environment.token_logins.store,
-            secrets=self._environment.secrets,
+            self._core.environment.token_logins.store,
+            secrets=self._core.environment.secrets,
             admit=self._core.state.trust_store.admit,
-            clock=self._environment.clock,
+            clock=self._core.environment.clock,
         )
 
     @property
@@ -351,12 +352,12 @@ class Engine(ScopedEngine):
                 counts.
         """
         states = self._core.upstreams.states()
-        reports = health(self.view, states, now=self._environment.clock(), observed=observed)
+        reports = health(self.view, states, now=self._core.environment.clock(), observed=observed)
         return await self.servers.with_packages(reports)
 
     async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
         """Return what other gateways that run now have observed of servers, the worst first."""
-        environment, own = self._environment, os.getpid()
+        environment, own = self._core.environment, os.getpid()
         all_observations = await anyio.to_thread.run_sync(
             observations, environment.data, environment.scope
         )
@@ -403,7 +404,7 @@ class Engine(ScopedEngine):
         from discovery_engine.marketplace.package_names import PACKAGE_KINDS  # noqa: PLC0415
 
         programs = [program for kind in PACKAGE_KINDS.values() for program in kind.programs]
-        return await Prerequisites(self._environment.variables).probe(programs)
+        return await Prerequisites(self._core.environment.variables).probe(programs)
 
     def roots(self) -> OwnerRoots:
         """The folders that answer `roots/list` of servers in place of their clients."""
@@ -414,7 +415,7 @@ class Engine(ScopedEngine):
     @property
     def registry_file(self) -> Path:
         """Where the registry is, or would be if anything were kept."""
-        return registry_path(self._environment.data, self._environment.variables)
+        return registry_path(self._core.environment.data, self._core.environment.variables)
 
     async def refresh(
         self,
@@ -494,7 +495,7 @@ class Engine(ScopedEngine):
             ServerNotFoundError: If a named server is not configured.
             RegistryError: If they cannot be deleted from the registry.
         """
-        await anyio.to_thread.run_sync(first_answer.forget, os.fspath(self._environment.data))
+        await anyio.to_thread.run_sync(first_answer.forget, os.fspath(self._core.environment.data))
         addresses = self._current.snapshot.addresses
         names = None if servers is None else {addresses.server(name) for name in servers}
         return await self._core.state.forget(names)
@@ -509,8 +510,6 @@ class Engine(ScopedEngine):
             EmbeddingError: If the embedder fails.
             RegistryError: If the database that is searched does not answer.
         """
-        from discovery_engine.engine.reindex_report import ReindexReport  # noqa: PLC0415
-
         await self._core.state.rebuild_index()
         is_on = self.view.settings.search.embeddings.is_on
         vectors = await self._core.semantic.embed_anew() if is_on else None
@@ -522,10 +521,10 @@ class Engine(ScopedEngine):
             self,
             self._core.lister,
             self._core.store.changes,
-            self._environment.token_logins,
+            self._core.environment.token_logins,
             self._core.webhooks,
             self._core.state.name_servers,
-            data=self._environment.data,
+            data=self._core.environment.data,
         )
 
     async def work(self, options: WorkerOptions, report: Reporter) -> None:
@@ -553,11 +552,10 @@ class Engine(ScopedEngine):
             work: Is given the `Term` in which this process leads, and returns soon after that is
                 lost.
         """
-        from discovery_engine.engine.leader_lock import LeaderLock  # noqa: PLC0415 - seldom needed
-        from discovery_engine.engine.leadership import Leadership  # noqa: PLC0415 - seldom needed
+        from discovery_engine.engine.leadership import LeaderLock, Leadership  # noqa: PLC0415
 
         is_stored = self.view.settings.cache.enabled
-        lock = LeaderLock(self._environment.data, name) if is_stored else None
+        lock = LeaderLock(self._core.environment.data, name) if is_stored else None
         await Leadership(self._core.store.local, name, lock=lock).lead(work)
 
     async def observations(self) -> list[Observation]:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
 from cachetools import LRUCache
+from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import finish
-from discovery_engine.engine.call_preview import CallPreview
+from discovery_engine.config.entry_secrets import redact_transport
+from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.rpc.protocol import CONVERTED
 from discovery_engine.rules.overrides.pinning import (
     pinned_references,
@@ -22,6 +26,7 @@ from discovery_engine.rules.overrides.pinning import (
     referred_values,
 )
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import Tool, ToolKey
 from discovery_engine.upstream.requests import UpstreamRequest
@@ -30,8 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine.catalog_state import CatalogState
-    from discovery_engine.engine.rate_limits import CallQuota
-    from discovery_engine.engine.upstreams import Upstreams
+    from discovery_engine.engine.upstreams import CallQuota, Upstreams
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.rules.overrides.override import Override
@@ -157,3 +161,32 @@ class CheckerCache:
 
             checker = self._checkers[key] = Checker(tool)
         return checker
+
+
+class CallPreview(Struct, frozen=True):
+    entry: Entry
+    """The tool, with the verdict of the rules."""
+    arguments: JSONObject
+    """The arguments as they would be sent; they fit the tool's schema."""
+    pinned: JSONObject
+    """The arguments that the owner adds, as written: references, not their values."""
+    transport: StdioTransport | RemoteTransport | None
+    unchecked: str = ""
+    """Why the arguments could not be checked; empty if they were."""
+
+    @property
+    def place(self) -> str:
+        """Where it would be sent, without any path of this machine."""
+        if isinstance(self.transport, RemoteTransport):
+            return urlsplit(redact_url(self.transport.url)).netloc or "a remote server"
+        return "a program on this machine"
+
+    @property
+    def target(self) -> str:
+        """The same for the owner: the command or the address, without secrets."""
+        match redact_transport(self.transport) if self.transport else None:
+            case StdioTransport(command=command, args=args):
+                return " ".join([command, *args])
+            case RemoteTransport(url=url):
+                return url
+        return ""

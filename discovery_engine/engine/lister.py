@@ -17,8 +17,7 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from discovery_engine.catalog import RefreshReport
-from discovery_engine.engine.ingestion.listing_result import ListingResult
-from discovery_engine.engine.ingestion.server_parts import failure_of
+from discovery_engine.engine.ingestion.server_parts import ListingResult, failure_of
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,

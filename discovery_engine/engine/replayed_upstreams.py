@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.engine.rate_limits import RateLimits
+    from discovery_engine.engine.upstreams import RateLimits
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.upstream.requests import UpstreamRequest
     from discovery_engine.upstream.transport_opening import OnStderr

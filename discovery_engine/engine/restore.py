@@ -152,7 +152,8 @@ def _recall(open_store: _Opener, name: str) -> _Recalled | None:
             _lost_at(store, snapshot.settings),
             store.requests_mark(),
             registration_mark(store, snapshot.settings),
-            outage_of(store),  # last: whether all else was of the copy
+            # Last: whether all else was of the copy.
+            RegistryOutage.of(store.health) if store.health else None,
         )
 
 
@@ -217,14 +218,6 @@ def unchanged_settings(
     )
     needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
     return None if needs_more else settings
-
-
-def outage_of(registry: StoredReader) -> RegistryOutage | None:
-    """Why it does not answer, as answers say it; None if it does."""
-    health = registry.health
-    if health is None or health.since is None:
-        return None
-    return RegistryOutage(health.since, health.waiting, health.dropped)
 
 
 def registration_mark(store: StoredReader, settings: Settings) -> str:
@@ -313,12 +306,8 @@ def _database_searcher(
     open_local: Callable[[], Searcher],
 ) -> Searcher:
     """The searcher over what a database has."""
-    from discovery_engine.store.postgres.database_searcher import (
-        open_database_searcher,
-    )
-    from discovery_engine.store.postgres.search_documents import (
-        SearchDocuments,
-    )
+    from discovery_engine.store.postgres.database_searcher import open_database_searcher
+    from discovery_engine.store.postgres.search_documents import SearchDocuments
 
     settings = snapshot.settings
     return open_database_searcher(
@@ -359,8 +348,7 @@ class _DatabaseForEachCall:
 
 def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
     # As the search: most reads need none.
-    from discovery_engine.search.examples.book import ExampleBook  # noqa: PLC0415
-    from discovery_engine.search.examples.written import WrittenBook  # noqa: PLC0415
+    from discovery_engine.search.examples.book import ExampleBook, WrittenBook  # noqa: PLC0415
 
     book = WrittenBook(mark, open_store) if mark else None
     return ExampleBook.of(settings.search, book)

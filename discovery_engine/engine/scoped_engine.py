@@ -18,11 +18,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.engine.call_record import CallRecord
-from discovery_engine.engine.core import EngineCore
-from discovery_engine.engine.current_view import CurrentView
+from discovery_engine.engine.core import CurrentView, EngineCore
 from discovery_engine.engine.server_offerings import ServerOfferings
-from discovery_engine.errors import DiscoveryError, TaskNotFoundError, ToolNotFoundError, concerning
-from discovery_engine.rules.principals import parse_principals
+from discovery_engine.errors import (
+    DiscoveryError,
+    ServerDisabledError,
+    TaskNotFoundError,
+    ToolNotFoundError,
+    concerning,
+)
+from discovery_engine.rules.rule import parse_principals
 from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.scope import Scope, named_scope, scope_or_nothing
@@ -33,10 +38,8 @@ if TYPE_CHECKING:
     from discovery_engine.agent.toolset import Toolset, ToolsetMode
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.engine.call_preview import CallPreview
-    from discovery_engine.engine.core import EngineCore
-    from discovery_engine.engine.current_view import CurrentView
-    from discovery_engine.engine.executor import OnUnchecked
+    from discovery_engine.engine.core import CurrentView, EngineCore
+    from discovery_engine.engine.executor import CallPreview, OnUnchecked
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.events import Event, Subscription
     from discovery_engine.rpc.client import Client, Continuation
@@ -46,6 +49,9 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.view import ToolList, View
+
+
+FIRST_LISTING = 3.0  # seconds that an answer waits for servers that were never listed
 
 
 class ScopedEngine:
@@ -384,6 +390,21 @@ class ScopedEngine:
         """Close the sessions of a client that has disconnected."""
         self._core.upstreams.close_client(client)
         self._core.results.forget(client)
+
+    async def wait_first_listed(self, server: str | None) -> None:
+        """Wait briefly for a server, or for all if it is None, if none of them was ever listed.
+
+        An answer then knows their tools, and is not long in coming.
+        """
+        if server is None:
+            if not self.has_listings:
+                await self.wait_listed(timeout=FIRST_LISTING)
+        elif not self.is_listed(server):
+            with anyio.move_on_after(FIRST_LISTING):
+                try:
+                    await self.list_tools(server)
+                except ServerDisabledError:
+                    return  # the answer reports it
 
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 
@@ -144,9 +146,7 @@ def _database_searcher(
     previous: Searcher | None = None,
 ) -> DatabaseSearcher:
     # Only then: memory is where most configurations search.
-    from discovery_engine.store.postgres.database_searcher import (
-        open_database_searcher,
-    )
+    from discovery_engine.store.postgres.database_searcher import open_database_searcher
 
     return open_database_searcher(
         catalog,
@@ -157,3 +157,10 @@ def _database_searcher(
         open_local=open_local,
         previous=previous,
     )
+
+
+class ReindexReport(Struct, frozen=True):
+    tools: int
+    """In the index."""
+    vectors: int | None
+    """Tools with a vector; None if no embedder is configured."""

@@ -30,7 +30,7 @@ from discovery_engine.events import (
 )
 from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
 from discovery_engine.search.examples.book import ExampleBook
-from discovery_engine.search.query.clauses import split_clauses
+from discovery_engine.search.query.analyzer import split_clauses
 from discovery_engine.search.text.lexicon import lexicon_for
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.store.search_database import NoVectorSearchError

@@ -16,20 +16,18 @@ from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.requests import UpstreamRequest
-from discovery_engine.view.uri_templates import expanded
+from discovery_engine.view.uris import expanded
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import OfferingEntry
-    from discovery_engine.engine.core import EngineCore
-    from discovery_engine.engine.current_view import CurrentView
+    from discovery_engine.engine.core import CurrentView, EngineCore
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.log_entry import Actor, EntryKind
     from discovery_engine.tools.model import ServerName
     from discovery_engine.tools.offering import Offering
-    from discovery_engine.view.offering_access import OfferingList
-    from discovery_engine.view.offering_addresses import ResourceTarget
+    from discovery_engine.view.offering_addresses import OfferingList, ResourceTarget
     from discovery_engine.view.view import View
 
 T = TypeVar("T")
@@ -209,12 +207,12 @@ class ServerOfferings:
         target = await self._found(lambda view: view.resource(server, uri), server, max_wait=None)
         with concerning(target.server, target.uri):
             settings = self._core.state.view.server_settings(target.server)
-            await self._core.watchers.add(settings, target.uri)
+            await self._core.upstreams.watch(settings, target.uri)
         return target
 
     def unwatch_resource(self, target: ResourceTarget) -> None:
         """End one `watch_resource`, whose result is given."""
-        self._core.watchers.remove(target.server, target.uri)
+        self._core.upstreams.unwatch(target.server, target.uri)
 
     def _record(
         self,

@@ -8,6 +8,7 @@ else reads them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,13 +16,14 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup, TaskStatus
+from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import DroppedTool
-from discovery_engine.config.settings import ServerSettings
-from discovery_engine.engine.rate_limits import CallQuota, RateLimits
-from discovery_engine.errors import UpstreamError, UpstreamProtocolError
+from discovery_engine.config.serve_settings import ViewLimits
+from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.errors import RateLimitedError, UpstreamError, UpstreamProtocolError
 from discovery_engine.rpc.validity import received
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.resolver import SecretResolver
@@ -32,7 +34,7 @@ from discovery_engine.upstream.server_output import OutputRedactor, StderrLog
 from discovery_engine.upstream.state import ServerState, StateInfo
 
 if TYPE_CHECKING:
-    from discovery_engine.engine.recorder import Recorder
+    from discovery_engine.engine.recordings import Recorder
     from discovery_engine.engine.server_record import ServerRecorder
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
@@ -44,6 +46,79 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.session_pool import SessionPool
     from discovery_engine.upstream.task import TaskMethod
     from discovery_engine.upstream.transport_opening import OnStderr
+
+_MINUTE = 60.0  # seconds
+_SHARE = 6  # of the calls of a minute that are possible at once, if nothing else is set
+
+
+class CallQuota(Struct, frozen=True):
+    subject: str
+    """The thing limited, for instance `server 'github'`; quotas of one subject share a bucket."""
+    calls_per_minute: int
+    burst: int
+    server: str | None = None
+
+    @classmethod
+    def of_server(cls, server: ServerSettings) -> CallQuota | None:
+        """None if it takes any number of calls."""
+        limits = server.limits
+        if limits.calls_per_minute is None:
+            return None
+        subject = f"server {server.name!r}"
+        return cls.of(subject, limits.calls_per_minute, limits.burst, server=server.name)
+
+    @classmethod
+    def of_view(cls, settings: Settings) -> CallQuota | None:
+        """Return the quota of the view of these settings; None if it takes any number of calls."""
+        limits = next((v.limits for v in settings.views if v.name == settings.view), ViewLimits())
+        if limits.calls_per_minute is None:
+            return None
+        return cls.of(f"view {settings.view!r}", limits.calls_per_minute, limits.burst)
+
+    @classmethod
+    def of(
+        cls, subject: str, calls_per_minute: int, burst: int | None, *, server: str | None = None
+    ) -> CallQuota:
+        """Without `burst`, what ten seconds allow."""
+        at_once = max(calls_per_minute // _SHARE, 1) if burst is None else burst
+        return cls(subject, calls_per_minute, at_once, server)
+
+
+class _Bucket(Struct):
+    tokens: float
+    at: float
+
+
+class RateLimits:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds."""
+        self._clock = clock
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, *quotas: CallQuota | None) -> None:
+        """Count a call against every quota.
+
+        Raises:
+            RateLimitedError: If one is used up, with the time after which it is not; none counts
+                the call then.
+        """
+        now = self._clock()
+        set_ones = [quota for quota in quotas if quota is not None]
+        buckets = [self._refilled(quota, now) for quota in set_ones]
+        for quota, bucket in zip(set_ones, buckets, strict=True):
+            if bucket.tokens < 1:
+                wait = (1 - bucket.tokens) * _MINUTE / quota.calls_per_minute
+                raise RateLimitedError(quota.subject, quota.calls_per_minute, wait, quota.server)
+        for bucket in buckets:
+            bucket.tokens -= 1
+
+    def _refilled(self, quota: CallQuota, now: float) -> _Bucket:
+        bucket = self._buckets.setdefault(quota.subject, _Bucket(quota.burst, now))
+        passed = max(now - bucket.at, 0.0)  # a clock may be set back
+        refill = passed * quota.calls_per_minute / _MINUTE
+        bucket.tokens, bucket.at = min(bucket.tokens + refill, quota.burst), now
+        return bucket
+
 
 OnTried: TypeAlias = Callable[[ServerSettings, UpstreamError | None], Awaitable[None]]
 """Called after a request to a server, with its error, or None if it was answered."""
@@ -79,6 +154,7 @@ class Upstreams:
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
         self._stderr_logs: dict[ServerName, StderrLog] = {}
         self._expected: Mapping[str, JSONObject] = {}
+        self._watchers: Counter[tuple[ServerName, str]] = Counter()
         self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
     async def list_tools(self, server: ServerSettings) -> Listing:
@@ -232,11 +308,15 @@ class Upstreams:
         """
         async with self._asking(server):
             await (await self._opened()).watch(server, uri)
+        self._watchers[server.name, uri] += 1
 
     def unwatch(self, server: ServerName, uri: str) -> None:
-        """No-op if it is not watched."""
-        if self._sessions:
-            self._sessions.unwatch(server, uri)
+        """End one `watch` of a resource; the server is told when none is left."""
+        self._watchers[server, uri] -= 1
+        if self._watchers[server, uri] <= 0:
+            del self._watchers[server, uri]
+            if self._sessions:
+                self._sessions.unwatch(server, uri)
 
     async def close(self, server: ServerName) -> None:
         """Close the sessions of a server after their current calls; no-op if there are none."""

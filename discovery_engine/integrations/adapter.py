@@ -12,8 +12,8 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.errors.extras import install_command
 
 if TYPE_CHECKING:
-    from discovery_engine.agent.caller import OnProgress
     from discovery_engine.agent.content import MediaPart
+    from discovery_engine.agent.meta_arguments import OnProgress
 
 
 class MissingFrameworkError(ImportError):

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine.agent.agent_tool import anthropic_tool
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.tool_forms import anthropic_tool
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.integrations.adapter import (
@@ -52,7 +52,7 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.agent.caller import OnProgress
+    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, TextPart, part_text
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
-from discovery_engine.integrations.adapter import (
-    image_type,
-    missing_framework,
-    open_model,
-)
+from discovery_engine.integrations.adapter import image_type, missing_framework, open_model
 
 try:
     from llama_index.core.base.llms.types import AudioBlock, DocumentBlock, ImageBlock, TextBlock
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.agent_tool import AgentTool
-    from discovery_engine.agent.caller import OnProgress
+    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client

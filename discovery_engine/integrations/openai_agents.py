@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from discovery_engine.agent.agent_tool import openai_function
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.tool_forms import openai_function
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.engine import ScopedEngine
 from discovery_engine.integrations.adapter import (

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import named, one_line
+from discovery_engine.agent.agent_tool import openai_function
+from discovery_engine.agent.answer_rendering import ANSWER, ERROR
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.render.calls import ERROR
-from discovery_engine.agent.render.result import ANSWER
-from discovery_engine.agent.tool_forms import openai_function
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.integrations.adapter import (
     PDF,
@@ -57,7 +56,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.agent_tool import AgentTool
-    from discovery_engine.agent.caller import OnProgress
+    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client

@@ -16,13 +16,9 @@ import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from discovery_engine.agent.agent_tool import parameter_names
 from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
-from discovery_engine.agent.tool_forms import parameter_names
-from discovery_engine.integrations.adapter import (
-    CallProgress,
-    image_type,
-    missing_framework,
-)
+from discovery_engine.integrations.adapter import CallProgress, image_type, missing_framework
 from discovery_engine.integrations.smolagents_inputs import tool_input
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 

@@ -22,7 +22,7 @@ from discovery_engine.marketplace.entry_store import (
     telling_words,
 )
 from discovery_engine.marketplace.source import copy_key
-from discovery_engine.search.text.spelling import query_spellings
+from discovery_engine.search.text.tokenizer import query_spellings
 
 _DEEPEST = 500  # results of a query that can be paged through
 

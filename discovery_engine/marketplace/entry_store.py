@@ -39,7 +39,7 @@ from discovery_engine.marketplace.entry import (
 )
 from discovery_engine.marketplace.source import SourcePage, SyncPoint
 from discovery_engine.search.text.lexicon import CONCEPT, SUBJECT, Lexicon
-from discovery_engine.search.text.spelling import normalize_name, query_spellings, similar_names
+from discovery_engine.search.text.tokenizer import normalize_name, query_spellings, similar_names
 
 COLUMNS = ("name", "title", "description", "packages", "publisher", "tags", "tools", "related")
 WEIGHTS = (4.0, 4.0, 2.5, 1.5, 1.0, 2.0, 1.5, 1.0)

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discovery_engine.rules.patterns import Pattern, PatternError
-    from discovery_engine.rules.rule import Rule, Verdict
-    from discovery_engine.rules.rule_explanation import RuleExplanation, Step, describe
+    from discovery_engine.rules.rule import Rule, RuleExplanation, Step, Verdict, describe
     from discovery_engine.rules.rule_lint import lint_rules
     from discovery_engine.rules.ruleset import OfferingRules, ServerRules, ToolRules
 
 _MODULES = {
-    "RuleExplanation": "rule_explanation",
+    "RuleExplanation": "rule",
     "OfferingRules": "ruleset",
     "Pattern": "patterns",
     "PatternError": "patterns",
     "Rule": "rule",
     "ServerRules": "ruleset",
-    "Step": "rule_explanation",
+    "Step": "rule",
     "ToolRules": "ruleset",
     "Verdict": "rule",
-    "describe": "rule_explanation",
+    "describe": "rule",
     "lint_rules": "rule_lint",
 }
 

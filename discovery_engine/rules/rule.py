@@ -1,4 +1,4 @@
-"""A rule and a verdict as plain values: what was written, and what came of it.
+"""A rule and a verdict as plain values: what was written, what came of it, and why, in words.
 
 Nothing is compiled here, so that a remembered catalog can be read without loading a pattern
 library.
@@ -6,7 +6,8 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
@@ -68,3 +69,174 @@ class Verdict(Struct, frozen=True, cache_hash=True):
         """Return whether it has all of `tags`, or one with `any_tag`; True if `tags` is empty."""
         matches = any if any_tag else all
         return not tags or matches(tag in self.tags for tag in tags)
+
+
+# Like `rule`, it loads no pattern library, so that a remembered verdict is explained at once.
+
+_MOST_NAMES = 8  # of a client's list
+
+Subject = Literal["tool", "server", "resource", "prompt"]
+
+_REASONS: Mapping[Reason, str] = {
+    "switch": "it is switched off",
+    "off": "the configuration has `enabled: false`",
+    "changed": "a change that waits for review",
+    "pending": "quarantine until it is reviewed",
+    "suspicious": "a suspicion that waits for review",
+    "unpinned": "the lock file, which does not pin it as it is now",
+    "untrusted": "the lack of an approval",
+    "altered": "the lack of an approval for what it has become",
+}
+
+
+class Step(Struct, frozen=True):
+    """The part of one rule in a verdict."""
+
+    index: int
+    rule: Rule
+    matched: bool
+    decided: bool
+    too_slow: bool
+    """A pattern was cut off; the rule was then taken to match if it disables, else not."""
+    tags: tuple[str, ...]
+    """The tags that this rule was the first to give."""
+
+
+class RuleExplanation(Struct, frozen=True):
+    verdict: Verdict
+    steps: tuple[Step, ...]
+    """One for each rule, in order."""
+    sentence: str
+    """The verdict as `describe` gives it."""
+
+    @property
+    def deciding(self) -> Step | None:
+        """The step that settled it; None if no rule did."""
+        return next((step for step in self.steps if step.decided), None)
+
+
+def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
+    """Describe what settled a verdict, in a few words without a full stop.
+
+    For instance `rule 3 (discovery.yaml:12:5) disables tools matching '*delete*'`. `rules` are
+    those that the verdict was made with.
+    """
+    if verdict.rule is not None:
+        rule, verb = rules[verdict.rule], "enables" if verdict.enabled else "disables"
+        if rule.origin.client:
+            return f"{rule.origin.client} {_list_of_client(rule)} ({rule.origin})"
+        return f"{rule_name(verdict.rule, rules)} {verb} {_scope(rule, subject)}"
+    if verdict.reason == "server":
+        return "its entry has enabled: false" if subject == "server" else "its server is disabled"
+    if verdict.reason in _REASONS:
+        return _REASONS[verdict.reason]
+    if verdict.reason == "whitelist":
+        enabling = next(index for index, rule in enumerate(rules) if rule.enabled)
+        return f"no rule enables it, and {rule_name(enabling, rules)} makes them a whitelist"
+    return "no rule disables it"
+
+
+def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
+    """Name what settled a verdict and its place, for instance `rule 3 (discovery.yaml:12:5)`."""
+    if verdict.rule is not None:
+        return rule_name(verdict.rule, rules)
+    return describe(verdict, rules, subject=subject)
+
+
+def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
+    """The same for every reader: without files and patterns, which may name a tool.
+
+    It has no number either, which would tell how many rules there are for other teams.
+    """
+    if verdict.rule is not None:
+        return "a rule of the owner"
+    if verdict.reason == "whitelist":
+        return "no rule of the owner enables it"
+    return describe(verdict, (), subject=subject)
+
+
+def rule_name(index: int, rules: Sequence[Rule]) -> str:
+    """For instance `rule 3 (discovery.yaml:12:5)`; rules are counted from 1."""
+    origin = rules[index].origin
+    name = f"the list of tools of {origin.client}" if origin.client else f"rule {index + 1}"
+    return f"{name} ({origin})" if origin.file else name
+
+
+def _scope(rule: Rule, subject: Subject) -> str:
+    conditions = list(_conditions(rule))
+    return " ".join([f"{subject}s" if conditions else f"all {subject}s", *conditions])
+
+
+def _list_of_client(rule: Rule) -> str:
+    """Describe a client's list of tools, which is always a rule that disables."""
+    if not rule.patterns:
+        return "excludes all tools"
+    excepted = _excepted(rule.patterns)
+    names = excepted or rule.patterns
+    others = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    listed = ", ".join(names[:_MOST_NAMES]) + others
+    return f"allows only {listed}" if excepted else f"excludes {listed}"
+
+
+def _excepted(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return the excepted patterns if all patterns are exceptions; otherwise nothing."""
+    is_rest = all(pattern.startswith("!") for pattern in patterns)
+    return tuple(pattern[1:] for pattern in patterns) if is_rest else ()
+
+
+def _conditions(rule: Rule) -> Iterator[str]:
+    if excepted := _excepted(rule.patterns):
+        yield f"other than {_quoted(excepted)}"
+    elif rule.patterns:
+        yield f"matching {_quoted(rule.patterns)}"
+    if rule.servers:
+        yield f"of servers matching {_quoted(rule.servers)}"
+    if rule.has_tags:
+        yield f"tagged {_quoted(rule.has_tags)}"
+    if rule.annotations:
+        stated = (f"{name}: {_yaml(value)}" for name, value in rule.annotations.items())
+        yield f"annotated {', '.join(stated)}"
+
+
+def _quoted(patterns: Sequence[str]) -> str:
+    return ", ".join(map(repr, patterns))
+
+
+def _yaml(value: bool | str) -> str:  # noqa: FBT001 - it is the value, not a switch
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+#     visibleTo: [team:payments, user:anna@example.com]
+#
+# Names are compared as they are written, case included.
+
+_PRINCIPAL = re.compile(r"(?:team|user):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
+_NAMES = "begin with a letter or a digit, go on with letters, digits and . _ @ + -"
+
+
+class PrincipalError(ValueError):
+    """A text that names neither a team nor a user."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text!r} names no team and no user")
+        self.hint = f"write team:NAME or user:NAME; names {_NAMES}"
+
+
+def parse_principals(texts: Iterable[str]) -> frozenset[str]:
+    """The teams and users of these texts.
+
+    Raises:
+        PrincipalError: For the first that names none.
+    """
+    return frozenset(map(parse_principal, texts))
+
+
+def parse_principal(text: str) -> str:
+    """The text itself, if it names a team or a user.
+
+    Raises:
+        PrincipalError: If it does not.
+    """
+    if not _PRINCIPAL.fullmatch(text):
+        raise PrincipalError(text)
+    return text

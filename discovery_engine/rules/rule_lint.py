@@ -11,9 +11,8 @@ from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.rules.name_index import Positions
-from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.rules.rule_explanation import Subject, rule_name
+from discovery_engine.rules.patterns import Positions
+from discovery_engine.rules.rule import Rule, Subject, Verdict, rule_name
 from discovery_engine.rules.ruleset import OfferingRules, ToolRules
 from discovery_engine.tools.model import Tool
 from discovery_engine.tools.offering import Offering

@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from discovery_engine.search.operations.operation import Operation, Relation, ToolProfile, relation
 from discovery_engine.search.operations.request_reading import intent_of
-from discovery_engine.search.operations.tool_profile import ToolProfile
 from discovery_engine.search.ranking.confidence import (
     FIRST,
-    Assessment,
-    default_model,
-    overall_confidence,
-)
-from discovery_engine.search.ranking.gaps import SAY_NOTHING, Gaps, undone, words_without
-from discovery_engine.search.ranking.signals import (
     AnswerSignals,
+    Assessment,
     Signals,
     contains_all_words,
+    default_model,
     lead,
     measure_signals,
     operation_agreement,
     operation_differs,
+    overall_confidence,
 )
+from discovery_engine.search.text.lexicon import SUBJECT
 from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-    from discovery_engine.search.index.index import DocId, Index
-    from discovery_engine.search.index.tags import TagTable
-    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
+    from discovery_engine.search.index.index import DocId, Index, TagTable
+    from discovery_engine.search.operations.request_reading import RequestReading
     from discovery_engine.search.query.analyzer import QueryTerms
-    from discovery_engine.search.query.name_match import NameMatch
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.query.retrieval import AnalyzedQuery, NameMatch
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import Tool
@@ -97,7 +96,7 @@ class Assessor:
         doc_ids = self._doc_ids(first)
         held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
         is_english = self._is_english(query)
-        missing = words_without(held, query.reading.text, self._lexicon) if is_english else []
+        missing = _words_without(held, query.reading.text, self._lexicon) if is_english else []
         arguments = self._argument_stems(query)
         profiles = [
             self._profile(doc_id)
@@ -106,7 +105,7 @@ class Assessor:
         ]
         return Gaps(
             tuple(word for word in missing if self._lexicon.stem(word) not in arguments),
-            undone(query.reading, profiles),
+            _undone(query.reading, profiles),
         )
 
     def _unknown(self, query: AnalyzedQuery) -> tuple[str, ...]:
@@ -291,3 +290,59 @@ def _parse_idf(lines: Iterable[str]) -> dict[str, float]:
             idf, *stems = line.split()
             table.update(dict.fromkeys(stems, float(idf)))
     return table
+
+
+# unarchive the page    no word for 'unarchive'
+# delete my workspace   none that deletes, where tools only list and read
+
+_MOST_OPERATIONS = 2  # of a request that asks for one of more, too little is known
+_DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relation.OPPOSITE))
+# What hardly any word says by chance; `add`, `run` and `get` are said of many things.
+_VERBS = {
+    Operation.DELETE: "delete or remove",
+    Operation.SEND: "send",
+    Operation.STOP: "stop, close or cancel",
+    Operation.DOWNLOAD: "download or export",
+    Operation.UPLOAD: "upload or import",
+}
+_FILLERS = """
+    now already last tonight still next just yet ever never always again once twice soon later
+    today yesterday tomorrow morning afternoon evening night monday tuesday wednesday thursday
+    friday saturday sunday zero one two three four five six seven eight nine ten eleven twelve
+    first second third nothing something anything everything everybody everywhere else away back
+    down afterwards according moment right whole itself long little bit got look see told asked
+    asks found made called went left
+"""
+SAY_NOTHING = frozenset(_FILLERS.split())
+"""Common words that no tool would mention, so that their absence says nothing of it."""
+
+
+class Gaps(Struct, frozen=True):
+    words: tuple[str, ...] = ()
+    """Words of the request that none of the first tools has, arguments aside."""
+    operations: tuple[str, ...] = ()
+    """The operations asked for, as verbs, if the best tool's server seems to do none of them."""
+
+
+def _words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str]:
+    """The words of an English text that have no term among those held."""
+    return [
+        word
+        for word in dict.fromkeys(words(text))
+        if word.isalpha()
+        and len(word) > 1
+        and word not in SAY_NOTHING
+        and not lexicon.is_stop_word(word)
+        and not any(t in held for t in lexicon.terms(word) if not t.startswith(SUBJECT))
+    ]
+
+
+def _undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[str, ...]:
+    """Return the operations that a request clearly asks for, as verbs, if no tool does them."""
+    operations = [operation for operation in Operation if operation & reading.operations]
+    if not reading.is_explicit or len(operations) > _MOST_OPERATIONS:
+        return ()
+    relations = {relation(reading.operations, profile.operations) for profile in profiles}
+    if not relations or not relations <= _DIFFERENT or not _VERBS.keys() >= set(operations):
+        return ()
+    return tuple(_VERBS[operation] for operation in operations)

@@ -17,7 +17,7 @@ from discovery_engine.store.tables import decision_table, request_table, snapsho
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
-    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.snapshot import Snapshot
     from discovery_engine.store.statements import Connection

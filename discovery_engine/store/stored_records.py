@@ -21,7 +21,7 @@ from discovery_engine.store.tables import request_table, vector_table, webhook_t
 from discovery_engine.store.tables.webhook_table import NoEvents
 
 if TYPE_CHECKING:
-    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.statements import Connection
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.webhooks.delivery import Delivery, WebhookState

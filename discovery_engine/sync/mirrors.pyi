@@ -10,8 +10,8 @@ from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.engine.call_preview import CallPreview
-from discovery_engine.engine.executor import OnUnchecked
+from discovery_engine.engine.executor import CallPreview, OnUnchecked
+from discovery_engine.engine.health import ProbeResult
 from discovery_engine.engine.leadership import Work
 from discovery_engine.engine.owner.agent_requests import RequestPlan
 from discovery_engine.engine.owner.candidates import Candidate
@@ -30,12 +30,11 @@ from discovery_engine.engine.owner.server_listing import OwnedServer
 from discovery_engine.engine.owner.server_logins import LoginReport, LogoutReport
 from discovery_engine.engine.owner.server_plans import ServerPlan, Target
 from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport
-from discovery_engine.engine.prober import ProbeResult
 from discovery_engine.engine.question_policy import OwnerRoots
 from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
-from discovery_engine.engine.reindex_report import ReindexReport
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
+from discovery_engine.engine.searcher_source import ReindexReport
 from discovery_engine.evaluation.queries import QueryCase
 from discovery_engine.evaluation.report import Cost
 from discovery_engine.marketplace.entry import MarketplaceEntry
@@ -47,7 +46,7 @@ from discovery_engine.marketplace.marketplace import MarketplacePage
 from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
 from discovery_engine.marketplace.synchronizer import SourceReport, SourceState
 from discovery_engine.rpc.client import Continuation
-from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.secrets.owner_secrets import OwnerSecrets
 from discovery_engine.store.availability import RegistryHealth
 from discovery_engine.store.call_log.log_entry import Actor, ExportForm, LogEntry, LogFilter
@@ -65,8 +64,7 @@ from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.trust.decisions import Acceptance
 from discovery_engine.trust.review import Review
 from discovery_engine.view.notices import Notice
-from discovery_engine.view.offering_access import OfferingList
-from discovery_engine.view.offering_addresses import ResourceTarget
+from discovery_engine.view.offering_addresses import OfferingList, ResourceTarget
 from discovery_engine.view.scope import Scope
 from discovery_engine.view.search_answers import SearchAnswer, SearchKind
 from discovery_engine.view.status import Observation, ServerReport
@@ -410,6 +408,7 @@ class ScopedEngineMirror(OnLoop):
     def view(self) -> View: ...
     def visible_to(self, *principals: str) -> SyncScopedEngine: ...
     def wait_embedded(self, *, timeout: float) -> Notice | None: ...
+    def wait_first_listed(self, server: str | None) -> None: ...
     def wait_listed(self, *, timeout: float) -> None: ...
     def within(self, scope: Scope) -> SyncScopedEngine: ...
 

@@ -26,7 +26,6 @@ from discovery_engine.tools.conversion import (
     converted_places,
     exact_reading,
 )
-from discovery_engine.tools.described_arguments import WORDS_FOR_ARGUMENTS
 from discovery_engine.tools.limits import ARGUMENTS, require_names, shortened
 from discovery_engine.tools.mistakes import Errors, Mistake, mistakes_of
 from discovery_engine.tools.model import Parameter, Tool
@@ -38,7 +37,7 @@ from discovery_engine.tools.schema_cost import (
     size_of,
     weight_of,
 )
-from discovery_engine.tools.schemas import repaired, simplified, with_null
+from discovery_engine.tools.schemas import WORDS_FOR_ARGUMENTS, repaired, simplified, with_null
 from discovery_engine.tools.signature import signature
 from discovery_engine.tools.subschemas import Subschemas
 

@@ -1,6 +1,6 @@
 """The definitions of the meta-tools, as `tools/list` returns them.
 
-Five are always there; `agent.definitions` chooses the others by the settings. They never change,
+Five are always there; `agent.meta_arguments` chooses the others by the settings. They never change,
 whatever servers come and go, so that a host can keep its prompt cache. No tool of a server gets the
 name of one: see `client_names`.
 """

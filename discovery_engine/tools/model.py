@@ -16,13 +16,15 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
-from discovery_engine.tools.described_arguments import (
+from discovery_engine.tools.schemas import (
     ArgumentChoice,
     DescribedArguments,
     arguments_in,
     is_composed,
+    object_schema,
+    says_nothing,
+    without_parameters,
 )
-from discovery_engine.tools.schemas import object_schema, says_nothing, without_parameters
 
 ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)

@@ -17,10 +17,9 @@ from urllib.parse import unquote
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named, one_line
-from discovery_engine.tools.described_arguments import ArgumentChoice, ArgumentSet
 from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.model import Parameter, Tool
-from discovery_engine.tools.schemas import pointed
+from discovery_engine.tools.schemas import ArgumentChoice, ArgumentSet, pointed
 
 _CHOICES = 12  # of an enum, before the rest is counted instead of named
 _MEMBERS = 24  # of an object, before the rest is left out

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine._util.quantities import counted
+from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.rules.rule import Subject, decider, describe, public_decider
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import UNREAD
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
+    from discovery_engine.rules.rule import Rule
+    from discovery_engine.store.availability import RegistryHealth
 
 ADDING = (
     "`discovery add NAME -- COMMAND` adds a server, `discovery marketplace search WORDS` finds some"
@@ -86,6 +90,11 @@ class RegistryOutage(Struct, frozen=True):
     """Writes that wait until it answers."""
     dropped: int
     """Writes that are lost."""
+
+    @classmethod
+    def of(cls, health: RegistryHealth) -> RegistryOutage | None:
+        """The outage of a registry; None if it answers."""
+        return None if health.since is None else cls(health.since, health.waiting, health.dropped)
 
 
 def registry_outage(outage: RegistryOutage) -> Notice:
@@ -299,3 +308,30 @@ def no_match(tags: Iterable[str]) -> Notice:
     message = f"no tool fits{among}; try other words, or list_tools of a likely server"
     to_owner = f"no tool fits{among}; try other words, or `discovery tools SERVER`"
     return Notice("ANSWER_NO_MATCH", message, to_owner=to_owner)
+
+
+def verdict_reason(settings: Settings, entry: Entry | OfferingEntry) -> str:
+    """Why a tool, a resource or a prompt has its verdict, in a few words."""
+    rules, subject = _rules_of(settings, entry)
+    return describe(entry.verdict, rules, subject=subject)
+
+
+def public_reason(entry: Entry | OfferingEntry) -> str:
+    """The same for every reader."""
+    if isinstance(entry, Entry):
+        return public_decider(entry.verdict)
+    return public_decider(entry.verdict, subject=entry.offering.subject)
+
+
+def verdict_place(settings: Settings, entry: Entry | OfferingEntry) -> str:
+    """Describe what decided its verdict, with the place in the configuration, for the owner."""
+    rules, subject = _rules_of(settings, entry)
+    return decider(entry.verdict, rules, subject=subject)
+
+
+def _rules_of(settings: Settings, entry: Entry | OfferingEntry) -> tuple[tuple[Rule, ...], Subject]:
+    """The rules that judge it, and what they call it."""
+    if isinstance(entry, Entry):
+        return settings.tool_rules, "tool"
+    subject = entry.offering.subject
+    return (settings.prompt_rules if subject == "prompt" else settings.resource_rules), subject

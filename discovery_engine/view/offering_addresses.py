@@ -1,4 +1,4 @@
-"""Resolves the addresses of resources, resource templates and prompts.
+"""Resources, templates and prompts of a view: listed, searched, and found by their addresses.
 
     file:///readme                                        a URI that one server alone has
     discovery://servers/docs/resources/file%3A%2F%2F%2Freadme   the same, named with its server
@@ -11,7 +11,7 @@ unknown address is an error with the nearest ones; what is not visible is never 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -22,26 +22,32 @@ from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.errors import (
     PromptAmbiguousError,
+    PromptDisabledError,
     PromptNotFoundError,
     ResourceAmbiguousError,
+    ResourceDisabledError,
     ResourceNotFoundError,
+    concerning,
 )
 from discovery_engine.rpc.protocol import is_uri
-from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule import Rule, Verdict, public_decider
+from discovery_engine.tools import limits
 from discovery_engine.tools.limits import require_prompt_name, require_uri
 from discovery_engine.tools.model import ServerName, Tool, ToolKey, ToolName, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
-from discovery_engine.view import uri_templates
 from discovery_engine.view.addresses import AddressBook
-from discovery_engine.view.search_answers import QueryRunner
-from discovery_engine.view.uri_rules import UriRules
-from discovery_engine.view.uri_spellings import keys, without_query
+from discovery_engine.view.notices import Notice, verdict_place
+from discovery_engine.view.search_answers import OfferingHit, QueryRunner, SearchKind
+from discovery_engine.view.uris import UriRules, keys, matches, without_query
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import SearchSettings, Settings
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.tools.offering import Offering
-    from discovery_engine.view.scoped_offerings import UriGuard
+    from discovery_engine.view.addresses import AddressBook
+    from discovery_engine.view.scoped_catalog import UriGuard
+    from discovery_engine.view.search_answers import AnswerNotices
+    from discovery_engine.view.status import ConfiguredServers
 
 OWN_SCHEME = "discovery:"
 OWN_PROMPT = "mcp-discovery-usage-guide"
@@ -183,9 +189,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         """The templates of which a URI may be, each with the verdict on that URI."""
         for entries in self._named[OfferingKind.TEMPLATE].values():
             for entry in entries:
-                is_made_of_it = _is_of(entry, of) and uri_templates.matches(
-                    entry.offering.identifier, uri
-                )
+                is_made_of_it = _is_of(entry, of) and matches(entry.offering.identifier, uri)
                 if is_made_of_it and self._is_admitted(uri, entry.offering):
                     yield OfferingEntry(entry.offering, self._verdict(uri, entry))
 
@@ -367,3 +371,109 @@ def _document(offering: Offering, key: ToolKey) -> Tool:
         "inputSchema": {"type": "object", "properties": properties},
     }
     return Tool(offering.server, key.tool, key.tool, canonical_json(definition))
+
+
+class OfferingList(Struct, frozen=True):
+    """The resources, the templates or the prompts of servers, and notices about what is missing."""
+
+    entries: tuple[OfferingEntry, ...]
+    notices: tuple[Notice, ...] = ()
+
+
+class OfferingAccess(Struct, frozen=True):
+    settings: Settings
+    catalog: Catalog
+    addresses: AddressBook
+    book: OfferingBook
+    servers: ConfiguredServers
+    notices: AnswerNotices
+
+    def search(
+        self,
+        query: str,
+        kinds: Collection[SearchKind],
+        *,
+        server: str | None,
+        tags: Sequence[str],
+        any_tag: bool,
+        limit: int | None,
+    ) -> tuple[OfferingHit, ...]:
+        """Search resources, templates and prompts; see `View.search_offerings`."""
+        limits.require_query(query)
+        limits.require_names("tag", tags, most=limits.TAGS)
+        only = self.addresses.server(server) if server else None
+
+        def accepts(entry: OfferingEntry) -> bool:
+            offering = entry.offering
+            is_in_scope = only in (None, offering.server) and offering.subject in kinds
+            has_wanted = entry.verdict.carries(tags, any_tag=any_tag)
+            return entry.is_visible and is_in_scope and has_wanted
+
+        settings = self.settings.search
+        hits = self.book.index.search(
+            query,
+            accepts,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+        )
+        address = self.book.address
+        return tuple(OfferingHit(e, address(e.offering), relevance) for e, relevance in hits)
+
+    def resource(self, server: str | None, uri: str) -> ResourceTarget:
+        """Return the target of a URI; see `View.resource`."""
+        target = self.book.resource(server, uri)
+        self._require_visible(target.entry, target.uri, ResourceDisabledError)
+        return target
+
+    def template(self, server: str | None, address: str) -> OfferingEntry | None:
+        """Return the resource template of that address; see `View.template`."""
+        entry = self.book.template(server, address)
+        if entry:
+            self._require_visible(entry, entry.offering.identifier, ResourceDisabledError)
+        return entry
+
+    def prompt(self, server: str | None, name: str) -> OfferingEntry:
+        """Return the prompt of that name; see `View.prompt`."""
+        entry = self.book.prompt(server, name)
+        self._require_visible(entry, entry.offering.identifier, PromptDisabledError)
+        return entry
+
+    def of_kind(
+        self, kind: OfferingKind, server: str | None, *, include_disabled: bool
+    ) -> OfferingList:
+        """List the resources, the templates or the prompts; see `View.list_offerings`."""
+        only = None if server is None else self.addresses.server(server)
+        if only and not include_disabled:
+            self.servers.get(only).require_enabled()
+        entries = self.book.visible(kind, only)
+        if include_disabled:
+            parts = [self.catalog.part(only)] if only else self.catalog.parts.values()
+            entries = tuple(
+                entry
+                for part in parts
+                for entry in part.of_kind(kind)
+                if entry.is_visible or not entry.is_withheld
+            )
+        return OfferingList(entries, tuple(self.notices.missing(only)))
+
+    def _require_visible(
+        self,
+        entry: OfferingEntry,
+        name: str,
+        error: type[ResourceDisabledError | PromptDisabledError],
+    ) -> None:
+        server, verdict = entry.offering.server, entry.verdict
+        with concerning(server, name):
+            self.servers.find(server).require_enabled()
+        if entry.is_visible:
+            return
+        command = ""
+        if entry.is_withheld:
+            is_unpinned = verdict.reason == "unpinned"
+            command = (
+                "discovery config lock --check" if is_unpinned else f"discovery review {server}"
+            )
+        subject = entry.offering.subject
+        detail = "" if entry.is_withheld else verdict_place(self.settings, entry)
+        reason = public_decider(verdict, subject=subject)
+        raise error(server, name, reason, detail=detail, command=command)

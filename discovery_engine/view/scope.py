@@ -21,8 +21,7 @@ from discovery_engine.config.serve_settings import replaced_settings
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.scoped_catalog import Flags, ScopedCatalog
-from discovery_engine.view.scoped_offerings import ScopedOfferings
+from discovery_engine.view.scoped_catalog import Flags, ScopedCatalog, ScopedOfferings
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart

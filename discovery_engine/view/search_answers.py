@@ -1,4 +1,4 @@
-"""The answer to a search: the tools that fit the query, those that might, or that none does.
+"""Searches of a view: the tools that fit the query, those that might, or that none does, and why.
 
 A caller can rely on the first hit of a match. Those of an unsure answer are to be checked before
 one is called. If none fits, the nearest tools are returned separately, never as hits.
@@ -6,7 +6,7 @@ one is called. If none fits, the nearest tools are returned separately, never as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -14,15 +14,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry, OfferingEntry
-from discovery_engine.search.ranking.hit import Hit
+from discovery_engine.rules.rule import FOR_REVIEW, public_decider
+from discovery_engine.tools import limits
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
-from discovery_engine.view.notices import Notice
+from discovery_engine.upstream.state import ServerState
+from discovery_engine.view import notices
+from discovery_engine.view.notices import Notice, verdict_place
+from discovery_engine.view.scoped_catalog import ScopedCatalog
 
 if TYPE_CHECKING:
-    from discovery_engine.search.index.subset import Subset
-    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
+    from discovery_engine.catalog import Catalog, Entry, ServerPart
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.search.embedders import Vector
+    from discovery_engine.search.index.index import Subset
+    from discovery_engine.search.query.retrieval import AnalyzedQuery
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.search.vectors import Similarities
+    from discovery_engine.search.vectors import Similarities, ToolVectors
+    from discovery_engine.tools.model import ServerName, ToolKey
+    from discovery_engine.view.addresses import AddressBook
+    from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
+    from discovery_engine.view.status import ConfiguredServers
+else:  # `help(SearchAnswer)` needs the name; loading the search for it would slow every start
+    Hit = object
 
 SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
 """The kinds that a search may find; a template is a resource."""
@@ -212,3 +226,277 @@ def _alternative(entry: Entry, entries: Sequence[Entry]) -> Alternative:
         tuple(word for word in words(tool.name) if word not in said),
         tuple(p.name for p in tool.parameters if p.required and p.name not in required),
     )
+
+
+class SearchMemo(Struct):
+    """Values that were computed from the catalog once for all searches."""
+
+    has_hidden: bool | None = None
+    shown: tuple[Searcher, Subset] | None = None
+    """The tools of a scope, in the index of that searcher."""
+
+
+class ToolSearch(Struct, frozen=True):
+    settings: Settings
+    catalog: Catalog
+    addresses: AddressBook
+    searcher: Searcher
+    vectors: ToolVectors | None
+    usage: Mapping[ToolKey, float]
+    notices: AnswerNotices
+    memo: SearchMemo
+
+    def search(
+        self,
+        query: str,
+        *,
+        server: str | None,
+        tags: Sequence[str],
+        any_tag: bool,
+        limit: int | None,
+        include_disabled: bool,
+        query_vectors: Sequence[Vector],
+    ) -> SearchAnswer:
+        """Search the tools; see `View.search`."""
+        limits.require_query(query)
+        limits.require_names("tag", tags, most=limits.TAGS)
+        only = self.addresses.server(server) if server else None
+        required_tags = set(tags)
+
+        def is_asked_for(entry: Entry) -> bool:
+            return entry.verdict.carries(required_tags, any_tag=any_tag) and (
+                only is None or entry.tool.server == only
+            )
+
+        def is_listed(entry: Entry) -> bool:
+            return may_be_listed(entry, include_disabled=include_disabled)
+
+        def accepts(entry: Entry) -> bool:
+            return is_asked_for(entry) and is_listed(entry)
+
+        def is_hidden(entry: Entry) -> bool:
+            return is_asked_for(entry) and not is_listed(entry)
+
+        runner = self._runner(query, query_vectors, limit)
+        view_tools = self._shown()
+        candidates = self._asked_for(only, frozenset(required_tags), view_tools, any_tag=any_tag)
+        has_hidden = self._has_hidden(only)
+        within = _both(candidates, self.searcher.visible) if has_hidden else candidates
+        answer = runner.answer(accepts, candidates if include_disabled else within)
+        if not self.settings.enabled:
+            return replace(answer, notices=(notices.switched_off(),))
+        missing = self.notices.missing(only)
+        better: Sequence[Hit] = ()
+        if has_hidden:
+            better = runner.better_hits(answer, is_hidden, _both(candidates, self.searcher.hidden))
+        if better and answer.decision is Decision.MATCH:
+            # Only after a search, which has loaded it: lists and other answers do without.
+            from discovery_engine.search.ranking.confidence import (  # noqa: PLC0415
+                UNSURE_CONFIDENCE,
+            )
+
+            answer = replace(answer, confidence=UNSURE_CONFIDENCE)
+        first = [self.notices.hidden(hit.entry for hit in better)] if better else []
+        if answer.decision is Decision.NONE:
+            fitting: Sequence[Hit] = ()
+            if not better and (only or required_tags):
+                fitting = runner.answer(is_listed, view_tools).hits
+            first += self.notices.for_nothing(only, required_tags, fitting, is_hidden=bool(better))
+        return replace(answer, notices=(*first, *missing))
+
+    def search_everything(
+        self,
+        query: str,
+        *,
+        server: str | None,
+        tags: Sequence[str],
+        limit: int | None,
+        query_vectors: Sequence[Vector],
+    ) -> SearchAnswer:
+        """Search the tools as if nothing was hidden; see `View.search_everything`."""
+        limits.require_query(query)
+        only = self.addresses.server(server) if server else None
+        required_tags = frozenset(tags)
+        runner = self._runner(query, query_vectors, limit)
+
+        def is_asked_for(entry: Entry) -> bool:
+            return entry.verdict.carries(required_tags) and (
+                only is None or entry.tool.server == only
+            )
+
+        return runner.answer(is_asked_for, self._asked_for(only, required_tags, None))
+
+    def _runner(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
+        settings, searcher = self.settings.search, self.searcher
+        return QueryRunner(
+            searcher.analyze(query),
+            searcher,
+            self.vectors.compare(vectors) if self.vectors else None,
+            limit=limit if limit is not None else settings.limit,
+            least=settings.min_confidence,
+            usage=self.usage,
+        )
+
+    def _shown(self) -> Subset | None:
+        """The tools of the view in the index; None if it has all of them."""
+        if not isinstance(self.catalog, ScopedCatalog):
+            return None
+        cache = self.memo.shown
+        if cache is None or cache[0] is not self.searcher:
+            subset = self.searcher.tools_of(self.catalog.tools_shown())
+            cache = self.memo.shown = self.searcher, subset
+        return cache[1]
+
+    def _asked_for(
+        self,
+        only: ServerName | None,
+        tags: frozenset[str],
+        shown: Subset | None,
+        *,
+        any_tag: bool = False,
+    ) -> Subset | None:
+        """Return the tools of one server, and with some tags, of `shown`; None if these are all."""
+        if only:
+            shown = _both(shown, self.searcher.tools_of({only: None}))
+        return _both(shown, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else shown
+
+    def _has_hidden(self, only: ServerName | None) -> bool:
+        """Return whether the servers in scope have a tool that is not visible."""
+        if only:
+            return self.catalog.part(only).has_hidden
+        if self.memo.has_hidden is None:
+            self.memo.has_hidden = any(p.has_hidden for p in self.catalog.parts_with_hidden())
+        return self.memo.has_hidden
+
+
+def _both(one: Subset | None, other: Subset) -> Subset:
+    return other if one is None else one & other
+
+
+def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
+    return entry.is_visible or (include_disabled and not entry.is_withheld)
+
+
+class NoticeMemo(Struct):
+    """Notices that were computed from the catalog once for all answers."""
+
+    held_back: tuple[Notice, ...] | None = None
+    unusable: tuple[Notice, ...] | None = None
+
+
+class AnswerNotices(Struct, frozen=True):
+    settings: Settings
+    catalog: Catalog
+    servers: ConfiguredServers
+    rejection: Rejection | None
+    lost_at: float | None
+    outage: RegistryOutage | None
+    memo: NoticeMemo
+    is_for_owner: bool = True
+
+    def general(self) -> tuple[Notice, ...]:
+        """Notices about the view as a whole."""
+        rejected = (notices.rejected(self.rejection),) if self.rejection else ()
+        off = () if self.settings.enabled else (notices.switched_off(),)
+        none = () if self.settings.servers else (notices.no_server(self.settings),)
+        return (*rejected, *self._of_registry(), *off, *none)
+
+    def missing(self, only: ServerName | None) -> list[Notice]:
+        """Notices about what the servers in scope have, and an answer has not."""
+        held_back = [*self._of_registry(), *self._held_back(only)]
+        # An agent that searches has no use for the few that are dropped beside others.
+        unusable = [n for n in self.unusable(only) if only or not self._has_tools(n.server)]
+        return [*self.servers.outages(only), *held_back, *unusable]
+
+    def unusable(self, only: ServerName | None) -> tuple[Notice, ...]:
+        """Notices about what enabled servers in scope list, and cannot be used."""
+        if only:
+            return tuple(_unusable_of([self.catalog.part(only)]))
+        if self.memo.unusable is None:
+            self.memo.unusable = tuple(_unusable_of(self.catalog.parts_with_hidden()))
+        return self.memo.unusable
+
+    def hidden(self, entries: Iterable[Entry]) -> Notice:
+        """The notice about tools that fit, and are hidden."""
+        return self._public(notices.hidden([self._hidden_tool(entry) for entry in entries]))
+
+    def for_nothing(
+        self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit], *, is_hidden: bool
+    ) -> list[Notice]:
+        """Why no tool is found; servers that are missing come first.
+
+        Args:
+            only: The server that the search is limited to.
+            tags: The tags that it is limited to.
+            fitting: What is found without these limits.
+            is_hidden: Whether a notice about hidden tools that fit was added already.
+        """
+        if not self.settings.servers:
+            return [notices.no_server(self.settings)]
+        reasons = []
+        if fitting:
+            first = fitting[0].entry.key.label
+            reasons = [notices.filtered(len(fitting), first, only, tags)]
+        parts = [self.catalog.part(only)] if only else self.catalog.parts.values()
+        is_known = any(part.visible_count for part in parts)
+        if unlisted := self._unlisted(only, is_none_known=not (is_known or is_hidden)):
+            return [unlisted, *reasons]
+        if is_hidden or (is_known and fitting):
+            return reasons
+        if is_known:
+            return [notices.no_match(tags)]
+        info = self.servers.get(only).info if only else None
+        why_off = info.reason if info and info.state is ServerState.DISABLED else ""
+        return [notices.no_enabled_tool(only, why_off), *reasons]
+
+    def _unlisted(self, only: ServerName | None, *, is_none_known: bool) -> Notice | None:
+        """Return a notice about the servers whose tools were never listed; None if all were."""
+        servers = [self.servers.get(only)] if only else self.servers
+        usable = [server for server in servers if server.is_enabled]
+        unlisted = [server for server in usable if server.is_unlisted]
+        if not unlisted:
+            return None
+        if is_none_known:
+            return notices.nothing_known(only)
+        down = sum(server.is_unavailable for server in unlisted)
+        return notices.incomplete(len(usable), starting=len(unlisted) - down, unavailable=down)
+
+    def _of_registry(self) -> tuple[Notice, ...]:
+        lost = () if self.lost_at is None else (notices.lost(self.lost_at),)
+        outage = (self._public(notices.registry_outage(self.outage)),) if self.outage else ()
+        return (*lost, *outage)
+
+    def _held_back(self, only: ServerName | None) -> tuple[Notice, ...]:
+        """Notices about withheld tools of the servers in scope."""
+        if only:
+            return tuple(_held_back_of([self.catalog.part(only)]))
+        if self.memo.held_back is None:
+            self.memo.held_back = tuple(_held_back_of(self.catalog.parts_with_hidden()))
+        return self.memo.held_back
+
+    def _has_tools(self, server: ServerName | None) -> bool:
+        return server is not None and bool(self.catalog.part(server).entries)
+
+    def _public(self, notice: Notice) -> Notice:
+        """A notice as its readers may have it: what waits for the registry is of all servers."""
+        return notice if self.is_for_owner else replace(notice, to_owner="")
+
+    def _hidden_tool(self, entry: Entry) -> notices.HiddenTool:
+        place = verdict_place(self.settings, entry)
+        return notices.HiddenTool(entry.key.label, public_decider(entry.verdict), place)
+
+
+def _unusable_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:
+    for part in parts:
+        if part.dropped and part.verdict.enabled:
+            yield notices.unusable(part.server, len(part.dropped))
+
+
+def _held_back_of(parts: Iterable[ServerPart]) -> Iterator[Notice]:
+    for part in parts:
+        waiting = part.held_back(FOR_REVIEW), part.offerings_held_back(FOR_REVIEW)
+        if any(waiting):
+            yield notices.review(part.server, *waiting)
+        unpinned = part.held_back({"unpinned"}), part.offerings_held_back({"unpinned"})
+        if any(unpinned):
+            yield notices.unpinned(part.server, *unpinned)

@@ -7,7 +7,7 @@ missing from it (`Notice`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
@@ -23,20 +23,36 @@ from discovery_engine.errors import (
     UntrustedServerError,
     concerning,
 )
-from discovery_engine.rules.rule_explanation import public_decider
+from discovery_engine.rules.rule import public_decider
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import StateInfo
-from discovery_engine.view import verdict_texts
 from discovery_engine.view.addresses import AddressBook
-from discovery_engine.view.answer_notices import AnswerNotices, NoticeMemo
-from discovery_engine.view.configured_servers import ConfiguredServers, ServerMemo
-from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
-from discovery_engine.view.offering_access import OfferingAccess, OfferingList
-from discovery_engine.view.offering_addresses import OfferingBook, ResourceTarget
-from discovery_engine.view.search_answers import OfferingHit, SearchAnswer, SearchKind
-from discovery_engine.view.status import ServerReport
-from discovery_engine.view.tool_search import SearchMemo, ToolSearch, may_be_listed
+from discovery_engine.view.notices import (
+    Notice,
+    RegistryOutage,
+    Rejection,
+    public_reason,
+    verdict_place,
+    verdict_reason,
+)
+from discovery_engine.view.offering_addresses import (
+    OfferingAccess,
+    OfferingBook,
+    OfferingList,
+    ResourceTarget,
+)
+from discovery_engine.view.search_answers import (
+    AnswerNotices,
+    NoticeMemo,
+    OfferingHit,
+    SearchAnswer,
+    SearchKind,
+    SearchMemo,
+    ToolSearch,
+    may_be_listed,
+)
+from discovery_engine.view.status import ConfiguredServers, ServerMemo, ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
@@ -44,7 +60,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.findings import Finding
-    from discovery_engine.view.scoped_offerings import UriGuard
+    from discovery_engine.view.scoped_catalog import UriGuard
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
     OpenBook: TypeAlias = Callable[[], ExampleBook]
@@ -320,12 +336,12 @@ class View(Struct, frozen=True, dict=True):
     def reason(self, entry: Entry | OfferingEntry) -> str:
         """Why a tool, a resource or a prompt has its verdict, in a few words."""
         if not self.is_for_owner:
-            return verdict_texts.public_reason(entry)
-        return verdict_texts.reason(self.settings, entry)
+            return public_reason(entry)
+        return verdict_reason(self.settings, entry)
 
     def place(self, entry: Entry | OfferingEntry) -> str:
         """Describe what decided its verdict, with the place in the configuration, for the owner."""
-        return verdict_texts.place(self.settings, entry)
+        return verdict_place(self.settings, entry)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
         """The suspicious findings in the definition of a tool."""
@@ -342,6 +358,19 @@ class View(Struct, frozen=True, dict=True):
     def is_known(self, name: ServerName) -> bool:
         """Return whether a server was ever listed with its current transport."""
         return self.catalog.part(name).listed_at is not None
+
+    def unlisted(self, names: Iterable[ServerName]) -> list[ServerName]:
+        """Return the servers of `names` that are enabled and were never listed."""
+        return [name for name in names if self.settings.enabled and self._is_unlisted(name)]
+
+    def _is_unlisted(self, name: ServerName) -> bool:
+        settings = self.server_settings(name)
+        if settings.problem or not settings.enabled:
+            return False
+        part = self.catalog.parts.get(name)
+        if part is None:
+            return True
+        return part.verdict.enabled and part.listed_at is None and part.failure is None
 
     @cached_property
     def connectable(self) -> Mapping[ServerName, ServerSettings]:
@@ -365,14 +394,14 @@ class View(Struct, frozen=True, dict=True):
     def addresses(self) -> AddressBook:
         """Finds servers and tools by the names that callers use."""
         # A bound method would make a reference cycle and keep an unused view alive.
-        place = partial(verdict_texts.place, self.settings)
+        place = partial(verdict_place, self.settings)
         naming = self.settings.server.naming
         return AddressBook(self.catalog, self.settings.by_name.keys(), place, naming)
 
     @cached_property
     def offerings(self) -> OfferingBook:
         """Finds resources, templates and prompts by the addresses that callers use."""
-        place, rules = partial(verdict_texts.place, self.settings), self.settings.resource_rules
+        place, rules = partial(verdict_place, self.settings), self.settings.resource_rules
         return OfferingBook(
             self.catalog, self.addresses, rules, place, self.settings, guards=self.guards
         )

@@ -16,9 +16,8 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import one_line
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.rules.conditions import PatternMatcher, ServerCondition, ServerTarget
-from discovery_engine.rules.patterns import PatternList
-from discovery_engine.rules.regexes import DEFAULT_LIMIT
+from discovery_engine.rules.patterns import DEFAULT_LIMIT, PatternList
+from discovery_engine.rules.ruleset import PatternMatcher, ServerCondition, ServerTarget
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
 

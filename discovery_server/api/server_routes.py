@@ -25,9 +25,13 @@ from discovery_engine.engine.json_forms.catalog_forms import (
 from discovery_engine.engine.json_forms.marketplace_forms import prerequisite_form
 from discovery_engine.tools.limits import QUERY_BYTES, TAGS, require_names
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.view.reservations import reservations_of, reservations_of_server
+from discovery_engine.view.explanations import (
+    explain_tool,
+    reservations_of,
+    reservations_of_server,
+    why_hidden,
+)
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.verdict_explanation import explain_tool, why_hidden
 from discovery_server.api.paging import PageQuery, page
 from discovery_server.api.route import ApiRequest, Nothing, Routes
 

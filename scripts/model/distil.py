@@ -31,7 +31,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from embedding import Embedding  # noqa: E402
 
-from discovery_engine.search.embedders.static import pieces  # noqa: E402
+from discovery_engine.search.embedders.local import pieces  # noqa: E402
 from discovery_engine.search.text.lexicon import default_lexicon  # noqa: E402
 
 DIMENSIONS = 256

@@ -318,6 +318,7 @@ Verb = Callable[[ScopedEngine], Awaitable[object] | object]
 
 VERBS: dict[str, Verb] = {
     "is_listed": lambda engine: engine.is_listed("zoo"),
+    "wait_first_listed": lambda engine: engine.wait_first_listed("zoo"),
     "list_tools": lambda engine: engine.list_tools("zoo"),
     "search": lambda engine: engine.search("do feed lion", server="zoo"),
     "details": lambda engine: engine.details("zoo", "feed_lion"),

@@ -15,9 +15,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import ServerPart
 from discovery_engine.engine.vector_cache import StoredVectorCache, VectorCache
-from discovery_engine.search.embedders.embedder import Vector
-from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.embedders.opening import CheckedEmbedder
+from discovery_engine.search.embedders.embedder import CheckedEmbedder, HashEmbedder, Vector
 from discovery_engine.search.examples.book import OWN_EXAMPLES
 from discovery_engine.search.searcher import build_searcher
 from discovery_engine.search.vectors import ToolVectors, Vectors

@@ -16,7 +16,7 @@ from discovery_engine.config.settings import RegistrySettings
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.engine.named_registry import open_named, open_target
 from discovery_engine.errors import RegistryError
-from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.refresh_job import RefreshTarget

@@ -17,7 +17,7 @@ from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import RegistryError
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.backends import BACKENDS, open_registry, sqlite_url
 from discovery_engine.store.codec import without_secrets

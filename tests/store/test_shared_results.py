@@ -9,8 +9,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from discovery_engine.engine.result_store import ResultNotFoundError, ResultStore
-from discovery_engine.engine.shared_results import MOST_BYTES, SharedResults
+from discovery_engine.engine.result_store import (
+    MOST_SHARED_BYTES,
+    ResultNotFoundError,
+    ResultStore,
+    SharedResults,
+)
 from discovery_engine.store.backends import open_database
 from tests.postgres import PostgresServer
 from tests.tcp_proxy import TcpProxy, open_proxy
@@ -41,7 +45,7 @@ def gateway(url: str, tmp_path: Path) -> Iterator[OpenStore]:
             registry = at_end.enter_context(closing(open_database(url, timeout=60.0)))
             shared = SharedResults(registry.gateways)
             store = ResultStore(
-                tmp_path / name, clock=lambda: 0.0, most_bytes=2 * MOST_BYTES, shared=shared
+                tmp_path / name, clock=lambda: 0.0, most_bytes=2 * MOST_SHARED_BYTES, shared=shared
             )
             return at_end.enter_context(closing(store))
 
@@ -102,7 +106,7 @@ def test_a_result_is_over_with_its_hour_and_deleted_with_the_next_one(
 def test_what_a_gateway_drops_is_deleted_in_the_database(gateway: OpenStore, url: str) -> None:
     here = gateway("here")
     for number in range(5):
-        kept(here, bytes([number]) * (MOST_BYTES // 2))
+        kept(here, bytes([number]) * (MOST_SHARED_BYTES // 2))
     here.forget("anna")
     kept(here, b"y", "berta")
 
@@ -114,7 +118,7 @@ def test_the_only_client_of_a_gateway_and_results_that_are_too_long_are_not_shar
 ) -> None:
     here = gateway("here")
 
-    longest = kept(here, b"x" * (MOST_BYTES + 1))
+    longest = kept(here, b"x" * (MOST_SHARED_BYTES + 1))
     kept(here, b"y", None)
     kept(here, b"z")
 

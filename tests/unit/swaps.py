@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.engine.catalog_state import CatalogState
-from discovery_engine.engine.ingestion.listing_result import ListingResult
+from discovery_engine.engine.ingestion.server_parts import ListingResult
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import EventBus
 from discovery_engine.search.usage import UseCount

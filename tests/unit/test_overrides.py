@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from discovery_engine.errors import InvalidArgumentsError
 from discovery_engine.rules.overrides.applying import Overrides
 from discovery_engine.rules.overrides.override import Override
-from discovery_engine.rules.regexes import TimeLimit
+from discovery_engine.rules.patterns import TimeLimit
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.tools.arguments import Checker

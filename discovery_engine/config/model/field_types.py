@@ -21,7 +21,7 @@ from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.settings_section import MIN_RESULT_TOKENS, Kind
 from discovery_engine.config.syntax import is_file_address, is_header_name
 from discovery_engine.rules.patterns import Pattern
-from discovery_engine.rules.principals import PrincipalError, parse_principal
+from discovery_engine.rules.rule import PrincipalError, parse_principal
 from discovery_engine.secrets.references import references_in, split
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport
-    from discovery_engine.search.embedders.installed_model import InstalledModel
+    from discovery_engine.search.embedders.opening import InstalledModel
     from discovery_engine.secrets.keys import KeyPlace
     from discovery_engine.store.call_log.log_tables import Loss
     from discovery_engine.store.postgres.database_state import DatabaseState

@@ -1,23 +1,130 @@
-"""The part of a server in the catalog, from the outcome of listing it."""
+"""The part of a server in the catalog, and the outcome of listing it, parsed and scanned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util import digests
 from discovery_engine.catalog import REMOVED_FOR, Failure, RemovedTool, ServerPart
 from discovery_engine.errors import NeedsConfigError, UnavailableError, UpstreamError
-from discovery_engine.upstream.connection import has_commands, resolved_transport
+from discovery_engine.events import ServerConnected, ServerFailed
+from discovery_engine.rules.rule import FOR_REVIEW, Verdict
+from discovery_engine.tools.model import Tool, is_canonical
+from discovery_engine.tools.offering import Offering
+from discovery_engine.trust.effective_trust import ListedServer, suspects, suspicions
+from discovery_engine.upstream.connection import (
+    connection_fingerprint,
+    has_commands,
+    resolved_transport,
+)
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.catalog import Catalog
+    from discovery_engine.config.settings import ServerSettings, TrustPolicy
     from discovery_engine.engine.ingestion.ingestor import Ingestor
-    from discovery_engine.engine.ingestion.listing_result import ListingResult
     from discovery_engine.secrets.resolver import SecretResolver
+    from discovery_engine.tools.model import ServerName
+    from discovery_engine.trust.decisions import AcceptedTools
+    from discovery_engine.trust.lockfile import Lock
+    from discovery_engine.trust.scanner import Findings
     from discovery_engine.upstream.listing import Listing
+
+
+class ListingResult(Struct, frozen=True):
+    server: ServerSettings
+    """Its settings when it was listed."""
+    outcome: Listing | UpstreamError
+    at: float
+    """Unix time in seconds."""
+    tools: tuple[Tool, ...] = ()
+    """Its tools, once parsed by `parse_listing`."""
+    offerings: tuple[Offering, ...] = ()
+    """The same of all else; of a kind that could not be listed, the last known ones."""
+    findings: Findings | None = None
+    same_as: ServerPart | None = None
+    """The part that has the same tools, offerings and instructions; None if any is different."""
+
+    @property
+    def listed_server(self) -> ListedServer | None:
+        """The listing for the trust store; None if it failed."""
+        if isinstance(self.outcome, UpstreamError):
+            return None
+        instructions = self.outcome.instructions
+        offered = self.tools + self.offerings
+        return ListedServer(self.server, offered, instructions, suspects(self.findings))
+
+    @property
+    def event(self) -> ServerConnected | ServerFailed:
+        if isinstance(self.outcome, UpstreamError):
+            return ServerFailed(self.server.name, self.outcome.code, self.outcome.message)
+        tools, dropped = self.outcome.tools, self.outcome.dropped
+        return ServerConnected(self.server.name, len(tools), len(dropped))
+
+
+def parse_listing(result: ListingResult, known: ServerPart) -> ListingResult:
+    """`result` with its definitions parsed and scanned; a long list takes seconds.
+
+    Tools that are unchanged since `known` are not scanned again.
+    """
+    if isinstance(result.outcome, UpstreamError):
+        return result
+    if same := _same_listing(result, known):
+        return same
+    tools = tuple(
+        Tool.from_mcp(result.server.name, definition) for definition in result.outcome.tools
+    )
+    offerings = tuple(_offerings(result.server.name, result.outcome, known))
+    findings = suspicions((*tools, *offerings), result.outcome.instructions, known)
+    return replace(result, tools=tools, offerings=offerings, findings=findings)
+
+
+def _same_listing(result: ListingResult, known: ServerPart) -> ListingResult | None:
+    """`result` with the definitions of `known`, if it certainly has the same; else None."""
+    if isinstance(result.outcome, UpstreamError) or not _lists_the_same(result.outcome, known):
+        return None
+    return replace(
+        result,
+        tools=tuple(entry.tool for entry in known.entries),
+        offerings=tuple(entry.offering for entry in known.offerings),
+        findings=known.findings,
+        same_as=known,
+    )
+
+
+def _offerings(server: ServerName, listing: Listing, known: ServerPart) -> Iterator[Offering]:
+    """Yield what was listed besides tools; for a kind that failed, what was known before."""
+    for kind, listed in listing.offerings.items():
+        if listed.failure:
+            yield from (entry.offering for entry in known.of_kind(kind))
+        for definition in listed.definitions:
+            yield Offering.from_mcp(server, kind, definition)
+
+
+def _lists_the_same(listing: Listing, known: ServerPart) -> bool:
+    """Return whether a listing certainly has the definitions and instructions of a part."""
+    if known.findings is None or listing.instructions != known.present_instructions:
+        return False
+    tools = {entry.tool.upstream_name: entry.tool.source for entry in known.entries}
+    others = {(e.offering.kind, e.offering.identifier): e.offering.source for e in known.offerings}
+    listed_tools = {definition["name"]: definition for definition in listing.tools}
+    listed_others = {
+        (kind, definition[kind.wire.identifier]): definition
+        for kind, listed in listing.offerings.items()
+        for definition in listed.definitions
+    }
+    return (
+        tools.keys() == listed_tools.keys()
+        and others.keys() == listed_others.keys()
+        and all(is_canonical(source, listed_tools[name]) for name, source in tools.items())
+        and all(is_canonical(source, listed_others[key]) for key, source in others.items())
+    )
 
 
 def part_from_result(
@@ -104,3 +211,159 @@ def failure_of(error: UpstreamError, now: float, *, began: float | None = None) 
     return Failure(
         real.code, real.message, real.hint, now, began, real.stderr, real.detail, references
     )
+
+
+logger = logging.getLogger(__name__)
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class _Basis(NamedTuple):
+    """All that it depends on whether a listing changes anything, beside the settings."""
+
+    listing: bytes
+    known: ServerPart
+    lock: Lock | None
+    policy: TrustPolicy
+    accepted: AcceptedTools
+    lost_at: float | None
+
+
+class UnchangedParts:
+    """Remembers of each server which listing changed nothing: most are the same again and again.
+
+    It is for the settings of one moment: to compare those of 10,000 servers takes too long.
+    """
+
+    def __init__(self) -> None:
+        self._confirmed: dict[ServerName, _Basis] = {}
+
+    def part(
+        self, server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+    ) -> ServerPart | None:
+        """The part that a listing makes, if it is `known` but for its time; else None.
+
+        Whatever is odd about a listing is found when it is read by itself.
+        """
+        if isinstance(result.outcome, UpstreamError):
+            return None
+        try:
+            basis = _basis(server, known, result.outcome, ingestor)
+            if self._confirmed.get(server.name) == basis:
+                return replace(known, listed_at=result.at)
+            part = _unchanged_part(server, known, result, ingestor)
+        except Exception:
+            logger.debug("The list of %r is read by itself", server.name, exc_info=True)
+            return None
+        if part and not part.removed:  # what was removed is forgotten with time
+            self._confirmed[server.name] = basis
+        return part
+
+
+def _basis(
+    server: ServerSettings, known: ServerPart, listing: Listing, ingestor: Ingestor
+) -> _Basis:
+    trust = ingestor.trust
+    return _Basis(
+        _digest(listing),
+        known,
+        trust.lock,
+        trust.policy,
+        trust.accepted(server),
+        trust.decisions.lost_at,
+    )
+
+
+def _digest(listing: Listing) -> bytes:
+    """Return the digest of all that a server listed, in its own order.
+
+    Raises:
+        ValueError, OverflowError: If it has something that not every JSON may have.
+    """
+    offerings = list(listing.offerings.items())
+    return digests.digest(_ENCODER.encode((replace(listing, offerings={}), offerings)))
+
+
+def _unchanged_part(
+    server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+) -> ServerPart | None:
+    same = _same_listing(result, known)
+    if same is None or (listed := same.listed_server) is None:
+        return None
+    if any(ingestor.trust.first_seen(*listed._replace(server=server))):
+        return None  # to be accepted by this
+    part = part_from_result(server, known, same, ingestor)
+    return part if replace(part, listed_at=known.listed_at) == known else None
+
+
+class SharedParts(NamedTuple):
+    adopted: list[ServerPart]
+    """Parts that differ from the present ones."""
+    doubtful: list[ServerName]
+    """Servers of which something is held back here that the other gateway has not seen."""
+
+
+def shared_parts(
+    found: Iterable[ServerPart],
+    catalog: Catalog,
+    ingestor: Ingestor,
+    *,
+    fail_alike: bool,
+    mended: Collection[ServerName],
+) -> SharedParts:
+    """Judge what other processes listed; one that reaches a server in another way is ignored.
+
+    What is held back here is never released by another's listing, which may be older, whatever the
+    clocks say: the server has to be listed once more.
+
+    Args:
+        found: What was saved of servers.
+        catalog: The present one.
+        ingestor: Of the present settings.
+        fail_alike: Whether failures are adopted, too: whether a server can be reached from here is
+            not for another machine to say.
+        mended: Servers that failed because of values which this process has.
+    """
+    servers = ingestor.rulebook.settings.by_name
+    shared = SharedParts([], [])
+    for part in found:
+        server, own_part = servers.get(part.server), catalog.part(part.server)
+        if server is None or part.connection != connection_fingerprint(server):
+            continue
+        new_part = own_part
+        if part.listed_at is not None:
+            tools = [entry.tool for entry in part.entries]
+            others = [entry.offering for entry in part.offerings]
+            new_part = ingestor.make_part(server, part, tools, others)
+        adopts = fail_alike and not _is_newer(own_part.failure, part)
+        failure = None if part.server in mended else part.failure
+        new_part = replace(new_part, failure=failure if adopts else own_part.failure)
+        if _held_back(own_part) & _shown(new_part):
+            shared.doubtful.append(part.server)
+        elif new_part != own_part:
+            shared.adopted.append(new_part)
+    return shared
+
+
+def _is_newer(failure: Failure | None, part: ServerPart) -> bool:
+    """Return whether a failure came after what is saved, which therefore lacks it."""
+    tried_at = part.failure.at if part.failure else part.listed_at
+    return failure is not None and failure.at > (tried_at or 0.0)
+
+
+def _held_back(part: ServerPart) -> set[str | None]:
+    """Return the keys of what waits for review; None stands for the instructions."""
+    held = {key for key, verdict in _verdicts(part) if verdict.reason in FOR_REVIEW}
+    return held | {None} if part.new_instructions is not None else held
+
+
+def _shown(part: ServerPart) -> set[str | None]:
+    keys = {key for key, verdict in _verdicts(part) if verdict.reason not in FOR_REVIEW}
+    return keys | {None} if part.new_instructions is None else keys
+
+
+def _verdicts(part: ServerPart) -> Iterator[tuple[str | None, Verdict]]:
+    for entry in part.entries:
+        yield entry.tool.decision_key, entry.verdict
+    for other in part.offerings:
+        yield other.offering.decision_key, other.verdict

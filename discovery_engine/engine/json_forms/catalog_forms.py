@@ -18,14 +18,13 @@ from discovery_engine.view.status import error_code
 if TYPE_CHECKING:
     from discovery_engine.catalog import DroppedTool, Entry, Failure, OfferingEntry, RefreshReport
     from discovery_engine.engine.owner.search_examination import SearchExamination
-    from discovery_engine.rules.rule import Rule
-    from discovery_engine.rules.rule_explanation import RuleExplanation, Step
+    from discovery_engine.rules.rule import Rule, RuleExplanation, Step
     from discovery_engine.search.examples.book import Examples
-    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.query.retrieval import AnalyzedQuery
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.tools.model import Parameter
+    from discovery_engine.view.explanations import Reservation
     from discovery_engine.view.notices import Notice
-    from discovery_engine.view.reservations import Reservation
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.engine.owner.setup_sync import SyncPlan
-    from discovery_engine.engine.reindex_report import ReindexReport
+    from discovery_engine.engine.searcher_source import ReindexReport
     from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.trust.definition_diff import Change
     from discovery_engine.trust.lockfile import Deviation

@@ -23,9 +23,7 @@ from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import Settings
-from discovery_engine.engine.ingestion.carry_over import carried_over
-from discovery_engine.engine.ingestion.ingestor import Ingestor
-from discovery_engine.engine.ingestion.rulebook import Rulebook
+from discovery_engine.engine.ingestion.ingestor import Ingestor, Rulebook, carried_over
 from discovery_engine.engine.owner.planned_changes import (
     OfferingChange,
     ServerChange,

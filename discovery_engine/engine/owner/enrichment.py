@@ -26,13 +26,12 @@ from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.enrichment.endpoint import Endpoint, open_endpoint
 from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.evaluation.enrichment.tool_messages import ToolMessages, system_message
-from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.redactor import Redactor
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.tools.model import ServerName
-from discovery_engine.view.unlisted import unlisted
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -209,7 +208,7 @@ class Enrichment:
             return chosen
         view = self._host.view
         names = [view.addresses.server(name) for name in servers] or list(view.connectable)
-        if missing := unlisted(view, names):
+        if missing := view.unlisted(names):
             await self._host.refresh(missing)
         parts = self._host.view.catalog
         return {name: list(parts.part(name).iter_visible()) for name in names}

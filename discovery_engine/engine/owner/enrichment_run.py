@@ -14,7 +14,7 @@ from discovery_engine._util.tasks import finish, open_task_group
 from discovery_engine.evaluation.enrichment.answer import AnswerError, Checks
 from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.evaluation.enrichment.tool_messages import VERSION
-from discovery_engine.search.examples.written import WrittenRequests
+from discovery_engine.search.examples.book import WrittenRequests
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry

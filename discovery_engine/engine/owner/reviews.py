@@ -18,7 +18,6 @@ from discovery_engine.rules.rule import REFUSALS
 from discovery_engine.trust.review import Review, reviews
 from discovery_engine.trust.scanner import Neighbours
 from discovery_engine.trust.server_identity import known_as
-from discovery_engine.view.unlisted import unlisted
 
 if TYPE_CHECKING:
     from discovery_engine.engine.trust_store import TrustStore
@@ -56,7 +55,7 @@ class Reviews:
         """
         view = self._host.view
         names = [view.server_settings(name).name for name in servers] or _all(view)
-        missing = [*unlisted(view, names), *_not_listed_since_loss(view, names)]
+        missing = [*view.unlisted(names), *_not_listed_since_loss(view, names)]
         if missing and not only_listed:
             await self._host.refresh(missing)
         return await anyio.to_thread.run_sync(partial(self._changes, self._host.view, names, tools))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from discovery_engine.rules.rule_explanation import describe
+from discovery_engine.rules.rule import describe
 from discovery_engine.view.scope import ScopedCatalogs, named_scope
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.rules.rule import Rule
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 

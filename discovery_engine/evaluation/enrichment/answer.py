@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from discovery_engine._util.text import clean
 from discovery_engine.evaluation.enrichment.tool_messages import ENGLISH, ENGLISH_REQUESTS
-from discovery_engine.search.examples.likeness import plain_name
+from discovery_engine.search.examples.pack import plain_name
 from discovery_engine.search.text.tokenizer import words
 from discovery_engine.trust.scanner import alarms, scan_text
 

@@ -16,11 +16,10 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.rules.conditions import PatternMatcher, ToolBatch, ToolCondition
-from discovery_engine.rules.name_index import Positions
 from discovery_engine.rules.overrides.override import Override
-from discovery_engine.rules.regexes import DEFAULT_LIMIT, TimeLimit
+from discovery_engine.rules.patterns import DEFAULT_LIMIT, Positions, TimeLimit
 from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.ruleset import PatternMatcher, ToolBatch, ToolCondition
 from discovery_engine.tools.model import AppliedOverride, Tool
 from discovery_engine.tools.schemas import may_take
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import AsyncIterator, Sequence
+import json
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
+import msgspec
+from msgspec import Struct
 
-from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.config.syntax import mounts_for
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors.extras import extra_missing, missing_library
-from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError, Vector
-from discovery_engine.search.embedders.installed_model import installed_model, model_folder
+from discovery_engine.search.embedders.embedder import (
+    CheckedEmbedder,
+    Embedder,
+    EmbeddingError,
+    HashEmbedder,
+)
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from discovery_engine.config.settings import EmbeddingsSettings
+    from discovery_engine.diagnostics import Diagnostic
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENAI_MODEL = "text-embedding-3-small"
@@ -45,11 +55,9 @@ async def open_embedder(
         raise EmbeddingError(problem.message, hint=problem.hint)
     match settings.provider:
         case "hash":
-            from discovery_engine.search.embedders.hash import HashEmbedder  # noqa: PLC0415
-
             yield CheckedEmbedder(HashEmbedder(settings.dimensions))
         case "static":
-            from discovery_engine.search.embedders.static import StaticEmbedder  # noqa: PLC0415
+            from discovery_engine.search.embedders.local import StaticEmbedder  # noqa: PLC0415
 
             yield CheckedEmbedder(await anyio.to_thread.run_sync(StaticEmbedder))
         case "onnx":
@@ -88,7 +96,7 @@ async def _http(
 
 
 async def _of_folder(folder: Path) -> Embedder:
-    from discovery_engine.search.embedders.onnx import OnnxEmbedder  # noqa: PLC0415
+    from discovery_engine.search.embedders.local import OnnxEmbedder  # noqa: PLC0415
 
     # Its files are read in full, to distinguish models.
     return CheckedEmbedder(await anyio.to_thread.run_sync(OnnxEmbedder, folder))
@@ -117,48 +125,49 @@ def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> s
         ) from error
 
 
-# An embedder whose vectors can be relied on: finite, of one length, and a unit long.
-#
-# What an embedder gives comes from a foreign model or a foreign host. One bad number in it would
-# spoil every comparison, so a batch passes whole or not at all.
-
-_MAX_VECTOR_DIMENSIONS = 16_384  # numbers in a vector
+_FOLDER = "models"
+_RECORD = "installed.json"
+MODEL_FILES = ("model.onnx", "tokenizer.json")
 
 
-class CheckedEmbedder:
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+class InstalledModel(Struct, frozen=True):
+    """An installed model. Its record is written last, so that it never names half a model."""
 
-    @property
-    def model(self) -> str:
-        return self._embedder.model
-
-    @property
-    def dimensions(self) -> int | None:
-        return self._embedder.dimensions
-
-    async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        if not texts:
-            return []
-        expected = self._embedder.dimensions
-        vectors = await self._embedder.embed(texts)
-        if len(vectors) != len(texts):
-            raise EmbeddingError(
-                f"the embedder was asked for {len(texts)} vectors and gave {len(vectors)}"
-            )
-        length = expected or len(vectors[0])
-        return [_unit(vector, length) for vector in vectors]
+    name: str
+    version: int
+    folder: str
+    """Below the folder of models; of its own for each content."""
+    digest: str
+    """SHA-256 of the model's weights."""
+    size: int
+    """Bytes of all its files."""
+    base: str
+    """The package and version that the base was taken from, or the folder."""
 
 
-def _unit(vector: Vector, length: int) -> Vector:
-    if len(vector) != length or not 0 < length <= _MAX_VECTOR_DIMENSIONS:
-        raise EmbeddingError(
-            f"the embedder gave a vector of {len(vector)} numbers where {length} were expected",
-            hint="check `search.embeddings.model` and `dimensions`",
-        )
-    size = math.hypot(*vector)
-    if not (math.isfinite(size) and size > 0):
-        raise EmbeddingError(
-            "the embedder gave a vector that is no direction: all zeros, or no numbers"
-        )
-    return [float(x) / size for x in vector]
+def models_folder(data: Path) -> Path:
+    return data / _FOLDER
+
+
+def record_file(data: Path) -> Path:
+    return models_folder(data) / _RECORD
+
+
+def model_folder(data: Path, model: InstalledModel) -> Path:
+    return models_folder(data) / model.folder
+
+
+def installed_model(data: Path) -> InstalledModel | None:
+    """None if there is none, or its files are not complete."""
+    try:
+        model = msgspec.convert(json.loads(record_file(data).read_bytes()), InstalledModel)
+    except (OSError, ValueError):  # a record that is damaged is none
+        return None
+    folder = model_folder(data, model)
+    if folder.parent != models_folder(data):
+        return None
+    try:
+        size = sum((folder / file).stat().st_size for file in MODEL_FILES)
+    except OSError:
+        return None
+    return model if size == model.size else None

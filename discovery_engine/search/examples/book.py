@@ -1,7 +1,7 @@
 """Which typical requests search knows of each tool, and where they are from.
 
 Those of the owner, in `overrides`, replace all others; those that were written for this very
-definition replace the shipped ones.
+definition by a language model replace the shipped ones.
 """
 
 from __future__ import annotations
@@ -9,17 +9,89 @@ from __future__ import annotations
 import logging
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from discovery_engine.search.examples.written import WrittenBook
+from discovery_engine.errors import RegistryError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from discovery_engine.config.settings import SearchSettings
     from discovery_engine.tools.model import Tool
+
+
+class WrittenRequests(Struct, frozen=True):
+    """The requests that were written for one definition of a tool."""
+
+    server: str
+    tool: str
+    """The name that its server gave it."""
+    fingerprint: str
+    requests: tuple[str, ...]
+    model: str
+    instructions: int
+    """The version of the instructions that the model was given."""
+    at: float
+    """Unix time in seconds."""
+
+
+class WrittenStore(Protocol):
+    """The part of `store.registry.Registry` that a book needs."""
+
+    def requests_mark(self) -> str: ...
+
+    def written_requests(self) -> Iterable[WrittenRequests]: ...
+
+
+class WrittenBook:
+    """All that was written at a mark, read from the registry when it is needed.
+
+    The registry keeps no older rows: once something else is written, the book cannot be read as it
+    was. Then it has the present rows, and `has_failed`.
+    """
+
+    def __init__(
+        self, mark: str, open_store: Callable[[], AbstractContextManager[WrittenStore]]
+    ) -> None:
+        self.mark = mark
+        """Differs whenever something else is written, see `store.registry.Registry`."""
+        self._open_store = open_store
+        self.has_failed = False
+        """True if the book was read, and its rows are not known to be those of its mark."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, WrittenBook) or other.mark != self.mark:
+            return False
+        return not (self.has_failed or other.has_failed)
+
+    def __hash__(self) -> int:
+        return hash(self.mark)
+
+    @cached_property
+    def by_tool(self) -> Mapping[tuple[str, str], Mapping[str, WrittenRequests]]:
+        """By server and tool, then by fingerprint."""
+        requests: dict[tuple[str, str], dict[str, WrittenRequests]] = {}
+        for row in self._rows():
+            requests.setdefault((row.server, row.tool), {})[row.fingerprint] = row
+        return requests
+
+    def _rows(self) -> Iterable[WrittenRequests]:
+        try:
+            with self._open_store() as store:
+                rows = store.written_requests()
+                self.has_failed = store.requests_mark() != self.mark
+                return rows
+        except RegistryError as error:
+            logger.warning("The requests that were written for tools cannot be read: %s", error)
+            self.has_failed = True
+            return ()
+
 
 logger = logging.getLogger(__name__)
 
@@ -106,13 +178,12 @@ class ExampleBook(Struct, frozen=True):
 
     def _shipped(self, tools: Sequence[Tool]) -> dict[str, Examples]:
         # A search over a stored index needs none of it.
-        from discovery_engine.search.examples import pack  # noqa: PLC0415
-        from discovery_engine.search.examples.recognition import recognize  # noqa: PLC0415
+        from discovery_engine.search.examples import pack  # noqa: PLC0415 - as in `_shipped`
 
         if (shipped_pack := pack.shipped_pack()) is None:
             return {}
         try:
-            recognized = recognize(tools, shipped_pack)
+            recognized = pack.recognize(tools, shipped_pack)
         except pack.UNREADABLE as error:
             shipped_pack.is_damaged = True
             logger.warning("The typical requests of a server cannot be read: %s", error)

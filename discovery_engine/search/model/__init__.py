@@ -4,13 +4,13 @@ The adapter is shipped in `search/data/model`; the base comes from a package. Wh
 int8 model in the data folder, which works without a network.
 """
 
-from discovery_engine.search.embedders.installed_model import InstalledModel, installed_model
+from discovery_engine.search.embedders.opening import InstalledModel, installed_model
+from discovery_engine.search.model.base_package import ModelError
 from discovery_engine.search.model.installation import (
     install_model,
     remove_model,
     require_libraries,
 )
-from discovery_engine.search.model.model_error import ModelError
 
 __all__ = [
     "InstalledModel",

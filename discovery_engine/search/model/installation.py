@@ -15,16 +15,17 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from discovery_engine._util.file_lock import lock_file
 from discovery_engine._util.files import replace_file
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.errors.extras import extra_missing, missing_library
-from discovery_engine.search.embedders.installed_model import (
+from discovery_engine.search.embedders.opening import (
     MODEL_FILES,
     InstalledModel,
     installed_model,
@@ -32,13 +33,19 @@ from discovery_engine.search.embedders.installed_model import (
     models_folder,
     record_file,
 )
-from discovery_engine.search.model.base_package import Base, fetch_base
-from discovery_engine.search.model.folder_lock import LOCK, folder_lock
-from discovery_engine.search.model.manifest import Manifest, Recipe, shipped
-from discovery_engine.search.model.model_error import ModelError
+from discovery_engine.search.model.base_package import (
+    Base,
+    Manifest,
+    ModelError,
+    Recipe,
+    fetch_base,
+    shipped,
+)
 from discovery_engine.search.model.network import sentence_network
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from discovery_engine.search.arrays import NDArray, np
 
 _BUILDING = ".new-"
@@ -287,3 +294,58 @@ def merged(
         change = integers.astype(np.float32) * arrays[name + SCALES].astype(np.float32)
         weights[name] = base[name] + change
     return weights
+
+
+LOCK = ".lock"
+_PRIVATE = 0o600
+_TRIES = 100  # each fails only if another process deleted the file or its folder meanwhile
+
+
+@contextmanager
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Create the folder and lock it; the lock of a process that ends is released.
+
+    Raises:
+        ModelError: If another process holds the lock.
+        OSError: If the folder cannot be written.
+    """
+    descriptor = _locked(folder / LOCK)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows deletes no open file
+            (folder / LOCK).unlink()
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> int:
+    for _ in range(_TRIES):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # the folder was removed meanwhile
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR, _PRIVATE)
+            if _is_locked_now(descriptor, path):
+                return descriptor
+            os.close(descriptor)
+    raise _busy(path.parent)
+
+
+def _is_locked_now(descriptor: int, path: Path) -> bool:
+    """Lock the file; False if it is deleted by now, so that others lock another one."""
+    try:
+        lock_file(descriptor)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise _busy(path.parent) from error
+    except OSError:  # a file system without locks: the owner runs one command at a time
+        return True
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _busy(folder: Path) -> ModelError:
+    return ModelError(
+        f"another process installs or removes a model in {str(folder)!r}",
+        hint="wait until it has ended, then repeat the command",
+    )

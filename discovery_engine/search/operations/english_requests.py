@@ -9,18 +9,20 @@ with a verb.
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from discovery_engine.search.operations.operation import CHANGING, Operation
-from discovery_engine.search.operations.operation_words import operation_words
-from discovery_engine.search.operations.request_clauses import asking_clauses
-from discovery_engine.search.operations.tool_profile import is_plural
-from discovery_engine.search.text.spelling import single_edits
-from discovery_engine.search.text.tokenizer import words
+from discovery_engine.search.operations.operation import (
+    CHANGING,
+    Operation,
+    is_plural,
+    operation_words,
+)
+from discovery_engine.search.text.tokenizer import single_edits, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from discovery_engine.search.text.lexicon import Lexicon
 
@@ -249,3 +251,245 @@ def _stripped(asked: str) -> str:
         if shorter == asked:
             return asked
         asked = shorter
+
+
+# when the build fails, restart it              restart it
+# do not list them, delete the old ones         delete the old ones
+# si el servicio se detiene, borra el archivo   borra el archivo
+# do not delete the branch                      nothing is asked for
+#
+# And the parts of a clause that it excludes:
+#
+# archive the channel without deleting it       without deleting it
+# the open issues, not the archived ones        not the archived ones
+
+_MAX_REQUEST_CLAUSES = 16  # clauses; the rest is one
+_PUNCTUATION = r"[,;:](?!\d)|[\uff0c\u3001\uff1b\uff1a]|\s[-\u2013\u2014]\s"
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?\n])\s+|(?<=[\u3002\uff01\uff1f])")
+_MOST_EXCLUDED = re.compile(r"\s*(?:\S+\s+){8}")  # words; what follows asks again, as a rule
+_ENDS = " .!\u3002\uff01"
+_DETERMINER = r"(?:the|any|anything|my|our|your|its|their|this|that|these|those)\b"
+_SUBJECT = r"(?:i|we|you|they)\b"
+_AUXILIARY = (
+    r"(?:is|are|was|were|am|do|does|did|will|would|can|could|should|shall|may|might|must|has|have"
+    r"|had)\b"
+)
+
+
+class _Marks(NamedTuple):
+    """The patterns of a language that show that a clause, or a part of it, asks for nothing."""
+
+    condition: str
+    """At the beginning; nothing where the last verb decides, which is in no condition."""
+    negation: str
+    """At the beginning."""
+    final_negation: str = ""
+    conjunction: str = ""
+    """Words that separate clauses, besides punctuation."""
+    exclusion: str = ""
+    """Within a clause: it excludes what follows."""
+    end: str = ""
+    """Words that end an exclusion, besides the end of the clause."""
+    final_exclusion: str = ""
+    """Within a clause: it excludes what precedes."""
+    words: str = ""
+    """Every negation and exclusion has one of them: in a text without any, none is looked for."""
+
+
+_MARKS = {
+    "en": _Marks(
+        r"(?:(?:and|so|also|please|ok|hey)\s)?"
+        r"(?:(?:if|whenever|wherever|once|unless|until|while|after|before"
+        r"|as (?:soon|long) as|in case|because|since|although|though|assuming|provided"
+        r"|given that|instead of|rather than|without|for (?:each|every|any))\b"
+        rf"|(?:when|where)\b(?!['\u2019]?s\b|\s+{_AUXILIARY}))",
+        r"(?:(?:please|pls|and|so|also|then|(?:can|could|would|will) you|(?:we|you) (?:should|must)"
+        r"|(?:i|we) (?:want|need) you to)\s+)*"
+        r"(?:(?:do not|don['\u2019]?t|never|no need to)\s"
+        rf"(?!{_SUBJECT}|(?:forget|hesitate|fail|neglect) to\b|disturb\b)"
+        r"|not\s(?!only|just|yet|sure|limited|necessarily)"
+        r"|(?<=you )not\s|(?<=you to )not\s|(?<=should )not\s|(?<=must )not\s|no$)",
+        conjunction=r"\s(?:but|then|instead(?! of\b))\s",
+        exclusion=rf"\bwithout (?:{_DETERMINER}|\w+ing\b)|\bexcluding\s|\bexcept\s"
+        r"|\b(?:other|rather) than\s|\binstead of\s"
+        r"|(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )(?<!['\u2019]s )(?<!['\u2019]re )"
+        rf"\bnot (?:{_DETERMINER}|(?:in|on|from|to|for|by)\b)"
+        r"|\b(?:i|we) (?:do not|don['\u2019]?t) (?:want|need) (?!to\s)"
+        rf"|\b(?:and|please) (?:do not|don['\u2019]?t|never)\s(?!{_SUBJECT})",
+        end=r"\s(?:and|just|only|so|because|since|if|when|while|please"
+        r"|(?:i|we)(?: (?:want|need|would)|['\u2019]d))\s",
+        words="no not never don't don\u2019t dont without excluding except than instead",
+    ),
+    "de": _Marks(
+        "(?:wenn|falls|sobald|nachdem|bevor|solange|sofern|w\u00e4hrend|weil|statt|anstatt|ohne)\\b",
+        r"(?:bitte\s+)?(?:nicht|keine?n?)\s",
+        r"^(?!(?:warum|wieso|weshalb|was|wer|wie|wo|wann|welche)\b).*\bnicht(?: +\S+)?$",
+        conjunction=r"\s(?:sondern|aber)\s",
+        exclusion=r"\bohne\s(?=.*\bzu\b|(?:etwas|d(?:ie|en|as)|diese[nrs]?|meine?[nr]?)\s)"
+        r"|\b(?:au(?:\u00df|ss)er|(?:an)?statt|anstelle"
+        r"|nicht (?:d(?:ie|en|as|er|em)|in|im|von|aus|an|mit|zu))\s",
+        end=r"\sund\s",
+    ),
+    "nl": _Marks(
+        "(?:als|wanneer|zodra|indien|nadat|voordat|terwijl|omdat|zolang|in plaats van|zonder)\\b",
+        r"(?:niet|geen)\s",
+        r"^(?!(?:waarom|wat|wie|waar|wanneer|hoe|welke?)\b).*\bniet(?: +\S+)?$",
+        conjunction=r"\s(?:maar)\s",
+        exclusion=r"\bzonder\s(?=.*\bte\b|(?:iets|de|het|die|deze|mijn)\s)"
+        r"|\b(?:behalve|in plaats van|niet (?:de|het|die|in|van|uit|op|naar))\s",
+        end=r"\sen\s",
+    ),
+    "es": _Marks(
+        "(?:si|cuando|en cuanto|tan pronto como|despu\u00e9s de|antes de|mientras|una vez que"
+        "|cada vez que|siempre que|aunque|porque|en vez de|en lugar de|sin)\\b",
+        r"(?:por favor\s+)?(?:no|nunca)(?:\s|$)",
+        conjunction=r"\s(?:sino|pero)\s",
+        exclusion=r"\bsin (?:\w+[aei]r(?:l[aeo]s?)?\b|nada|l[ao]s?\b|el\b)"
+        r"|\b(?:excepto|salvo|en vez de|en lugar de|(?:y|pero) no|no (?:l[oa]s?|el|en|de|a))\s",
+        end=r"\s[ye]\s",
+    ),
+    "fr": _Marks(
+        "(?:si|s['\u2019]il|quand|lorsque|d\u00e8s que|apr\u00e8s|avant|pendant que|tant que"
+        "|chaque fois que|une fois|au lieu de|plut\u00f4t que|sans)\\b|lorsqu['\u2019]",
+        r"(?:ne\s|n['\u2019])",
+        conjunction=r"\s(?:mais)\s",
+        exclusion=r"\bsans (?:\w+(?:er|ir|re)\b|rien|les?\b|la\b|l['\u2019])"
+        r"|\b(?:sauf|except\u00e9|hormis|au lieu de|plut\u00f4t que"
+        r"|(?:et |mais )?pas (?:les?|la|des?|du|celles|ceux|dans|sur))\s",
+        end=r"\set\s",
+    ),
+    "it": _Marks(
+        "(?:se|quando|(?:non )?appena|dopo|prima di|mentre|ogni volta che|finch\u00e9|una volta"
+        "|invece di|anzich\u00e9|senza)\\b",
+        r"(?:per favore\s+)?(?:non\s|no$)",
+        conjunction=r"\s(?:ma|bens\u00ec)\s",
+        exclusion=r"\bsenza (?:\w+r(?:e|l[aeio])\b|nulla|niente|i\b|gli\b|l[ea]\b|il\b)"
+        r"|\b(?:tranne|eccetto|salvo|invece di|anzich\u00e9|(?:e|ma) non"
+        r"|non (?:i|gli|le|il|lo|la|quell[aeio]|in|nel(?:la)?))\s",
+        end=r"\se\s",
+    ),
+    "pt": _Marks(
+        "(?:se|quando|assim que|logo que|depois de|antes de|enquanto|sempre que|caso|em vez de"
+        "|ao inv\u00e9s de|sem)\\b",
+        r"(?:por favor\s+)?n[\u00e3a]o(?:\s|$)",
+        conjunction=r"\s(?:mas)\s",
+        exclusion=r"\bsem (?:\w+[aei]r\b|nada|[oa]s?\b)"
+        r"|\b(?:exceto|salvo|em vez de|ao inv\u00e9s de|(?:e|mas) n[\u00e3a]o"
+        r"|n[\u00e3a]o (?:[oa]s?|em|n[oa]s?|de|d[oa]s?))\s",
+        end=r"\se\s",
+    ),
+    "ru": _Marks(
+        "(?:если|когда|как только|после|перед|пока|прежде чем|вместо|без|в случае)\\b",
+        r"(?:пожалуйста\s+)?(?:не\s|нельзя\s|нет$)",
+        conjunction=r"\s(?:\u0430|но)\s",
+        exclusion=r"\b(?:без (?=\w+(?:ния|ки)\b)|(?:кроме|вместо|(?:и|ничего) не)\s)",
+        end=r"\sи\s",
+    ),
+    "zh": _Marks(
+        "如果|若|假如|要是|当|當|一旦|每当|每當|除非",
+        "[请請]?(?:不要|不用|不必|勿|[无無]需|[别別](?![名人的墅]))",
+        conjunction="而是",
+        exclusion="不要|不用|不必|[无無]需|而不是|不包括|不包含|不含|除了",
+    ),
+    "ja": _Marks(
+        "",
+        "",
+        "(?:ないで(?:ください|下さい|ね|くれ)?|ずに|ではなく)$",
+        final_exclusion="(?:ないで|ずに|ではなく|以外の?|なしで|を除いて)",
+    ),
+    "ko": _Marks(
+        "",
+        "",
+        r"지 ?(?:마|말)\S*(?: ?(?:줘|주세요|주십시오))?$",
+        final_exclusion=r"(?:지 ?(?:말고|않고)|없이|제외하고|빼고| 말고|가? ?아니라)",
+    ),
+}
+
+
+class _Grammar(NamedTuple):
+    """The compiled patterns of a language."""
+
+    separator: re.Pattern[str]
+    condition: re.Pattern[str]
+    negation: re.Pattern[str]
+    exclusion: re.Pattern[str]
+    end: re.Pattern[str]
+    final_exclusion: re.Pattern[str]
+    words: frozenset[str]
+
+
+_NOTHING = r"(?!)"
+
+
+def _compiled(marks: _Marks) -> _Grammar:
+    separators = "|".join(filter(None, (_PUNCTUATION, marks.conjunction)))
+    begins = f"^(?:{marks.negation})" if marks.negation else ""
+    negations = "|".join(filter(None, (begins, marks.final_negation))) or _NOTHING
+    return _Grammar(
+        re.compile(separators, re.IGNORECASE),
+        re.compile(marks.condition or _NOTHING, re.IGNORECASE),
+        re.compile(negations, re.IGNORECASE),
+        re.compile(marks.exclusion or _NOTHING, re.IGNORECASE),
+        re.compile(marks.end or _NOTHING, re.IGNORECASE),
+        re.compile(marks.final_exclusion or _NOTHING),
+        frozenset(marks.words.split()),
+    )
+
+
+@cache
+def _grammar(code: str) -> _Grammar | None:
+    return _compiled(_MARKS[code]) if code in _MARKS else None
+
+
+def asking_clauses(text: str, code: str) -> str:
+    """Return the clauses of a sentence that ask for something; empty if all of it is negated."""
+    grammar = _grammar(code)
+    if not grammar:
+        return text
+    clauses = [
+        clause.strip(_ENDS)
+        for clause in grammar.separator.split(text, maxsplit=_MAX_REQUEST_CLAUSES)
+    ]
+    affirmed = [clause for clause in clauses if not grammar.negation.search(clause)]
+    asking = [clause for clause in affirmed if not grammar.condition.match(clause)]
+    if len(asking) == len(clauses):
+        return text
+    return ", ".join(filter(None, asking)) or (text if len(affirmed) == len(clauses) else "")
+
+
+def excluded(text: str, code: str) -> list[tuple[int, int]]:
+    """Where a request in a language says what it does not want; the parts are in order."""
+    grammar = _grammar(code)
+    if not grammar or (grammar.words and grammar.words.isdisjoint(text.lower().split())):
+        return []
+    return [*_excluded(text, grammar)]
+
+
+def _excluded(text: str, grammar: _Grammar) -> Iterator[tuple[int, int]]:
+    for start, end in _clauses(text, grammar):
+        clause = text[start:end].strip(_ENDS)
+        if grammar.negation.search(clause):
+            yield start, end
+            continue
+        if before := grammar.final_exclusion.search(text, start, end):
+            yield start, before.end()
+        if after := grammar.exclusion.search(text, start, end):
+            stop = grammar.end.search(text, after.end(), end)
+            words = _MOST_EXCLUDED.match(text, after.end(), end)
+            ends = (stop.start() if stop else end, words.end() if words else end)
+            yield after.start(), min(ends)
+
+
+def _clauses(text: str, grammar: _Grammar) -> Iterator[tuple[int, int]]:
+    """Where each clause of several sentences starts and ends."""
+    at = 0
+    for sentence in _END_OF_SENTENCE.split(text):
+        at = text.index(sentence, at)
+        end = at + len(sentence)
+        for _ in range(_MAX_REQUEST_CLAUSES):
+            if not (separator := grammar.separator.search(text, at, end)):
+                break
+            yield at, separator.start()
+            at = separator.end()
+        yield at, end
+        at = end

@@ -12,16 +12,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from discovery_engine.search.operations.english_requests import ASKED, SHOWN, Wish, read_english
-from discovery_engine.search.operations.operation import Operation
-from discovery_engine.search.operations.operation_words import operation_words
-from discovery_engine.search.operations.request_arguments import (
+from discovery_engine.search.operations.english_requests import (
+    ASKED,
+    SHOWN,
+    Wish,
+    asking_clauses,
+    excluded,
+    read_english,
+)
+from discovery_engine.search.operations.operation import (
     Argument,
     ArgumentKind,
+    Operation,
     find_arguments,
     find_names,
+    operation_words,
 )
-from discovery_engine.search.operations.request_clauses import asking_clauses, excluded
 from discovery_engine.search.text.tokenizer import is_unspaced, runs, words
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from enum import IntEnum
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from discovery_engine.search.operations.request_arguments import find_arguments
+from discovery_engine.search.operations.operation import find_arguments
 from discovery_engine.search.operations.request_reading import (
     RequestReading,
     intent_of,
@@ -25,17 +25,21 @@ from discovery_engine.search.operations.request_reading import (
     read_request,
     wanted_part,
 )
-from discovery_engine.search.query.clauses import MOST_CLAUSES, split_at_boundaries
 from discovery_engine.search.text.languages import Token
 from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJECT, Lexicon
-from discovery_engine.search.text.spelling import single_edits
-from discovery_engine.search.text.tokenizer import Compound, compounds, truncate_words, words
+from discovery_engine.search.text.tokenizer import (
+    Compound,
+    compounds,
+    single_edits,
+    truncate_words,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.text.languages import Language
-    from discovery_engine.search.text.phrases import Phrase
+    from discovery_engine.search.text.lexicon import Phrase
 
 _ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
 _QUESTION_WORDS = frozenset(
@@ -248,7 +252,7 @@ class QueryAnalyzer:
     def _clauses(
         self, query: str, language: Language | None, weights: Mapping[str, float]
     ) -> tuple[frozenset[str], ...]:
-        pieces = split_at_boundaries(query)
+        pieces = _split_at_boundaries(query)
         if len(pieces) == 1:
             return ()
         clauses = [
@@ -391,3 +395,30 @@ def _site(address: re.Match[str]) -> str:
     """An address is an argument; only the name of the site is about the tool."""
     labels = [label for label in address[1].split(".") if label != "www"]
     return f" url {' '.join(labels[:-1])} "
+
+
+MOST_CLAUSES: Final = 16
+"""Further clauses of a request are not looked at."""
+
+# A run of marks or spaces is tried from its beginning alone; from each of its characters, a long
+# one would take time that grows with the square of its length.
+_BOUNDARY = re.compile(
+    r"(?<![.;?!\n])[.;?!\n]+(?:\s+|$)"
+    r"|,\s+(?:and\s+|then\s+)?"
+    r"|(?<!\s)\s+(?:and\s+then|and\s+also|then|and|also|after\s+that|as\s+well\s+as|followed\s+by"
+    r"|before|after|while)\s+",
+    re.IGNORECASE,
+)
+
+
+def split_clauses(query: str) -> tuple[str, ...]:
+    """The clauses of a request that has several of more than one word; otherwise none."""
+    clauses = [
+        clause for clause in map(str.strip, _split_at_boundaries(query)) if len(words(clause)) > 1
+    ]
+    return tuple(clauses[:MOST_CLAUSES]) if len(clauses) > 1 else ()
+
+
+def _split_at_boundaries(query: str) -> list[str]:
+    """The pieces between sentence marks, commas and conjunctions, whatever their length."""
+    return _BOUNDARY.split(query)

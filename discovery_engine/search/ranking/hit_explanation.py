@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from discovery_engine.search.index.documents import term_origins
 from discovery_engine.search.query.analyzer import Derivation, TermSource
-from discovery_engine.search.query.name_match import NameMatch, NameMatchKind
-from discovery_engine.search.ranking.agreement import Agreement, Trait
-from discovery_engine.search.ranking.scoring import contributions
+from discovery_engine.search.query.retrieval import NameMatch, NameMatchKind
+from discovery_engine.search.ranking.relevance import Agreement, Trait, contributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.index.documents import TermOrigin
     from discovery_engine.search.index.index import Index
     from discovery_engine.search.query.analyzer import QueryTerms
-    from discovery_engine.search.ranking.hit import Hit
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import Tool
 

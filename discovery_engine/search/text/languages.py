@@ -11,25 +11,139 @@ few others to outnumber its English stop words.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from enum import Enum, auto
 from functools import cache, cached_property
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import Stemmer
 from msgspec import Struct
 
-from discovery_engine.search.text import unspaced
-from discovery_engine.search.text.dictionaries import (
-    Dictionary,
-    Translation,
-    WordTable,
-    dictionary_files,
-)
-from discovery_engine.search.text.tokenizer import words
-from discovery_engine.search.text.unspaced import Token, is_hangul, is_kana
+from discovery_engine.search.text.tokenizer import bare, bigrams, runs, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+_DATA = Path(__file__).parents[1] / "data" / "languages"
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})  # for keyboards without them
+
+_FEW = 14  # words that are looked for one by one: 12 us each, where the set of all takes 170
+
+COLLOQUIAL = "en"
+"""The code of the table of colloquial English."""
+
+Translation = tuple[str, ...]
+"""The English words for a word; empty for a stop word."""
+
+
+class Expression(NamedTuple):
+    """Several words with one meaning: `look for`."""
+
+    words: tuple[str, ...]
+    english: Translation
+    is_opening: bool
+    """True if they have that meaning only as the first words of a text."""
+
+
+class Dictionary(NamedTuple):
+    indicators: frozenset[str]
+    """Stop words that indicate the language."""
+    stop_words: frozenset[str]
+    """All stop words, the indicators among them."""
+    translations: Mapping[str, Translation]
+    ambiguous: frozenset[str]
+    """Words of any of these that are words of English, too."""
+    certain: frozenset[str]
+    """Translated words that are none, although an English word has the same stem."""
+    longest: Mapping[str, int]
+    """By its first character, how long the longest word is."""
+    expressions: Mapping[str, Sequence[Expression]]
+    """By their first word, the longest first."""
+
+    def expression_at(self, start: int, text: Sequence[str]) -> Expression | None:
+        """The longest expression that begins at a word of a text, given as its words."""
+        for expression in self.expressions.get(text[start], ()):
+            fits = tuple(text[start : start + len(expression.words)]) == expression.words
+            if fits and not (expression.is_opening and start):
+                return expression
+        return None
+
+
+class WordTable:
+    """One file."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+        self._asked = 0
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the file, with its accents."""
+        return frozenset(self._text.split())
+
+    @cached_property
+    def dictionary(self) -> Dictionary:
+        marked: dict[str, set[str]] = {mark: set() for mark in "=~?!"}
+        translations: dict[str, Translation] = {}
+        expressions: defaultdict[str, list[Expression]] = defaultdict(list)
+        for line in self._folded.splitlines():
+            english, colon, own = line.partition(":")
+            if line[:1] in marked:
+                marked[line[0]].update(line[2:].split())
+            elif colon and not line.startswith("#"):
+                meaning = tuple(english.split())
+                for entry in own.split():
+                    if several := _expression(entry, meaning):
+                        expressions[several.words[0]].append(several)
+                    else:
+                        translations.setdefault(entry, meaning)
+        for alternatives in expressions.values():
+            alternatives.sort(key=lambda several: -len(several.words))
+        indicators, others, ambiguous, certain = map(frozenset, marked.values())
+        stop_words = indicators | others
+        longest: dict[str, int] = {}
+        for word in stop_words.union(translations):
+            longest[word[0]] = max(longest.get(word[0], 0), len(word))
+        return Dictionary(
+            indicators, stop_words, translations, ambiguous, certain, longest, expressions
+        )
+
+    def may_contain(self, word: str) -> bool:
+        """Return whether a folded word is in the file, maybe in a comment."""
+        self._asked += 1
+        if self._asked <= _FEW:
+            return f" {word} " in self._folded
+        return word in self._between_spaces
+
+    @cached_property
+    def _between_spaces(self) -> frozenset[str]:
+        return frozenset(self._folded.split(" ")[1:-1])
+
+    @cached_property
+    def _text(self) -> str:
+        text = (_DATA / f"{self._code}.txt").read_text(encoding="utf-8").lower()
+        return text + text.translate(_UMLAUTS) if self._code == "de" else text
+
+    @cached_property
+    def _folded(self) -> str:
+        """The text with each of its words between two spaces."""
+        return bare(self._text).casefold().replace("\n", " \n")
+
+
+def _expression(entry: str, english: Translation) -> Expression | None:
+    """An entry of several words (`look_for`, `k8s`), or one for the beginning (`^cat`)."""
+    parts = tuple(runs(entry))
+    if len(parts) > 1 or entry.startswith("^"):
+        return Expression(parts, english, entry.startswith("^"))
+    return None
+
+
+def dictionary_files() -> list[Path]:
+    """The files that all tables are read from."""
+    return sorted(_DATA.glob("*.txt"))
+
 
 __all__ = ["English", "Language", "Languages", "Token", "dictionary_files"]
 
@@ -230,9 +344,9 @@ class Languages:
 
     def split(self, run: str, language: Language | None) -> list[Token]:
         """The words of a run without spaces, in a text in `language`."""
-        if any(map(is_hangul, run)):
+        if any(map(_is_hangul, run)):
             return _split(run, self._korean)
-        if language is self._japanese or any(map(is_kana, run)):
+        if language is self._japanese or any(map(_is_kana, run)):
             return _split(run, self._japanese)
         chinese = _split(run, self._chinese)
         if all(token.is_translated for token in chinese):
@@ -295,7 +409,7 @@ class Languages:
 
 
 def _split(run: str, language: Language) -> list[Token]:
-    return list(unspaced.split(run, language.dictionary, language.code))
+    return list(_split_run(run, language.dictionary, language.code))
 
 
 def _unknown(tokens: Collection[Token]) -> int:
@@ -322,3 +436,153 @@ def _votes(language: Language, text: str, found: Collection[str]) -> _Votes:
 
 def _has_letters(language: Language, text: str) -> bool:
     return not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
+
+
+#     删除文件                 删除, 文件
+#     ファイルを消して           ファイル, を, 消し, て
+#     파일을 삭제해줘            파일, 을; 삭제, 해줘
+#
+# A run is cut so that the dictionary knows as much of it as possible, in as few pieces as possible.
+# What it does not know is cut into pairs of characters.
+
+_UNKNOWN_COST = 4  # of a character that no entry covers
+_SHORT_COST = 2  # of an entry of one character; it is likelier to be a part of another word
+_COST = 1  # of any other
+
+
+class Token(NamedTuple):
+    text: str
+    english: Translation
+    is_colloquial: bool = False
+    """True if the text is English, too: a tool may have it as it stands."""
+
+    @property
+    def is_translated(self) -> bool:
+        return len(self.english) != 1 or self.english[0] != self.text
+
+
+class _Kind(Enum):
+    START = auto()
+    ENTRY = auto()
+    SINGLE = auto()
+    """An entry of one character."""
+    STOP = auto()
+    FIRST = auto()
+    """The first unknown character after something known."""
+    UNKNOWN = auto()
+    """Any further one."""
+
+
+_UNKNOWN = (_Kind.FIRST, _Kind.UNKNOWN)
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    kind: _Kind
+
+
+_Rule: TypeAlias = "Callable[[str, _Kind, _Piece], bool]"
+"""A function that returns whether a piece of a run may follow one of some kind."""
+
+
+class _Path(NamedTuple):
+    """The cheapest way to cut a run up to a piece."""
+
+    cost: int
+    piece: _Piece
+    before: _Path | None
+
+
+def _split_run(run: str, dictionary: Dictionary, code: str) -> Iterator[Token]:
+    """The words of a run, in order; what the dictionary does not know as pairs of characters."""
+    rest = ""
+    for piece in _pieces(run, dictionary, _RULES.get(code)):
+        text = run[piece.start : piece.end]
+        if piece.kind in _UNKNOWN:
+            rest += text
+            continue
+        yield from _unknown_run(rest)
+        rest = ""
+        yield Token(text, () if piece.kind is _Kind.STOP else dictionary.translations[text])
+    yield from _unknown_run(rest)
+
+
+def _is_kana(character: str) -> bool:
+    return "\u3040" <= character <= "\u30ff"
+
+
+def _is_hangul(character: str) -> bool:
+    return "\uac00" <= character <= "\ud7af"
+
+
+def _unknown_run(rest: str) -> list[Token]:
+    return [Token(pair, (pair,)) for pair in bigrams(rest)] if rest else []
+
+
+def _pieces(run: str, dictionary: Dictionary, may_follow: _Rule | None) -> list[_Piece]:
+    start = _Path(0, _Piece(0, 0, _Kind.START), None)
+    paths: list[dict[_Kind, _Path]] = [{_Kind.START: start}, *({} for _ in run)]
+    for position in range(len(run)):
+        candidates = list(_known(run, position, dictionary))
+        for path in paths[position].values():
+            before = path.piece.kind
+            more = _Kind.UNKNOWN if before in _UNKNOWN else _Kind.FIRST
+            unknown = _Piece(position, position + 1, more), _UNKNOWN_COST
+            for piece, cost in (*candidates, unknown):
+                kind = piece.kind if may_follow else _Kind.START  # the kind matters to rules alone
+                there = paths[piece.end].get(kind)
+                if there and there.cost <= path.cost + cost:
+                    continue
+                if may_follow is None or may_follow(run, before, piece):
+                    paths[piece.end][kind] = _Path(path.cost + cost, piece, path)
+    last = min(paths[-1].values(), key=attrgetter("cost"))
+    pieces = []
+    while last.before:
+        pieces.append(last.piece)
+        last = last.before
+    return pieces[::-1]
+
+
+def _known(run: str, start: int, dictionary: Dictionary) -> Iterator[tuple[_Piece, int]]:
+    """The entries that begin at a position, the longest first, with the cost of each."""
+    longest = dictionary.longest.get(run[start], 0)
+    for end in range(min(start + longest, len(run)), start, -1):
+        text = run[start:end]
+        cost = _COST if end - start > 1 else _SHORT_COST
+        if text in dictionary.stop_words:
+            yield _Piece(start, end, _Kind.STOP), cost
+        elif text in dictionary.translations:
+            kind = _Kind.ENTRY if end - start > 1 else _Kind.SINGLE
+            yield _Piece(start, end, kind), cost
+
+
+def _may_follow_in_japanese(run: str, before: _Kind, piece: _Piece) -> bool:
+    """A loanword is known as a whole or not at all; an unknown word in kana has no particles."""
+    if before is _Kind.START or (before in _UNKNOWN) == (piece.kind in _UNKNOWN):
+        return True
+    last, first = run[piece.start - 1], run[piece.start]
+    if _is_katakana(last) and _is_katakana(first):
+        return False
+    is_particle = piece.kind is _Kind.STOP and piece.end - piece.start == 1
+    return not (is_particle and before in _UNKNOWN and _is_hiragana(last))
+
+
+def _may_follow_in_korean(_run: str, before: _Kind, piece: _Piece) -> bool:
+    """Particles end a word of two syllables or more; words of one stand at the start."""
+    if piece.kind in _UNKNOWN:
+        return before not in (_Kind.STOP, _Kind.SINGLE)
+    if piece.kind is _Kind.STOP:
+        return before is not _Kind.FIRST
+    return piece.kind is not _Kind.SINGLE or before in (_Kind.START, _Kind.ENTRY)
+
+
+_RULES = {"ja": _may_follow_in_japanese, "ko": _may_follow_in_korean}
+
+
+def _is_katakana(character: str) -> bool:
+    return "\u30a0" <= character <= "\u30ff"
+
+
+def _is_hiragana(character: str) -> bool:
+    return "\u3040" <= character < "\u30a0"

@@ -20,13 +20,18 @@ import Stemmer
 
 from discovery_engine._util import digests
 from discovery_engine.search.text import languages
-from discovery_engine.search.text.dictionaries import COLLOQUIAL, WordTable
-from discovery_engine.search.text.languages import English, Language, Languages, Token
-from discovery_engine.search.text.phrases import Phrase, Phrases
+from discovery_engine.search.text.languages import (
+    COLLOQUIAL,
+    English,
+    Language,
+    Languages,
+    Token,
+    WordTable,
+)
 from discovery_engine.search.text.tokenizer import compounds, is_unspaced, runs, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
 CONCEPT = "@"  # no word begins with either
@@ -284,3 +289,37 @@ def _lines(file: Path) -> Iterator[list[str]]:
     for line in file.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             yield line.split()
+
+
+Stems = tuple[str, ...]
+
+
+class Phrase(NamedTuple):
+    stems: Stems
+    concept: str
+
+
+class Phrases:
+    def __init__(self) -> None:
+        self._by_first: defaultdict[str, dict[Stems, str]] = defaultdict(dict)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_first)
+
+    def add(self, stems: Sequence[str], concept: str) -> None:
+        self._by_first[stems[0]][tuple(stems)] = concept
+
+    def merge(self, concepts: Collection[str], concept: str) -> None:
+        """Give all phrases of `concepts` one concept."""
+        for phrases in self._by_first.values():
+            for stems, meant in phrases.items():
+                phrases[stems] = concept if meant in concepts else meant
+
+    def find(self, stems: Sequence[str]) -> list[Phrase]:
+        """Every phrase in a text, given as its stems; also those within others."""
+        return [
+            Phrase(phrase, concept)
+            for start, first in enumerate(stems)
+            for phrase, concept in self._by_first.get(first, {}).items()
+            if tuple(stems[start : start + len(phrase)]) == phrase
+        ]

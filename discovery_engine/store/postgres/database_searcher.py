@@ -22,13 +22,10 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.errors import RegistryError
-from discovery_engine.search.candidate_finder import few_servers
-from discovery_engine.search.index.index import DocId, Index
-from discovery_engine.search.index.names import IDS
-from discovery_engine.search.index.postings import Postings
-from discovery_engine.search.index.tags import TagTable
+from discovery_engine.search.index.index import DocId, Index, TagTable
+from discovery_engine.search.index.postings import IDS, Postings
 from discovery_engine.search.query.retrieval import Candidates, Retrieval
-from discovery_engine.search.searcher import Searcher
+from discovery_engine.search.searcher import Searcher, few_servers
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 from discovery_engine.store.postgres.search_documents import (
     Place,
@@ -41,14 +38,14 @@ from discovery_engine.tools.model import ServerName
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import SearchSettings
+    from discovery_engine.search.assessment import Gaps
     from discovery_engine.search.examples.book import ExampleBook
-    from discovery_engine.search.index.subset import Subset
-    from discovery_engine.search.query.analyzed_query import AnalyzedQuery
+    from discovery_engine.search.index.index import Subset
     from discovery_engine.search.query.analyzer import QueryTerms
+    from discovery_engine.search.query.retrieval import AnalyzedQuery
     from discovery_engine.search.ranking.confidence import Assessment
-    from discovery_engine.search.ranking.gaps import Gaps
-    from discovery_engine.search.ranking.hit import Hit
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
+    from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.vectors import Similarities
 
 logger = logging.getLogger(__name__)

@@ -25,11 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from discovery_engine.config.files.location import own_catalog_key_of
-from discovery_engine.errors import (
-    RegistryError,
-    RegistryTimeoutError,
-    RegistryUnavailableError,
-)
+from discovery_engine.errors import RegistryError, RegistryTimeoutError, RegistryUnavailableError
 from discovery_engine.store.availability import Availability, RegistryHealth
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.write_buffer import WriteBuffer
@@ -38,7 +34,7 @@ from discovery_engine.trust.decisions import UNREAD
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import Settings
-    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.postgres.timed_connection import TimedConnection
     from discovery_engine.store.registry import Registry
     from discovery_engine.store.snapshot import Snapshot

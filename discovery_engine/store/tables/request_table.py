@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 
 if TYPE_CHECKING:
-    from discovery_engine.search.examples.written import WrittenRequests
+    from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.statements import Connection, Rows
 
 DEFINITIONS_KEPT = 50_000  # the oldest are dropped first
@@ -76,7 +76,7 @@ def _row(one: WrittenRequests) -> tuple[object, ...]:
 def _written(rows: Rows) -> Iterator[WrittenRequests]:
     """Yield the requests in the rows; a damaged one is left out, and can be written again."""
     # Most starts read none, and a class costs each of them a quarter of a millisecond.
-    from discovery_engine.search.examples.written import WrittenRequests  # noqa: PLC0415
+    from discovery_engine.search.examples.book import WrittenRequests  # noqa: PLC0415
 
     for *texts, requests, instructions, at in rows:
         try:

@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.budget import Budget
-from discovery_engine.agent.render.details import details_result
-from discovery_engine.agent.render.search import search_result, searches_result
-from discovery_engine.agent.render.servers import servers_result
-from discovery_engine.agent.render.tools import tools_result
-from discovery_engine.agent.token_estimate import estimated_tokens
+from discovery_engine.agent.budget import Budget, estimated_tokens
+from discovery_engine.agent.list_rendering import details_result, servers_result, tools_result
+from discovery_engine.agent.search_rendering import search_result, searches_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import ServerPart
 from discovery_engine.diagnostics.codes import FAMILIES

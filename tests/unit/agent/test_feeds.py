@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.render.search import feeds
+from discovery_engine.agent.search_rendering import feeds
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
 from tests.rows import rows

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.agent.budget import estimated_tokens
 from discovery_engine.agent.instructions import render_instructions
-from discovery_engine.agent.token_estimate import estimated_tokens
 from discovery_engine.config.serve_settings import ServeSettings
 from tests.factories import make_server
 from tests.unit.server.fakes import make_view

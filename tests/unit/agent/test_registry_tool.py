@@ -16,9 +16,8 @@ from click.testing import CliRunner
 
 from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
-from discovery_engine.agent.caller import Caller
-from discovery_engine.agent.definitions import meta_tools
 from discovery_engine.agent.dispatch import call
+from discovery_engine.agent.meta_arguments import Caller, meta_tools
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.protocol import CLIENT_INFO

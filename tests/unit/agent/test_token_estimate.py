@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.agent.token_estimate import UNITS, _price, estimated_tokens
+from discovery_engine.agent.budget import UNITS, _price, estimated_tokens
 from tests.rows import rows
 
 BLANKS = st.text(st.sampled_from(" \n\t\r\x1f\xa0\u3000"), max_size=3)

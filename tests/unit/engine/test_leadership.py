@@ -10,8 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from discovery_engine.engine.leader_lock import LeaderLock
-from discovery_engine.engine.leadership import Leadership, LeaseTimes, Term
+from discovery_engine.engine.leadership import LeaderLock, Leadership, LeaseTimes, Term
 from discovery_engine.errors import RegistryError
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.store.stored_records import Lease

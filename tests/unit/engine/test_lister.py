@@ -12,13 +12,9 @@ from anyio.lowlevel import checkpoint
 
 from discovery_engine.config.settings import ServerSettings
 from discovery_engine.engine import upstreams as entry
-from discovery_engine.engine.ingestion.listing_result import ListingResult
+from discovery_engine.engine.ingestion.server_parts import ListingResult
 from discovery_engine.engine.lister import ServerLister
-from discovery_engine.errors import (
-    FailureKind,
-    UnavailableError,
-    UpstreamError,
-)
+from discovery_engine.errors import FailureKind, UnavailableError, UpstreamError
 from discovery_engine.store.registry import Registry
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.listing import Listing

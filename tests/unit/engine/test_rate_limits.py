@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.settings import Limits
-from discovery_engine.engine.rate_limits import CallQuota, RateLimits
+from discovery_engine.engine.upstreams import CallQuota, RateLimits
 from discovery_engine.errors import RateLimitedError
 from tests.factories import Clock, make_server
 

@@ -20,9 +20,9 @@ from discovery_engine.engine.semantic_search import WARM_UP, QueryEmbedding, Sem
 from discovery_engine.events import EventBus
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.search.embedders import EmbeddingError, Vector
-from discovery_engine.search.embedders.hash import HashEmbedder
-from discovery_engine.search.query.clauses import split_clauses
-from discovery_engine.search.ranking.hit import Hit
+from discovery_engine.search.embedders.embedder import HashEmbedder
+from discovery_engine.search.query.analyzer import split_clauses
+from discovery_engine.search.ranking.relevance import Hit
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.memory import MemoryRegistry

@@ -5,8 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from wcmatch import fnmatch
 
-from discovery_engine.rules.name_index import Names
-from discovery_engine.rules.patterns import Glob
+from discovery_engine.rules.patterns import Glob, Names
 from tests.rows import rows
 
 FLAGS = fnmatch.IGNORECASE | fnmatch.BRACE | fnmatch.DOTMATCH | fnmatch.FORCEUNIX

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rules.name_index import Names, Spellings
+from discovery_engine.rules.patterns import Names, Spellings
 
 INVISIBLE = st.sampled_from(
     "\u200b\u200d\u2060\ufeff\u00ad\u034f\u115f\u3164\uffa0\ufe0f\u2800\x00\x7f\n\U000e0041\ud800"

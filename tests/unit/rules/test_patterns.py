@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.rules.name_index import Names
-from discovery_engine.rules.patterns import Pattern, PatternList
-from discovery_engine.rules.regexes import DEFAULT_LIMIT, Selection, TimeLimit
+from discovery_engine.rules.patterns import (
+    DEFAULT_LIMIT,
+    Names,
+    Pattern,
+    PatternList,
+    Selection,
+    TimeLimit,
+)
 from tests.rows import rows
 
 SLOW = "/(a|aa)+$/"

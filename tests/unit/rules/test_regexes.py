@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.rules.name_index import Names
-from discovery_engine.rules.regexes import DEFAULT_LIMIT, Regex, Selection, TimeLimit
+from discovery_engine.rules.patterns import DEFAULT_LIMIT, Names, Regex, Selection, TimeLimit
 from tests.rows import rows
 
 SLOW = "(a|aa)+$"

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from wcmatch import fnmatch
 
 from discovery_engine.rules import Rule, ToolRules, Verdict
-from discovery_engine.rules.regexes import TimeLimit
+from discovery_engine.rules.patterns import TimeLimit
 from discovery_engine.tools.model import Tool
-from tests.factories import (
-    make_tool,
-)
+from tests.factories import make_tool
 
 SLOW = "/(a|aa)+$/"
 SLOW_NAME = "a" * 50 + "!"

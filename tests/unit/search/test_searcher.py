@@ -12,12 +12,10 @@ from rapidfuzz.distance import OSA
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings, Weights
-from discovery_engine.search.ranking.hit import Hit
 from discovery_engine.search.ranking.hit_explanation import Reason
-from discovery_engine.search.ranking.relevance import name_likeness
+from discovery_engine.search.ranking.relevance import Hit, name_likeness
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
-from discovery_engine.search.text.spelling import name_spellings
-from discovery_engine.search.text.tokenizer import fold
+from discovery_engine.search.text.tokenizer import fold, name_spellings
 from discovery_engine.search.vectors import Vectors, pack
 from tests.factories import make_catalog, make_entry, make_part
 

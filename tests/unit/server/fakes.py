@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -19,6 +20,7 @@ from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.config.settings import Settings
 from discovery_engine.diagnostics import Origin
 from discovery_engine.engine.result_store import ResultStore
+from discovery_engine.errors import ServerDisabledError
 from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.ranking.confidence import Assessment
@@ -183,6 +185,13 @@ class FakeEngine:
 
     def is_listed(self, server: str) -> bool:
         return self.view.is_known(self.view.addresses.server(server))
+
+    async def wait_first_listed(self, server: str | None) -> None:
+        if server is None and not self.has_listings:
+            await self.wait_listed(timeout=0)
+        elif server is not None and not self.is_listed(server):
+            with suppress(ServerDisabledError):
+                await self.list_tools(server)
 
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109
         self.waits.append("all")

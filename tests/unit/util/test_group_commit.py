@@ -10,7 +10,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.engine.unchanged_listings import GroupCommit
+from discovery_engine.engine.catalog_store import GroupCommit
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.view.uri_templates import expanded, matches
+from discovery_engine.view.uris import expanded, matches
 from tests.rows import rows
 
 VALUES = {"a": "x y", "b": "é/1", "empty": "", "n": 3}

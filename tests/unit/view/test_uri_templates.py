@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.view.uri_spellings import keys
-from discovery_engine.view.uri_templates import matches
+from discovery_engine.view.uris import keys, matches
 from tests.rows import rows
 
 VALUES = st.text(alphabet="ab/%. é?", min_size=1, max_size=8)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from discovery_engine.agent.client_definition import cut_schema
-from discovery_engine.agent.json_cutting import prune
+from discovery_engine.agent.cutting import prune
+from discovery_engine.agent.exposed_tools import cut_schema
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 VALUES = st.recursive(

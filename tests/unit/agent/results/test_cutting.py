@@ -11,22 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.agent.json_cutting import Cut, json_text, prune
-from discovery_engine.agent.results.cutting import (
+from discovery_engine.agent.budget import end_within, estimated_tokens
+from discovery_engine.agent.cutting import (
+    Cut,
     cut_result,
     exceeds,
     head_and_tail,
+    json_text,
+    prune,
     result_tokens,
     with_documents,
 )
-from discovery_engine.agent.results.presentation import (
-    NOTE_TOKENS,
-    Asked,
-    cut_note,
-    read,
-)
-from discovery_engine.agent.results.query import PathQuery
-from discovery_engine.agent.token_estimate import end_within, estimated_tokens
+from discovery_engine.agent.presentation import NOTE_TOKENS, Asked, cut_note, read
+from discovery_engine.agent.result_query import PathQuery
 from discovery_engine.rpc.json_codec import encode_finite
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

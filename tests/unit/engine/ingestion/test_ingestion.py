@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import Catalog, DroppedTool, ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.engine.ingestion.carry_over import carried_over
-from discovery_engine.engine.ingestion.ingestor import Ingestor
-from discovery_engine.engine.ingestion.listing_result import ListingResult, parse_listing
-from discovery_engine.engine.ingestion.rulebook import Rulebook
-from discovery_engine.engine.ingestion.server_parts import part_from_result
+from discovery_engine.engine.ingestion.ingestor import Ingestor, Rulebook, carried_over
+from discovery_engine.engine.ingestion.server_parts import (
+    ListingResult,
+    parse_listing,
+    part_from_result,
+)
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule
 from discovery_engine.store.snapshot import Snapshot

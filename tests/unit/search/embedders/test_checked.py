@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from discovery_engine.search.embedders import EmbeddingError, Vector
-from discovery_engine.search.embedders.opening import CheckedEmbedder
+from discovery_engine.search.embedders.embedder import CheckedEmbedder
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio

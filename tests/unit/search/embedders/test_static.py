@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from discovery_engine.search.embedders import Vector
-from discovery_engine.search.embedders.static import StaticEmbedder
+from discovery_engine.search.embedders.local import StaticEmbedder
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,9 @@ from discovery_engine.search.examples import pack
 from discovery_engine.search.examples.book import (
     OWN_EXAMPLES,
     ExampleBook,
+    WrittenBook,
+    WrittenRequests,
 )
-from discovery_engine.search.examples.written import WrittenBook, WrittenRequests
 from discovery_engine.search.searcher import Searcher, build_searcher
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.tools.model import AppliedOverride, ServerName

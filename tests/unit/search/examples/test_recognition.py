@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discovery_engine.search.examples.pack import FILE, Pack
-from discovery_engine.search.examples.recognition import recognize
+from discovery_engine.search.examples.pack import FILE, Pack, recognize
 from tests.rows import rows
 from tests.unit.search.examples.pack_tools import definitions_of, listed, packed_servers
 

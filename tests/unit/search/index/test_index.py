@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from discovery_engine.search.index.index import Index
-from discovery_engine.search.operations.tool_profile import ToolProfile, read_tool
+from discovery_engine.search.operations.operation import ToolProfile, read_tool
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part
 

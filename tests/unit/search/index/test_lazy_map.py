@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.lazy_map import (
+from discovery_engine.search.index.postings import (
     LazyBuckets,
     LazyValues,
     pack_buckets,

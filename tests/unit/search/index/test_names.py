@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.names import (
+from discovery_engine.search.index.postings import (
     docs_named,
     make_name_list,
     name_pairs,
     names_with_part,
 )
-from discovery_engine.search.text.spelling import max_edits, similar_names
+from discovery_engine.search.text.tokenizer import max_edits, similar_names
 
 LETTERS = "ab"  # few, so that names are near each other
 NAMES = st.lists(st.text(LETTERS, min_size=8, max_size=8), max_size=30)

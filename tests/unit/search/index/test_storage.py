@@ -6,9 +6,8 @@ import marshal
 
 import pytest
 
-from discovery_engine.search.index import storage
-from discovery_engine.search.index.index import Index
-from discovery_engine.search.index.storage import FORMAT, dump_index, load_index
+from discovery_engine.search.index import index as storage
+from discovery_engine.search.index.index import FORMAT, Index, dump_index, load_index
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from tests.factories import make_catalog, make_part, make_tool
 from tests.rows import rows

@@ -3,8 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.index.index import DocId, Index
-from discovery_engine.search.index.subset import Subset
+from discovery_engine.search.index.index import DocId, Index, Subset
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_entry, make_part
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.search.model import ModelError, base_package, install_model
-from discovery_engine.search.model.manifest import Recipe
+from discovery_engine.search.model.base_package import Recipe
 from tests.unit.search.model.test_installation import base_in, recipe, wheel_in
 
 

@@ -10,22 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine.search.embedders.installed_model import (
+from discovery_engine.search.embedders.opening import (
     installed_model,
     model_folder,
     models_folder,
     record_file,
 )
 from discovery_engine.search.model import ModelError, install_model, remove_model
-from discovery_engine.search.model.folder_lock import folder_lock
+from discovery_engine.search.model.installation import folder_lock
 from tests.unit.search.model.test_installation import adapter, base_in, recipe
 
 _KILLED = """
 import os, shutil, sys
 from pathlib import Path
-from discovery_engine.search.embedders.installed_model import (
-    installed_model, model_folder, models_folder,
-)
+from discovery_engine.search.embedders.opening import installed_model, model_folder, models_folder
 from discovery_engine.search.model import install_model
 from tests.unit.search.model.test_installation import adapter, recipe
 

@@ -17,20 +17,20 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from discovery_engine.config.settings import EmbeddingsSettings
 from discovery_engine.search.embedders import Vector, open_embedder
-from discovery_engine.search.embedders.installed_model import (
+from discovery_engine.search.embedders.opening import (
     installed_model,
     model_folder,
     models_folder,
     record_file,
 )
 from discovery_engine.search.model import ModelError, install_model, remove_model
+from discovery_engine.search.model.base_package import BaseFiles, Manifest, Recipe
 from discovery_engine.search.model.installation import (
     SCALES,
     merged,
     read_safetensors,
     tensor_digest,
 )
-from discovery_engine.search.model.manifest import BaseFiles, Manifest, Recipe
 from discovery_engine.search.model.network import sentence_network
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.rows import rows

@@ -5,10 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.operations.request_arguments import (
-    ArgumentKind,
-    find_arguments,
-)
+from discovery_engine.search.operations.operation import ArgumentKind, find_arguments
 from discovery_engine.search.operations.request_reading import without
 from tests.rows import rows
 

@@ -7,9 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.operations.operation import Operation
-from discovery_engine.search.operations.request_arguments import ArgumentKind
-from discovery_engine.search.operations.tool_profile import ToolProfile, read_tool
+from discovery_engine.search.operations.operation import (
+    ArgumentKind,
+    Operation,
+    ToolProfile,
+    read_tool,
+)
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_tool
 from tests.rows import rows

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
-from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
+from discovery_engine.search.text.languages import WordTable, dictionary_files
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.rows import rows
 from tests.unit.search.term_counts import TermCounts

@@ -4,7 +4,7 @@ import pytest
 
 from discovery_engine.search.index.index import Index
 from discovery_engine.search.query.analyzer import QueryAnalyzer
-from discovery_engine.search.query.name_match import NameMatchKind, match_names
+from discovery_engine.search.query.retrieval import NameMatchKind, match_names
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part
 from tests.rows import rows

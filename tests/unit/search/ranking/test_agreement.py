@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.search.operations.operation import ToolProfile
 from discovery_engine.search.operations.request_reading import read_request
-from discovery_engine.search.operations.tool_profile import ToolProfile
-from discovery_engine.search.ranking.agreement import Agreement, default_weights
+from discovery_engine.search.ranking.relevance import Agreement, default_weights
 from discovery_engine.search.text.lexicon import default_lexicon
 
 PROFILES = st.integers(0, 2**30 - 1)

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from discovery_engine.search.query.name_match import NameMatchKind
+from discovery_engine.search.query.retrieval import NameMatchKind
 from discovery_engine.search.ranking.confidence import (
+    AnswerSignals,
     ConfidenceModel,
+    Signals,
     default_model,
     overall_confidence,
 )
-from discovery_engine.search.ranking.signals import AnswerSignals, Signals
 from tests.kinds import thinned
 from tests.rows import rows
 

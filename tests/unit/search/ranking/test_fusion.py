@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from discovery_engine.search.ranking.fusion import Fusion
+from discovery_engine.search.ranking.relevance import Fusion
 from tests.rows import rows
 
 SHARE = st.floats(0, 1)

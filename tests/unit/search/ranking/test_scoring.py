@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from discovery_engine.search.index.index import DocId, Index
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
 from discovery_engine.search.query.retrieval import Retrieval
-from discovery_engine.search.ranking.scoring import contributions, score_tools, shares_of
+from discovery_engine.search.ranking.relevance import contributions, score_tools, shares_of
 from discovery_engine.search.text.lexicon import default_lexicon
 from tests.factories import make_catalog, make_part, make_tool
 

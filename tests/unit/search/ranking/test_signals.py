@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from discovery_engine.search.index.documents import MAX_IMPACT
-from discovery_engine.search.operations.operation import Operation
+from discovery_engine.search.operations.operation import Operation, ToolProfile
 from discovery_engine.search.operations.request_reading import RequestReading, read_request
-from discovery_engine.search.operations.tool_profile import ToolProfile
 from discovery_engine.search.query.analyzer import QueryAnalyzer, QueryTerms
-from discovery_engine.search.ranking.signals import (
+from discovery_engine.search.ranking.confidence import (
     AnswerSignals,
     Signals,
     contains_all_words,

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.search.text import dictionaries
-from discovery_engine.search.text.dictionaries import WordTable, dictionary_files
-from discovery_engine.search.text.languages import Token
+from discovery_engine.search.text import languages
+from discovery_engine.search.text.languages import Token, WordTable, dictionary_files
 from discovery_engine.search.text.lexicon import Lexicon, default_lexicon
 from tests.rows import rows
 
@@ -19,7 +18,7 @@ ENGLISH = sorted(
     {
         word
         for name in ("stopwords", "synonyms", "topics")
-        for line in Path(dictionaries.__file__)
+        for line in Path(languages.__file__)
         .parents[1]
         .joinpath("data", f"{name}.txt")
         .read_text("utf-8")
@@ -102,7 +101,7 @@ def test_a_language_is_told_from_its_neighbours(text: str, code: str | None) -> 
 
 def test_an_english_text_reads_no_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lexicon = Lexicon()
-    monkeypatch.setattr(dictionaries, "_DATA", tmp_path)  # without the tables of languages
+    monkeypatch.setattr(languages, "_DATA", tmp_path)  # without the tables of languages
 
     text = "please create a new issue in the repository of the Kubernetes project"
 

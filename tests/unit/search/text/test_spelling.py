@@ -5,10 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
-from discovery_engine.search.text.spelling import (
-    max_edits,
-    single_edits,
-)
+from discovery_engine.search.text.tokenizer import max_edits, single_edits
 from tests.rows import rows
 
 

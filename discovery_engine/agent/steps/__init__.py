@@ -1,1 +1,0 @@
-"""Several calls in one, with references between their results."""
