@@ -254,3 +254,27 @@ async def test_a_token_stands_in_no_log_no_error_and_no_referrer(
     for page in pages:
         assert page.headers["referrer-policy"] in ("same-origin", "no-referrer")
         assert page.headers.get("location", "/") == "/"
+
+
+async def test_deep_nesting_is_refused_wherever_any_value_is_taken(api: Api) -> None:
+    depths = (65, 100, 300, 500, 900, 990, 5_000, 60_000)
+    deep = {(depth, "list"): b"[" * depth + b"]" * depth for depth in depths}
+    deep |= {(depth, "map"): b'{"a":' * depth + b"1" + b"}" * depth for depth in depths}
+    faults = []
+    begins = {
+        "PUT /presets": b'{"server":"good","tool":"echo","name":"n","arguments":{"text":',
+        "POST /servers/good/tools/echo/call": b'{"arguments":{"text":',
+        "POST /servers/good/prompts/get": b'{"name":"n","arguments":{"text":',
+        "POST /servers": b'{"name":"n","entry":{"command":"c","env":',
+        "PATCH /servers/good": b'{"changes":{"env":',
+    }
+    for request, begin in begins.items():
+        method, path = request.split()
+        for form, value in deep.items():
+            kind = {"content-type": "application/json"}
+            content = begin + value + b"}}"
+            answer = await api.ask(path, method, content=content, headers=kind)
+            if answer.status_code != (413 if len(begin + value) > 128 << 10 else 400):
+                faults.append((request, form, answer.text))
+
+    assert faults == []

@@ -241,3 +241,19 @@ async def test_only_the_client_that_made_a_call_reads_on_in_its_result() -> None
     assert all(answer["isError"] and secret not in json.dumps(answer) for answer in refused)
     assert all(answer["content"][0]["text"].startswith(secret) for answer in answered)
     engine.results.close()
+
+
+async def test_wrong_codes_of_browsers_count_and_right_ones_open_all_the_same(
+    tmp_path: Path,
+) -> None:
+    gateway = Gateway(tmp_path)
+    outcomes = {}
+    for address in ("127.0.0.1", HERE):
+        with gateway.client(address) as http:
+            codes = [await http.post("/session", json={"code": "x"}) for _ in range(12)]
+            form = await http.post("/session", data={"token": CHOSEN})
+            opened = await http.post("/session", json={"code": gateway.service.new_code()})
+        assert Counter(one.status_code for one in codes) == {401: AT_ONCE, 429: 2}
+        outcomes[address] = [form.status_code, opened.status_code]
+
+    assert outcomes == {"127.0.0.1": [303, 204], HERE: [429, 204]}

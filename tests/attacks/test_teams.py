@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,8 @@ from tests.attacks.reserved_world import (
 )
 from tests.engines import Folder
 from tests.servers.offerings import World
+from tests.servers.programs import HERE
+from tests.task_clients import FORMS, TaskClient
 from tests.unit.server.web import SessionClient, result_of
 from tests.unit.server.wire import MODERN, request
 
@@ -244,3 +247,64 @@ async def test_a_mistake_in_the_only_entry_that_is_reserved_opens_nothing(tmp_pa
             assert [one["name"] for one in listed] == ["docs"], mistake
             assert (await api.ask("/../metrics", token=other)).status_code == 403
             assert "needs_config" in (await api.ask("/servers")).text
+
+
+@pytest.mark.requirement("SCP-12")
+async def test_what_is_for_the_owner_alone_is_in_no_answer_to_others(tmp_path: Path) -> None:
+    async with placed(tmp_path / RESERVED, with_reserved=True) as api:
+        folder = Folder(tmp_path / RESERVED)
+        content = json.loads(folder.config.read_text("utf-8"))
+        content["toolRules"].append({"pattern": "list_*", "enabled": False})
+        content["toolRules"].append({"pattern": "read_*", "enabled": True})
+        content["servers"]["lost"] = {"command": str(tmp_path / "no-such-program")}
+        folder.config.write_text(json.dumps(content), "utf-8")
+        await api.engine.reload()
+        await api.engine.refresh()
+        tokens = OWN, api.tokens.create(principals=OTHER_TEAMS)[0]
+        paths = (
+            "/servers/docs/tools/list_pages",
+            "/servers/docs/tools/list_page",
+            "/servers/docs/tools/read_page",
+            "/servers/docs/offerings?kind=resource",
+            "/search?query=list pages of the handbook",
+            "/servers/lost",
+        )
+        said = [
+            "".join([(await api.ask(path, token=token)).text for path in paths]) for token in tokens
+        ]
+
+    assert ["list_pages" in one.replace("tools/list_pages", "") for one in said] == [True] * 2
+    assert ["discovery.yaml:" in one for one in said] == [True, False]
+    assert ["near, but disabled" in one for one in said] == [True, False]
+    assert [str(tmp_path) in one for one in said] == [True, False]
+
+
+@pytest.mark.requirement("SCP-10")
+@pytest.mark.parametrize("is_reserved", [False, True])
+async def test_a_call_that_waits_for_its_client_is_not_continued_once_it_is_for_others(
+    tmp_path: Path, *, is_reserved: bool
+) -> None:
+    called: dict[str, Any] = {"name": "execute_tool", "arguments": {"Tool": " asker:echo"}}
+    program = ["-I", "-S", str(HERE / "asking_server.py"), "asks"]
+    async with placed(tmp_path / RESERVED, with_reserved=True) as api:
+        file = Folder(tmp_path / RESERVED).config
+        content = json.loads(file.read_text("utf-8"))
+        content["servers"]["asker"] = {"command": sys.executable, "args": program}
+        file.write_text(json.dumps(content), "utf-8")
+        await api.engine.reload()
+        await api.engine.refresh(["asker"])
+        other = api.tokens.create(principals=OTHER_TEAMS)[0]
+        async with TaskClient(api.address.replace("/api", "/mcp"), other) as client:
+            asked = (await client.send("tools/call", FORMS, **called))["result"]
+            if is_reserved:
+                content["toolRules"].append({"pattern": "echo", "visibleTo": OWN_TEAM[0]})
+                file.write_text(json.dumps(content), "utf-8")
+                await api.engine.reload()
+            answers = {key: {"action": "decline"} for key in asked["inputRequests"]}
+            back = {"requestState": asked["requestState"], "inputResponses": answers}
+            continued = await client.send("tools/call", FORMS, **called, **back)
+
+    if is_reserved:
+        assert continued["error"]["data"] == {"reason": "invalid_request_state"}
+    else:
+        assert "action" in str(continued["result"])  # of what its client has answered

@@ -626,3 +626,27 @@ async def test_health_needs_no_token_and_says_nothing_of_servers(folder: Folder)
         assert form.keys() == {"status", "version", "uptime"}
         assert form["status"] == "ok"
         assert form["uptime"] >= 0
+
+
+@pytest.mark.requirement("MTR-1")
+async def test_the_timeline_has_calls_of_the_server_that_is_asked_for(folder: Folder) -> None:
+    folder.write(good(), good("other"))
+    async with folder.open() as engine:
+        await engine.refresh()
+        await engine.execute("good", "echo", {"text": "hello"})
+        await engine.execute("other", "echo", {"text": "hello"})
+        now = engine.call_log.now()
+        every = await engine.call_log.timeline(since=now - 600, until=now + 600, step=60)
+        one = await engine.call_log.timeline(since=now - 600, until=now + 600, server="good")
+
+        await engine.call_log.clear()
+        kept = await engine.call_log.timeline(since=now - 600, until=now + 600)
+
+        recent = await engine.call_log.recent_timeline(600, step=120, server="good")
+        with pytest.raises(ValueError, match="positive"):
+            await engine.call_log.recent_timeline(600, step=0)
+
+    assert (recent.total.calls, len(recent.spans)) == (1, 5)
+    assert all(span.at % 120 == 0 for span in recent.spans)
+    assert (every.total.calls, one.total.calls, kept.total.calls) == (2, 1, 2)
+    assert len(every.spans) == len(one.spans) == 20

@@ -38,23 +38,6 @@ def all_alike(request: dict[str, Any]) -> Reply:
     return 200, json.dumps({"data": rows}).encode()
 
 
-@pytest.mark.requirement("EMB-2")
-def test_each_text_is_embedded_once_also_across_runs(tmp_path: Path) -> None:
-    with served(all_alike) as (url, asked):
-        config = configure(tmp_path, TOOLS, search=meaning(provider="http", url=url, model="m"))
-        for _ in range(2):
-            with open_engine(config, data_dir=tmp_path / "data") as engine:
-                engine.refresh()
-                engine.wait_embedded(timeout=60)
-                vectors = engine.view.vectors
-                assert vectors
-                assert len(vectors) == 3
-
-    texts = [text for _, _, request in asked for text in request["input"]]
-    tools = [text for text in texts if any(name in text for name in ("issue", "song", "mail"))]
-    assert len(tools) == len(set(tools)) == 3
-
-
 @pytest.mark.requirement("EMB-10")
 def test_a_name_is_first_and_asks_nobody_and_other_requests_are_compared(tmp_path: Path) -> None:
     def towards_mail(request: dict[str, Any]) -> Reply:

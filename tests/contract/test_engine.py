@@ -629,3 +629,22 @@ async def test_agents_read_that_it_is_starting_and_nothing_that_its_program_wrot
         assert not any(word in str(answer) for answer in answers)
     assert not result.get("isError")
     assert download.starts == 1
+
+
+@pytest.mark.requirement("CFG-20")
+async def test_only_a_short_regular_file_of_text_is_read_as_a_secret(folder: Folder) -> None:
+    contents = {"long": b"x" * 65_537, "no text": b"\xff\xfe", "fits": b"x" * 65_536}
+    for name, content in contents.items():
+        (folder.path / name).write_bytes(content)
+    (folder.path / "folder").mkdir()
+    answers = {}
+    for name in (*contents, "folder", "missing"):
+        folder.write(good(env={"A": f"${{file:{folder.path / name}}}"}))
+        async with folder.open() as engine:
+            try:
+                answers[name] = await seen(engine, "A")
+            except DiscoveryError as error:
+                answers[name] = str(error)
+
+    assert answers.pop("fits") == "x" * 65_536
+    assert ["its file " in one for one in answers.values()] == [True] * 4

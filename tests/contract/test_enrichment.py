@@ -265,21 +265,6 @@ def first_of(engine: SyncEngine, query: str) -> str | None:
     return str(hits[0].entry.key) if hits else None
 
 
-@pytest.mark.requirement("ENR-3")
-def test_a_popular_server_is_found_by_a_request_that_none_of_its_words_has(tmp_path: Path) -> None:
-    catalogs: Any = {"versions": definitions_of("git")}
-    with opened(tmp_path, catalogs) as engine:
-        found = first_of(engine, QUERY)
-    config = configure(tmp_path, catalogs, search={"shippedExamples": False})
-    with open_engine(config, data_dir=tmp_path / "data") as engine:
-        without = first_of(engine, QUERY)
-    configure(tmp_path, catalogs)
-    with open_engine(config, data_dir=tmp_path / "data") as engine:
-        again = first_of(engine, QUERY)
-
-    assert (found, without, again) == ("versions:git_status", None, "versions:git_status")
-
-
 @pytest.mark.requirement("ENR-5")
 def test_a_tool_that_shares_no_more_than_a_name_with_a_popular_one_has_no_requests(
     tmp_path: Path,

@@ -271,3 +271,35 @@ async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Fol
     assert "SameSite=Strict" in cookie
     assert [one.status_code for one in (second, wrong)] == [401, 401]
     assert by_token.status_code == 204
+
+
+@pytest.mark.requirement("VIEW-22")
+async def test_a_call_over_the_api_ends_with_its_token(folder: Folder, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    async with served(folder, fault_server("awaits_file", name="slow")) as api:
+        value, token = api.tokens.create()
+        arguments = {"text": str(done)}
+        path = "/servers/slow/tools/echo"
+        async with calling(api, path, token=value, call_id="one", arguments=arguments) as made:
+            while not (await api.ask("/calls")).json()["calls"]:
+                await anyio.lowlevel.checkpoint()
+            api.tokens.revoke(token.id)
+        running = (await api.ask("/calls")).json()["calls"]
+
+    assert made.answer.status_code == 401
+    assert made.answer.json()["code"] == "UNAUTHORIZED"
+    assert running == []
+
+
+@pytest.mark.requirement("API-10")
+async def test_messages_of_servers_are_events_without_secrets(folder: Folder) -> None:
+    server = fault_server("progress", name="steps")
+    async with served(folder, server) as api, api.connect() as socket:
+        await received(socket)
+        body = {"arguments": {"text": "x"}, "call_id": "c1"}
+        await api.ask("/servers/steps/tools/echo/call", "POST", json=body)
+        event = await until(socket, "server_notification")
+
+    assert (event["server"], event["level"]) == ("steps", "warning")
+    assert "all done" in event["text"]
+    assert "hunter2" not in json.dumps(event)

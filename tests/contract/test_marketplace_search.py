@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from discovery_engine import open_engine
-from discovery_engine.errors import MarketplaceSourceNotFoundError
 from tests.servers.mcp_registry_server import listed, registry_server
 
 pytestmark = pytest.mark.anyio
@@ -71,26 +70,6 @@ async def test_what_fits_is_found_by_names_texts_and_tools(tmp_path: Path) -> No
         relevance = [found.relevance for found in page.entries]
         assert relevance == sorted(relevance, reverse=True)
         assert all(0 < share <= 1 for share in relevance)
-
-
-@pytest.mark.requirement("MKT-16")
-async def test_only_the_sources_that_are_named_are_searched(tmp_path: Path) -> None:
-    with (
-        registry_server(listed("com.one/pdf")) as first,
-        registry_server(listed("com.other/pdf")) as other,
-    ):
-        sources = registry(first.url, "one"), registry(other.url, "other")
-        async with marketplace(tmp_path, *sources) as market:
-            page = await market.search("pdf", sources=["other"])
-            asked = list(first.asked)
-            await market.sync()
-            again = await market.search("pdf", sources=["other"])
-            with pytest.raises(MarketplaceSourceNotFoundError, match="othr") as caught:
-                await market.search("pdf", sources=["othr"])
-
-    assert names(page) == names(again) == ["com.other/pdf"]
-    assert caught.value.nearest == ("other",)
-    assert asked == []
 
 
 @pytest.mark.requirement("MKT-17")

@@ -140,34 +140,6 @@ async def test_a_search_answer_has_a_line_for_each_hit_and_fields_beside_it(home
     }
 
 
-@pytest.mark.requirement("MET-5")
-async def test_details_have_a_line_for_each_argument(home: Home) -> None:
-    assert (await home.text("get_tool_details", tool="create_issue")).splitlines() == [
-        "github:create_issue [write]",
-        "  | Create a new issue in a repository.",
-        "  | It needs a title.",
-        "title: string - Its title",
-        "labels?: string[]",
-        'state?: "open"|"closed" = "open"',
-    ]
-    fields = await home.fields("get_tool_details", tool="create_issue")
-    assert fields["inputSchema"] == CREATE["inputSchema"]
-    assert (await home.fields("get_tool_details", tool="list_cats"))["tokens"] < 100
-
-
-@pytest.mark.requirement("MET-5")
-async def test_servers_and_tools_are_listed(home: Home) -> None:
-    servers = (await home.text("list_mcp_servers")).splitlines()
-    listed = (await home.text("list_tools", server="github", includeDisabled=True)).splitlines()
-
-    assert servers[1:] == [
-        "github (13 tools, 1 disabled) - Always call me first!",
-        "time (3 tools) - legacy instructions",
-    ]
-    assert listed[0] == "github: 14 tools"
-    assert "delete_repository() - Delete a repository. (disabled: a rule of the owner)" in listed
-
-
 @pytest.mark.requirement("MET-10")
 @rows(
     "named",

@@ -66,23 +66,6 @@ def note(kind: str, number: object = None, **params: Any) -> Any:
     return {**message, "params": params} if params else message
 
 
-@pytest.mark.requirement("NTF-1")
-async def test_a_burst_of_changes_is_one_notification_of_each_list(
-    gateway: Gateway, changes: Subscriptions
-) -> None:
-    async with served(gateway) as wire:
-        capabilities = await opened(wire)
-        for _ in range(500):
-            for kind in LISTS:
-                changes.list_changed(kind)
-        received = [await wire.receive() for _ in LISTS]
-        pong = await wire.ask(request(1, "ping"))
-
-    assert received == [note(f"{kind}/list_changed") for kind in LISTS]
-    assert pong["id"] == 1
-    assert all(capabilities[kind]["listChanged"] for kind in LISTS)
-
-
 @pytest.mark.requirement("NTF-1", "NTF-3")
 async def test_a_subscription_is_acknowledged_first_and_gets_what_it_asked_for_alone(
     gateway: Gateway, changes: Subscriptions, feed: Feed

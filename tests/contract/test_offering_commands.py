@@ -163,3 +163,29 @@ def test_a_search_finds_resources_and_prompts_if_asked(run: Run) -> None:
     assert found.exit_code == 0
     assert both["offerings"][0]["address"] == "file:///readme"
     assert "file:///secret" not in hidden.stdout
+
+
+@pytest.mark.requirement("VIEW-2")
+def test_lint_names_the_rules_of_a_view_that_match_nothing(run: Run, tmp_path: Path) -> None:
+    content = json.loads((tmp_path / "discovery.yaml").read_text("utf-8"))
+    views = {
+        "narrow": {
+            "rules": [{"pattern": "no_tool", "enabled": False}],
+            "resourceRules": [
+                {"pattern": "*secret", "enabled": False},
+                {"pattern": "file:/secret", "enabled": False},
+            ],
+            "promptRules": [{"pattern": "nothing", "enabled": False}],
+        }
+    }
+    (tmp_path / "discovery.yaml").write_text(json.dumps({**content, "views": views}), "utf-8")
+    run("refresh")
+
+    found = form(run("tune", "lint", "--json"))["findings"]
+
+    # No tool is known here, so rules over tools are not judged.
+    assert [one["subject"] for one in found if one["subject"].startswith("views.")] == [
+        "views.narrow.resourceRules.1",
+        "views.narrow.promptRules.0",
+    ]
+    assert {one["code"] for one in found} >= {"RULE_UNMATCHED"}

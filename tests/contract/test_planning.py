@@ -61,37 +61,6 @@ def test_the_same_configuration_changes_nothing(folder: Path) -> None:
     assert planned(folder)["changed"] is False
 
 
-@pytest.mark.requirement("PLN-1")
-def test_tools_that_appear_vanish_and_change_are_listed(folder: Path) -> None:
-    new = changed(
-        folder,
-        toolRules=[{"pattern": "image", "enabled": False}, {"pattern": "echo", "tags": ["mine"]}],
-        overrides=[
-            {"pattern": "text", "name": "lines"},
-            {"pattern": "rows", "arguments": {"token": "${SECRET:-s3cret}"}},
-        ],
-    )
-
-    plan = planned(folder, new)
-
-    assert run(folder, new).exit_code == 8
-    assert tools(plan) == {
-        "fail": "appears",
-        "image": "vanishes",
-        "echo": "changes",
-        "lines": "changes",
-        "rows": "changes",
-    }
-    by_name = {one["tool"]: one["changes"] for one in plan["tools"]}
-    assert by_name["echo"] == {"tags": [[], ["mine"]]}
-    assert by_name["lines"] == {"name": ["text", "lines"]}
-    assert by_name["rows"] == {"arguments": [["count", "token"], ["count"]]}
-    assert plan["settings"] == ["overrides", "toolRules"]
-    assert plan["visible"] == {"before": 6, "after": 6}
-    assert plan["tokens"]["before"] != plan["tokens"]["after"]
-    assert "s3cret" not in run(folder, new).output
-
-
 @pytest.mark.requirement("PLN-1", "PLN-4")
 def test_servers_that_appear_and_vanish_are_listed_with_their_tools(folder: Path) -> None:
     started = folder / "started"
@@ -161,3 +130,56 @@ def test_a_synonym_or_an_override_shows_how_a_query_would_move(
     assert tools(together)["echo"] == "vanishes"
     assert run(folder, option, "{").exit_code == 2
     assert (folder / "discovery.yaml").read_bytes() == before
+
+
+@pytest.mark.requirement("RSL-13")
+def test_a_dry_run_on_the_command_line_shows_the_call_and_sends_nothing(folder: Path) -> None:
+    content = json.loads((folder / "discovery.yaml").read_text("utf-8"))
+    pins = [{"pattern": "rows", "arguments": {"token": "${ROWS_TOKEN:-s3cret}"}}]
+    (folder / "discovery.yaml").write_text(json.dumps({**content, "overrides": pins}), "utf-8")
+    given = ["--config", str(folder / "discovery.yaml"), "--data-dir", str(folder / "data")]
+    words = [*given, "execute", "results:rows", "count=5", "--dry-run"]
+
+    shown = CliRunner().invoke(cli, words)
+    form = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
+
+    assert shown.exit_code == 0, shown.output
+    assert "results:rows: nothing was sent" in shown.output
+    assert "fit its schema" in shown.output
+    assert form["arguments"]["count"] == 5
+    assert form["arguments"]["token"].startswith("${ROWS_TOKEN")
+    assert form["pinned"] == ["token"]
+    assert form["sent"] is False
+    assert "s3cret" not in shown.output + json.dumps(form)
+    assert not (folder / "calls.jsonl").exists()
+
+
+@pytest.mark.requirement("PLN-1")
+def test_tools_that_appear_vanish_and_change_are_listed(folder: Path) -> None:
+    new = changed(
+        folder,
+        toolRules=[{"pattern": "image", "enabled": False}, {"pattern": "echo", "tags": ["mine"]}],
+        overrides=[
+            {"pattern": "text", "name": "lines"},
+            {"pattern": "rows", "arguments": {"token": "${SECRET:-s3cret}"}},
+        ],
+    )
+
+    plan = planned(folder, new)
+
+    assert run(folder, new).exit_code == 8
+    assert tools(plan) == {
+        "fail": "appears",
+        "image": "vanishes",
+        "echo": "changes",
+        "lines": "changes",
+        "rows": "changes",
+    }
+    by_name = {one["tool"]: one["changes"] for one in plan["tools"]}
+    assert by_name["echo"] == {"tags": [[], ["mine"]]}
+    assert by_name["lines"] == {"name": ["text", "lines"]}
+    assert by_name["rows"] == {"arguments": [["count", "token"], ["count"]]}
+    assert plan["settings"] == ["overrides", "toolRules"]
+    assert plan["visible"] == {"before": 6, "after": 6}
+    assert plan["tokens"]["before"] != plan["tokens"]["after"]
+    assert "s3cret" not in run(folder, new).output

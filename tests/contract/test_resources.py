@@ -110,31 +110,6 @@ async def test_a_bad_definition_costs_only_itself_and_a_bad_list_only_its_kind(
 # -- what agents may see ---------------------------------------------------------------------------
 
 
-@pytest.mark.requirement("RES-10")
-async def test_rules_decide_what_is_visible_also_after_a_restart(folder: Folder) -> None:
-    world = World(folder.path / "world.json").offer(
-        resources=[resource("file:///readme"), resource("file:///secret")],
-        templates=[template("file:///{path}")],
-        prompts=[prompt("review", "code")],
-    )
-    rules = {
-        "resourceRules": [{"pattern": "*secret*", "enabled": False}],
-        "promptRules": [{"server": "docs", "enabled": False}],
-    }
-
-    async with engine_of(folder.path, {"docs": offering(world)}, **rules) as engine:
-        await engine.refresh()
-        found = shown(engine)
-    async with engine_of(folder.path, {"docs": offering(world)}, **rules) as engine:
-        remembered = shown(engine)
-
-    assert found == remembered
-    assert [name for name, reason in found.items() if reason == "rule"] == [
-        "file:///secret",
-        "review",
-    ]
-
-
 @pytest.mark.requirement("RES-12")
 async def test_a_changed_definition_is_withheld_until_it_is_reviewed(folder: Folder) -> None:
     world = World(folder.path / "world.json").offer(

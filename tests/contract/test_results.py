@@ -200,3 +200,10 @@ async def test_a_dry_run_shows_what_would_be_sent_and_sends_nothing(
     assert preview.target.startswith(sys.executable)
     assert "s3cret" not in json.dumps(answer)
     assert text_of(wrong).startswith("INVALID_ARGUMENTS: ")
+
+
+@pytest.mark.requirement("RSL-10")
+async def test_a_selection_without_bounds_is_given_up(agent: Agent) -> None:
+    answer = await agent.run("rows", {"count": 5000}, select=" | ".join(["[@,@][]"] * 60))
+
+    assert "takes too much work" in text_of(answer)

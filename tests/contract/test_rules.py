@@ -20,9 +20,7 @@ from discovery_engine.rules import (
     Verdict,
     lint_rules,
 )
-from tests.contract.discovery import Discovery
 from tests.factories import make_tool
-from tests.forked import Preloaded
 from tests.relevance_fleet import FLEET, TOOLS
 from tests.rows import rows
 
@@ -66,46 +64,11 @@ def test_first_decision_counts_and_all_tags_do() -> None:
     assert judged([DELETES], ticket) == Verdict(True)
 
 
-@pytest.mark.requirement("RUL-1")
-@given(rule_lists, rules, tools)
-def test_rule_at_the_end_changes_no_decision(rules: list[Rule], last: Rule, tool: Tool) -> None:
-    before, after = judged(rules, tool), judged([*rules, last], tool)
-
-    if before.reason == "rule":
-        assert replace(after, tags=before.tags) == before
-    elif not matches(last.patterns, tool):
-        is_whitelist = any(rule.enabled for rule in [*rules, last])
-        assert after.enabled is not is_whitelist
-
-
 @pytest.mark.requirement("RUL-5")
 def test_tools_of_a_disabled_server_are_disabled() -> None:
     verdict = judged([GITHUB], make_tool("github_get"), Verdict(False, ("own",), "rule", 0))
 
     assert verdict == Verdict(False, ("own", "gh"), "server")
-
-
-@pytest.mark.requirement("RUL-10")
-@rows(
-    ("patterns", "expected"),
-    [
-        pytest.param((), True, id="an empty list matches everything"),
-        pytest.param(("!*issue",), False, id="all but"),
-        pytest.param(("!*page",), True, id="all but another"),
-        pytest.param(("get_*", "!*issue"), False, id="one, but excluded"),
-        pytest.param(("get_*", "set_*"), True, id="one of two"),
-        pytest.param(("set_*", "!*page"), False, id="neither"),
-        pytest.param(("GET_issue",), True, id="a glob ignores case"),
-        pytest.param(("/GET/",), False, id="an expression does not"),
-        pytest.param(("/GET/i",), True, id="unless it has a flag"),
-        pytest.param(("github:get_*",), True, id="a server and a tool"),
-        pytest.param(("jira:get_*",), False, id="another server"),
-        pytest.param(("/^github:get/",), True, id="an expression with a server"),
-        pytest.param(("/^(?:get|list)_/",), True, id="a colon that is syntax"),
-    ],
-)
-def test_list_of_patterns(patterns: tuple[str, ...], *, expected: bool) -> None:
-    assert matches(patterns, make_tool("get_issue")) is expected
 
 
 @pytest.mark.requirement("RUL-10")
@@ -276,24 +239,6 @@ def test_rules_without_effect_are_found() -> None:
         "toolRules.3": "RULE_CONTRADICTED",
         "toolRules.4": "RULE_UNMATCHED",
     }
-
-
-@pytest.mark.requirement("RUL-40")
-def test_why_names_the_deciding_rule_and_what_the_others_did(
-    tmp_path: Path, forked: Preloaded
-) -> None:
-    discovery = Discovery(tmp_path, forked)
-    discovery.configure(
-        rules="toolRules: [{pattern: 'delete_*', enabled: false}, {pattern: '*', tags: [any]}]"
-    )
-
-    form = discovery("why", "demo", "delete_all", "--json").json
-    done = discovery("why", "demo:delete_all")
-
-    assert "disabled: rule 1 (" in done.out
-    assert "discovery.yaml:2:" in done.out
-    assert (form["enabled"], form["deciding_rule"], form["tags"]) == (False, 0, ["any"])
-    assert [(r["matched"], r["decided"]) for r in form["rules"]] == [(True, True), (True, False)]
 
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -75,43 +75,6 @@ def test_a_server_is_added_to_the_file_with_everything_else_as_it_was(
     assert config(home) == CONFIG
 
 
-@pytest.mark.requirement("OWN-15")
-def test_a_preview_writes_nothing_and_without_a_terminal_yes_is_needed(
-    home: Discovery, told: Told
-) -> None:
-    for words in (["--dry-run"], ["--dry-run", "--json"], [], ["--json"]):
-        for to in ("file", "registry"):
-            done = home("add", "post", "--to", to, *words, "--", *told.command)
-            assert done.code == (0 if "--dry-run" in words else 2)
-    removed = home("remove", "b", "--dry-run")
-
-    assert "-  b: {command: 'false', tags: [x, y]}" in removed.out
-    assert home("remove", "b").code == 2
-    assert config(home) == CONFIG
-    assert listed(home) == ["a", "b"]
-    assert told.starts == 0
-
-
-@pytest.mark.requirement("OWN-15")
-def test_the_answer_in_json_says_what_was_written_where(home: Discovery, told: Told) -> None:
-    added = home("add", "b", "--to", "registry", "--yes", "--json", "--", *told.command).json
-    off = home("disable", "b@registry", "--json").json
-    again = home("disable", "b@registry", "--json").json
-    on = home("enable", "b@registry", "--json").json
-    in_file = home("enable", "a", "--json").json
-    removed = home("remove", "b@registry", "--yes", "--json").json
-
-    assert (added["name"], added["where"], added["written"]) == ("b@registry", "registry", True)
-    assert added["path"] is None
-    assert (off["status"], off["wanted"], off["state"]) == ("deactivated", False, "disabled")
-    assert (again["status"], again["written"]) == ("not_active", False)
-    assert (on["status"], on["wanted"]) == ("activated", True)
-    assert (in_file["where"], in_file["path"]) == ("file", str(home.home / "discovery.yaml"))
-    assert config(home) == CONFIG.replace("enabled: false", "enabled: true")
-    assert (removed["name"], removed["written"]) == ("b@registry", True)
-    assert listed(home) == ["a", "b"]
-
-
 @pytest.mark.requirement("OWN-31")
 def test_entries_have_all_that_the_options_give(home: Discovery) -> None:
     options = ["--env", "HOME", "--env", "LEVEL=a=b", "--cwd", "/tmp", "--off", "--to", "registry"]
@@ -225,34 +188,6 @@ async def test_a_running_gateway_follows_what_the_commands_change(
             await eventually(finds("post:mail"))
             home("remove", "post", "--yes")
             await eventually(lambda: not finds("post:mail")())
-
-
-@pytest.mark.requirement("OWN-13")
-@rows(
-    "rules",
-    [
-        "",
-        "toolRules:  # mine\n  - {pattern: 'de*', tags: [x]}\n",
-        "toolRules: [{pattern: 'de*', tags: [x]}]\n",
-    ],
-)
-def test_a_tool_is_disabled_by_a_rule_and_enabled_without_it(
-    tmp_path: Path, forked: Preloaded, rules: str
-) -> None:
-    home = Discovery(tmp_path, forked)
-    home.configure(rules=rules)
-    before = config(home)
-
-    shown = home("disable", "demo:echo", "--dry-run")
-    off = home("disable", "demo:echo", "--json").json
-    refused = home("execute", "demo:echo", "hi")
-    on = home("enable", "demo:echo")
-
-    assert '{"pattern": "demo:echo", "enabled": false}' in shown.out
-    assert (off["enabled"], off["written"], refused.code, on.code) == (False, True, 4, 0)
-    assert [line for line in before.splitlines() if line not in config(home)] == []
-    assert home("execute", "demo:echo", "hi").code == 0
-    assert home("disable", "demo:ecko").code == 2
 
 
 RULES = """

@@ -232,32 +232,3 @@ class Home:
 @pytest.fixture
 def home(tmp_path: Path, forked: Preloaded) -> Home:
     return Home.made(tmp_path, forked, TOOL, OTHER)
-
-
-@pytest.mark.requirement("TRU-17")
-def test_review_shows_what_was_and_what_is_and_accepts_only_when_told(home: Home) -> None:
-    home.says(TYPE, make_definition("other", "Another one.\u200b"))
-
-    shown, form = home("review", "told"), home("review", "tools", "--json").json
-    refused = home(*SENDING)
-    unknown = home("review", "tools", "--tool", "send_male", "--yes")
-    partly = home("review", "tools", "--tool", "told:other", "--yes")
-
-    assert shown.code == 4
-    assert "- Another one.\n" in shown.out
-    assert "+ Another one.<U+200B>\n" in shown.out
-    [review] = [one for one in form["servers"][0]["reviews"] if one["tool"] == "send_mail"]
-    [change] = review["changes"]
-    place = "inputSchema.properties.to.type"
-    assert (change["weight"], change["path"]) == ("breaking", place)
-    assert (change["before"], change["after"], review["now"]) == ("string", "integer", TYPE)
-    assert refused.code == 4
-    assert "`discovery review told`" in refused.err
-    assert "1 withheld until reviewed" in home("doctor").out
-    assert "told: 1 tool waits for review" in home("list").err
-    assert (unknown.code, partly.code, home("review").code) == (2, 0, 4)
-    assert "did you mean 'send_mail'?" in unknown.err
-    assert home("execute", "told:other").code == 0
-    assert home("review", "tools", "--yes").code == 0
-    assert home("review").code == 0
-    assert home(*SENDING).code == 0

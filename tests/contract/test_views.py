@@ -386,3 +386,37 @@ async def test_no_verb_of_an_engine_in_a_view_knows_a_hidden_server(
     assert named == []
     assert public == VERBS.keys() | WITHOUT_ADDRESS  # a new one is tried here
     assert Told(reserving_folder.path / "zoo" / "told.json").starts == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2")
+async def test_completion_of_a_template_names_nothing_hidden(folder: Folder, docs: World) -> None:
+    world: dict[str, Any] = {
+        "resources": [resource("file:///readme"), resource("file:///hidden")],
+        "templates": [template("file:///{+path}"), template("x:/{dir}/{name}")],
+        "completions": ["readme", "secret", "a/../secret", "%73ecret", "hidden", "a/"],
+    }
+    docs.offer(**world)
+    hiding = [{"pattern": "*secret*", "enabled": False}]
+    some = {"some": {"resourceRules": [{"pattern": "*hidden", "enabled": False}]}}
+
+    async def completed(gateway: Gateway, uri: str, name: str, **more: Any) -> dict[str, Any]:
+        argument = {"name": name, "value": ""}
+        reference = {"type": "ref/resource", "uri": uri}
+        answer = await ask(gateway, "completion/complete", ref=reference, argument=argument, **more)
+        return answer["completion"]
+
+    async with served(folder, docs, resourceRules=hiding, views=some) as (gateway, _):
+        everybody = await completed(gateway, "file:///{+path}", "path")
+        within = await completed(in_view(gateway), "file:///{+path}", "path")
+        directory = {"context": {"arguments": {"dir": "d"}}}
+        known = await completed(in_view(gateway), "x:/{dir}/{name}", "name", **directory)
+        unknown = await completed(in_view(gateway), "x:/{dir}/{name}", "name")
+
+    assert everybody == {"values": ["readme", "hidden", "a/"], "total": 3, "hasMore": False}
+    assert within["values"] == ["readme", "a/"]
+    assert within["total"] == 2
+    assert "secret" not in known["values"]
+    assert "hidden" not in known["values"]
+    assert "readme" in known["values"]
+    assert unknown["values"] == world["completions"]  # of which URI it is part is not known

@@ -17,7 +17,7 @@ from discovery_engine.events import (
     ServerConnected,
 )
 from tests.engines import Changing, Folder, entry, good, heard, pid_of, tool_names
-from tests.servers.programs import fault_server, text_of
+from tests.servers.programs import text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -118,21 +118,6 @@ async def test_no_file_slips_in_before_the_one_in_use(
 
         assert engine.settings.path == used
         assert not await anyio.Path("marker").exists()
-
-
-@pytest.mark.requirement("WAT-1")
-async def test_a_source_that_comes_to_be_brings_its_servers(folder: Folder) -> None:
-    client = folder.path / "app" / "mcp.json"
-    folder.write(good(), sources=[{"type": "cursor", "path": str(client)}])
-
-    async with kept_fresh(folder, "good") as engine:
-        with engine.subscribe() as events:
-            client.parent.mkdir()
-            client.write_text(
-                json.dumps({"mcpServers": {"new": entry(fault_server("ttl"))}}), "utf-8"
-            )
-            await heard(events, ServerConnected, "new")
-        assert tool_names(engine.view, "new") == ["echo", "environment", "pid"]
 
 
 @pytest.mark.requirement("WAT-20")
