@@ -86,7 +86,7 @@ def confirm(question: str, *, yes: bool) -> bool:
         return True
     if not may_ask():
         raise click.UsageError(
-            "there is no terminal to ask on; use --yes to write the file, or --dry-run to show it"
+            "there is no terminal to ask on; use --yes to do it, or --dry-run to preview it"
         )
     return click.confirm(question, default=True, err=True)
 

@@ -211,7 +211,7 @@ class Invocation(Struct):
         if aged:
             since = ago(now - min(aged.values()))
             whose = named(aged)
-            self.output.say(f"as listed {since} ago ({whose}); `discovery refresh` asks again")
+            self.output.say(f"as listed {since} ago ({whose}); `discovery refresh` lists again")
 
 
 def every_server(view: View) -> list[ServerName]:

@@ -59,7 +59,7 @@ def say_kept_secrets(output: Output, names: list[str]) -> None:
     """The secrets that a removed server leaves behind."""
     if names:
         words = " ".join(names)
-        output.say(f"still stored of it: `discovery secrets remove {words}` deletes that, too")
+        output.say(f"its secrets are kept; `discovery secrets remove {words}` removes them")
 
 
 def say_obstacle(output: Output, report: ServerReport) -> None:

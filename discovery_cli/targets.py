@@ -92,7 +92,7 @@ def say_unlisted(output: Output, view: View, words: Sequence[str], server: str |
     if unlisted := _unlisted(view):
         output.say(
             f"note: not listed yet, and may have a tool of that name, too: {named(unlisted)}"
-            " (`discovery refresh` asks again)"
+            " (`discovery refresh` lists them)"
         )
 
 
@@ -104,7 +104,7 @@ def noting_unlisted(output: Output, view: Callable[[], View]) -> Iterator[None]:
     except NotFoundError as error:
         if error.server is None and (unlisted := _unlisted(view())):
             which = f"not listed yet, and may have it: {named(unlisted)}"
-            output.say(f"note: {which} (`discovery refresh` asks again)")
+            output.say(f"note: {which} (`discovery refresh` lists them)")
         raise
 
 

@@ -183,7 +183,9 @@ def path(invocation: Invocation) -> ExitCode:
     else:
         output.line(location.path)
     if not is_there:
-        output.say(f"there is no such file, and {location.named_by}; `discovery init` writes one")
+        output.say(
+            f"there is no such file, although {location.named_by}; `discovery init` writes one"
+        )
     return ExitCode.OK if is_there else ExitCode.USAGE
 
 
@@ -310,7 +312,7 @@ def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool)
     elif plan.plans:
         output.say(f"registered {_count(plan)}" if agreed else "nothing was registered")
     else:
-        output.say("nothing is to be registered")
+        output.say("nothing to register")
     return ExitCode.USAGE if plan.report.errors else ExitCode.OK
 
 

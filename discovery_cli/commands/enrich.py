@@ -79,10 +79,12 @@ def command(
     """
     if show or forget:
         if (show and forget) or again or dry_run:
-            raise click.UsageError("--show and --forget go with --server and --tool alone")
+            raise click.UsageError(
+                "--show and --forget can be combined only with --server and --tool"
+            )
         return _kept(invocation, servers, tools, is_over=forget, yes=yes)
     if servers and tools:
-        raise click.UsageError("--server and --tool do not go together; name the tools alone")
+        raise click.UsageError("--server and --tool cannot be combined; give only the tools")
     plan = invocation.run(lambda engine: engine.enrichment.plan(servers, tools=tools, again=again))
     if plan.problem and plan.requests and not dry_run:
         raise plan.problem

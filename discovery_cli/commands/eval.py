@@ -115,7 +115,7 @@ def command(invocation: Invocation, /, **values: Any) -> ExitCode:
         return _evaluate(invocation, options, options.queries)
     saved = _saved_cases(invocation)
     if saved is None:
-        raise click.UsageError("name a file of queries; `discovery tune eval --suggest` drafts one")
+        raise click.UsageError("give a file of queries; `discovery tune eval --suggest` drafts one")
     with saved.open("rb") as queries:
         return _evaluate(invocation, options, queries)
 

@@ -212,7 +212,7 @@ def worker(
       discovery fleet worker --once --json
     """
     if once and daemon:
-        raise click.UsageError("either --once or --daemon, not both")
+        raise click.UsageError("--once and --daemon cannot be combined")
     from discovery_engine.engine.refresh_worker import WorkerOptions
 
     options = WorkerOptions(slots, lease, every * 3600.0, is_once=once)

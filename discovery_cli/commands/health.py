@@ -147,8 +147,8 @@ def _chosen(
     reports: Iterable[ServerReport], view: View, names: Sequence[str]
 ) -> list[ServerReport]:
     """The reports of the servers that a view shows, or of those of these names."""
-    shown = {view.server(name).name for name in names} or set(view.settings.by_name)
-    return [report for report in reports if report.name in shown]
+    visible = {view.server(name).name for name in names} or set(view.settings.by_name)
+    return [report for report in reports if report.name in visible]
 
 
 def _may_be_asked(server: ServerReport) -> bool:

@@ -79,7 +79,7 @@ def command(
 
     output = invocation.output
     if is_global and invocation.config:
-        raise click.UsageError("either --global or --config, not both")
+        raise click.UsageError("--global and --config cannot be combined")
     target = Path(user_config_path(os.environ) if is_global else invocation.config or FILE_NAME)
     if target.exists() and not (force or dry_run):
         raise click.UsageError(

@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913 - one for each option
     say_unlisted(portrait.output, view, words, server)
     entry, extra = tool_shown(view, words, server)
     if extra:
-        raise click.UsageError(f"one target at a time; {extra[0]!r} is one word too many")
+        raise click.UsageError(f"only one target can be shown at a time; remove {extra[0]!r}")
     if portrait.output.as_json:
         form = details_form(entry, view) | {"typical_requests": requests_form(entry, view)}
         portrait.output.answer({"kind": "tool", "tool": form})

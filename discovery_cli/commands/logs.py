@@ -130,7 +130,7 @@ def command(
 
 def _check_options(*, follow: bool, form: str | None, file: str | None, clear: bool) -> None:
     if sum((follow, clear, form is not None)) > 1:
-        raise click.UsageError("one of --follow, --export and --clear, not several")
+        raise click.UsageError("--follow, --export and --clear cannot be combined")
     if file is not None and form is None:
         raise click.UsageError("--output needs --export ndjson or --export csv")
 

@@ -251,7 +251,7 @@ def show_page(
     _say_problems(output, page.problems)
     if page.synced_at is not None and now - page.synced_at > _OLD:
         since = ago(now - page.synced_at)
-        output.say(f"note: as copied {since} ago; `discovery marketplace sync` asks again")
+        output.say(f"note: as copied {since} ago; `discovery marketplace sync` copies again")
     if not hits and not page.sources:
         return
     if not hits:
@@ -286,7 +286,7 @@ def show_sync_reports(output: Output, reports: Iterable[SourceReport]) -> None:
     for sync in syncs:
         done = f"{sync.added:,} new, {sync.updated:,} changed, {sync.removed:,} removed"
         if not sync.was_due:
-            done = "was asked lately; `--force` asks again"
+            done = "was copied lately; `--force` copies again"
         text = _problem_text(sync.problems) if sync.is_failed else done
         rows.append([output.mark(good=not sync.is_failed), Cell(sync.source, "strong"), text])
     output.table(rows)

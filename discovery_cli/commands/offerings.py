@@ -76,7 +76,7 @@ def resources(
         return _list(invocation, _RESOURCES, server, view_name, include_disabled=include_disabled)
     uri, *rest = words
     if rest:
-        raise click.UsageError(f"one URI at a time; {rest[0]!r} is one too many")
+        raise click.UsageError(f"only one URI can be read at a time; remove {rest[0]!r}")
 
     async def read(engine: ScopedEngine, client: Client | None) -> JSONObject:
         return await engine.offerings.read_resource(uri, server=server, caller=client)

@@ -110,7 +110,11 @@ def command(context: click.Context, invocation: Invocation) -> ExitCode | None:
     else:
         rows = list(_rows(candidates, changes, agent_requests))
         output.table(rows)
-        output.say(f"{counted(len(rows), 'decision')} waiting" if rows else "nothing waits for you")
+        output.say(
+            f"{counted(len(rows), 'decision')} waiting"
+            if rows
+            else "nothing waits for your decision"
+        )
     return ExitCode.DISABLED if candidates or changes or agent_requests else ExitCode.OK
 
 
@@ -165,7 +169,7 @@ def servers_(
       discovery review servers time --revoke
     """
     if yes and revoke:
-        raise click.UsageError("either --yes or --revoke, not both")
+        raise click.UsageError("--yes and --revoke cannot be combined")
     if revoke:
         return _revoke(invocation, servers)
     candidates, settings = invocation.run(partial(_candidates, servers=servers))

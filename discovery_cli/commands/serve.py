@@ -38,7 +38,9 @@ def _address(
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > _LAST_PORT:
-        raise click.BadParameter(f"{text!r} is no address like 127.0.0.1:8080", context, parameter)
+        raise click.BadParameter(
+            f"{text!r} is not an address like 127.0.0.1:8080", context, parameter
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -47,7 +49,7 @@ def _hosts(
 ) -> tuple[str, ...]:
     for name in names:
         if not _HOST.fullmatch(name):
-            message = f"{name!r} is no host name like tools.example.com, without a port"
+            message = f"{name!r} is not a host name without a port, like tools.example.com"
             raise click.BadParameter(message, context, parameter)
     return names
 
@@ -150,7 +152,7 @@ def command(
       discovery serve --http 127.0.0.1:8000
     """
     if record and replay:
-        raise click.UsageError("either --record or --replay, not both")
+        raise click.UsageError("--record and --replay cannot be combined")
     if stdio and address and not address[1]:
         raise click.UsageError("beside --stdio, --http needs a port that all gateways know, not 0")
     if stdio and address and options["new_token"]:
@@ -209,11 +211,11 @@ class HttpOptions(Struct, frozen=True):
         if (self.tls_cert is None) is not (self.tls_key is None):
             raise click.UsageError("--tls-cert and --tls-key go together: a certificate, its key")
         if self.no_token and (self.token_file or self.new_token):
-            raise click.UsageError("--no-token goes with no other token")
+            raise click.UsageError("--no-token cannot be combined with another token")
         if self.new_token and self.token_file:
             raise click.UsageError("--new-token replaces the token of the data folder, not yours")
         if self.new_token and os.environ.get("DISCOVERY_TOKEN"):
-            raise click.UsageError("--new-token is of no use while DISCOVERY_TOKEN gives the token")
+            raise click.UsageError("--new-token has no effect while $DISCOVERY_TOKEN is set")
 
     def tls(self) -> Tls | None:
         """Return the certificate that encrypts the connections; None if none was given.
@@ -340,7 +342,7 @@ def _warnings(tokens: Tokens | None, endpoint: Endpoint) -> Iterator[str]:
         )
     if tokens is None:
         yield (
-            "no token is asked for: every user and every program of this machine can call every"
+            "no token is required: every user and every program of this machine can call every"
             " tool; the page and the API are not served without one"
         )
 

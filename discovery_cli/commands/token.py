@@ -107,7 +107,7 @@ def create(  # noqa: PLR0913 - one for each option
       discovery token create --team payments --user anna --name anna
     """
     if extra := click.get_current_context().args:
-        text = f"a token takes no argument {extra[0]!r}: a name is given as"
+        text = f"a token takes no argument {extra[0]!r}: give its name as"
         raise click.UsageError(f"{text} `--name {shlex.quote(extra[0])}`")
     if view_name is not None:
         _require_view(invocation, view_name)

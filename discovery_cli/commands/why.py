@@ -67,7 +67,7 @@ def command(
     say_unlisted(output, view, words, None)
     entry, extra = tool_shown(view, words, None)
     if extra:
-        raise click.UsageError(f"one tool at a time; {extra[0]!r} is one word too many")
+        raise click.UsageError(f"only one tool can be explained at a time; remove {extra[0]!r}")
     explanation = explain_tool(view, entry)
     reserved = reservations_of(view, entry, explanation)
     hidden = why_hidden(view, entry, view_name)
@@ -86,7 +86,7 @@ def _explain_offering(
 ) -> None:
     output, view = invocation.output, invocation.view()
     if words[1:]:
-        raise click.UsageError(f"one at a time; {words[1]!r} is one word too many")
+        raise click.UsageError(f"only one can be explained at a time; remove {words[1]!r}")
     uri = None
     with noting_unlisted(output, lambda: view):
         if is_prompt:

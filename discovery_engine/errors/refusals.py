@@ -48,7 +48,9 @@ class ViewNotFoundError(NotFoundError):
 
     def __init__(self, view: str, nearest: Sequence[str] = ()) -> None:
         super().__init__(
-            f"the configuration has no view {view!r}", nearest, hint="`views:` has their names"
+            f"the configuration has no view {view!r}",
+            nearest,
+            hint="the names are under `views` in discovery.yaml",
         )
 
 
@@ -59,7 +61,7 @@ class WebhookNotFoundError(NotFoundError):
         self, webhook: str, nearest: Sequence[str] = (), *, refusal: Diagnostic | None = None
     ) -> None:
         """`refusal` says why those of the file do not count."""
-        hint = "`webhooks:` has their names"
+        hint = "the names are under `webhooks` in discovery.yaml"
         if refusal is not None:
             hint = f"{refusal.sentence}; {refusal.hint}"
         super().__init__(f"no webhook {webhook!r} is configured", nearest, hint=hint)
@@ -441,7 +443,7 @@ class MarketplaceSourceNotFoundError(NotFoundError):
     code = "MARKETPLACE_SOURCE_NOT_FOUND"
 
     def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
-        hint = "`discovery marketplace sources` names them all"
+        hint = "`discovery marketplace sources` lists them"
         super().__init__(f"the marketplace has no source {name!r}", nearest, hint=hint)
 
 

@@ -220,15 +220,15 @@ Announce = Callable[["JSONObject"], object]
 Wanted = Callable[[], Awaitable[object]]
 
 
-async def follow_log(engine: Engine, announce: Announce, wanted: Wanted) -> None:
+async def follow_log(engine: Engine, announce: Announce, wait_for_client: Wanted) -> None:
     """Announce the entries of the log as they are written, until cancelled.
 
-    `wanted` returns once a client follows events.
+    `wait_for_client` returns once a client follows events.
     """
     reader = engine.call_log.reader
     last = await anyio.to_thread.run_sync(reader.last_id)
     while True:
-        await wanted()
+        await wait_for_client()
         try:
             entries = await anyio.to_thread.run_sync(reader.after, last)
         except DiscoveryError as error:
@@ -243,14 +243,14 @@ async def follow_log(engine: Engine, announce: Announce, wanted: Wanted) -> None
         await anyio.sleep(_LOG_INTERVAL)
 
 
-async def follow_requests(engine: Engine, announce: Announce, wanted: Wanted) -> None:
+async def follow_requests(engine: Engine, announce: Announce, wait_for_client: Wanted) -> None:
     """Announce what agents ask their owner for, and what is decided about it, until cancelled.
 
-    `wanted` is as for `follow_log`.
+    `wait_for_client` is as for `follow_log`.
     """
     states: dict[str, str] | None = None
     while True:
-        await wanted()
+        await wait_for_client()
         try:
             requests = await engine.requests.list()
         except DiscoveryError as error:
@@ -263,14 +263,14 @@ async def follow_requests(engine: Engine, announce: Announce, wanted: Wanted) ->
         await anyio.sleep(_REQUESTS_INTERVAL)
 
 
-async def follow_gateways(engine: Engine, announce: Announce, wanted: Wanted) -> None:
+async def follow_gateways(engine: Engine, announce: Announce, wait_for_client: Wanted) -> None:
     """Announce the states of servers as other gateways find them, until cancelled.
 
-    `wanted` is as for `follow_log`.
+    `wait_for_client` is as for `follow_log`.
     """
     last_states = await engine.elsewhere()
     while True:
-        await wanted()
+        await wait_for_client()
         states = await engine.elsewhere()
         changed = {
             name

@@ -412,8 +412,8 @@ def _kind(value: Any) -> str:
     return _WORDS[_KINDS.get(type(value), "null")]
 
 
-def _words_of(wanted: Any, *, is_query: bool) -> str:
-    schema = msgspec.json.schema(wanted)
+def _words_of(annotation: Any, *, is_query: bool) -> str:
+    schema = msgspec.json.schema(annotation)
     definitions: Mapping[str, JSONObject] = schema.get("$defs", {})
 
     def words(part: JSONObject) -> str:

@@ -320,7 +320,7 @@ def test_old_knowledge_is_shown_with_its_age(tmp_path: Path, forked: Preloaded) 
     done = discovery("tools", "demo")
 
     assert "echo" in done.out
-    assert "ago (demo); `discovery refresh` asks again" in done.err
+    assert "ago (demo); `discovery refresh` lists again" in done.err
     assert discovery.starts == 1
 
 

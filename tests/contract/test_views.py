@@ -145,7 +145,7 @@ def test_commands_show_what_a_view_shows(discovery: Discovery) -> None:
     assert "view quiet: shown" in shown
     assert unknown.code == 2
     assert "no view 'quit'" in unknown.err
-    assert "did you mean 'quiet'? `views:` has their names" in unknown.err
+    assert "did you mean 'quiet'? the names are under `views` in discovery.yaml" in unknown.err
 
 
 @pytest.mark.requirement("VIEW-2")

@@ -90,11 +90,11 @@ def _way_to_names(error: NotFoundError) -> str:
         case PromptNotFoundError():
             advice = "`discovery prompts` shows them"
         case ServerNotFoundError():
-            advice = "`discovery list` names them all"
+            advice = "`discovery list` shows all servers"
         case ViewNotFoundError():
-            advice = "`views:` has their names"
+            advice = "the names are under `views` in discovery.yaml"
         case ToolNotFoundError(server=str() as server):
-            advice = f"`discovery tools {server}` names its tools"
+            advice = f"`discovery tools {server}` lists its tools"
         case ToolNotFoundError():
             advice = "`discovery search` finds tools by words"
         case _:  # written for the owner, with the nearest

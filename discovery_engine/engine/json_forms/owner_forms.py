@@ -376,14 +376,14 @@ def _written_secrets(settings: Settings) -> Iterator[str]:
             yield from (secret.text for secret in secrets_in(literal, name))
 
 
-def _hidden(value: JSONValue, shown: JSONValue, name: str) -> Iterator[tuple[str, str]]:
-    """Texts that differ from what is shown of them, with the names that they stand under."""
-    match value, shown:
+def _hidden(value: JSONValue, redacted: JSONValue, name: str) -> Iterator[tuple[str, str]]:
+    """Texts that differ from their redacted form, with the names that they stand under."""
+    match value, redacted:
         case dict(), dict():
             for key, part in value.items():
-                yield from _hidden(part, shown.get(key), key)
+                yield from _hidden(part, redacted.get(key), key)
         case list(), list():
-            for part, other in zip(value, shown, strict=False):
+            for part, other in zip(value, redacted, strict=False):
                 yield from _hidden(part, other, name)
-        case str(), _ if value != shown:
+        case str(), _ if value != redacted:
             yield name, value

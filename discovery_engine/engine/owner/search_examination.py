@@ -44,7 +44,7 @@ class SearchExamination(Struct, frozen=True):
 
 def hidden_hits(
     whole: View,
-    shown: View,
+    visible: View,
     query: str,
     *,
     view: str | None,
@@ -57,7 +57,7 @@ def hidden_hits(
 
     Args:
         whole: All there is.
-        shown: What the agent sees that asks.
+        visible: What the agent sees that asks.
         query: What is asked.
         view: The view of the configuration that the agent is in; None for none.
         server: As for the search, and so are the others.
@@ -65,7 +65,7 @@ def hidden_hits(
         limit: The most hits of the answer.
         vectors: Those of the query.
     """
-    most = shown.settings.search.limit if limit is None else limit
+    most = visible.settings.search.limit if limit is None else limit
     answer = whole.search_everything(
         query, server=server, tags=tags, limit=most, query_vectors=vectors
     )

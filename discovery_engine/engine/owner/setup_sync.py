@@ -62,7 +62,7 @@ def setup_path(path: str | Path | None, environ: Mapping[str, str]) -> Path:
             raise ConfigurationError.of_file("CONFIG_UNREADABLE", repr(str(named)), message)
         return Path(os.path.expanduser(named)).absolute()  # noqa: PTH111 - it knows `~nobody`, too
     hint = f"name a file, or set {VARIABLE}"
-    raise ConfigurationError.of_file("CONFIG_UNREADABLE", "sync", "no setup file is named", hint)
+    raise ConfigurationError.of_file("CONFIG_UNREADABLE", "sync", "no setup file was given", hint)
 
 
 def _is_possible(path: str) -> bool:

@@ -349,7 +349,7 @@ def test_sync_copies_what_changed_and_says_how_much(shop: Shop) -> None:
     assert [(one["added"], one["updated"], one["removed"]) for one in again["sources"]] == [
         (0, 0, 0)
     ]
-    assert "team  was asked lately" in shop("sync").out
+    assert "team  was copied lately" in shop("sync").out
 
 
 @pytest.mark.requirement("MKT-60")
