@@ -58,11 +58,8 @@ def entry_form(diagnostic: Diagnostic) -> JSONObject:
 def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
     """One line for each finding, safe for a terminal."""
     for finding in findings:
-        yield f"{finding.severity}  {named(finding.where)}: {finding.message}: {excerpt(finding)}"
-
-
-def excerpt(finding: Finding) -> str:
-    return quoted(finding.excerpt)
+        place, words = named(finding.where), quoted(finding.excerpt)
+        yield f"{finding.severity}  {place}: {finding.message}: {words}"
 
 
 def review_lines(review: Review) -> Iterator[str]:

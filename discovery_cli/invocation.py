@@ -154,15 +154,13 @@ class Invocation(Struct):
         """The states of servers that running gateways of this configuration have observed."""
         from discovery_engine.config.files.location import scope_of
         from discovery_engine.engine.gateway_reports import observations
-        from discovery_engine.engine.restore import registry_path
 
-        data = registry_path(self.data_dir, os.environ).parent
-        return observations(data, scope_of(view.settings.path))
+        return observations(_folder(self), scope_of(view.settings.path))
 
     def known(self) -> View:
         """The known view; no server is listed."""
         view = self.recall()
-        return view if view is not None else self.run(_view_of)
+        return view if view is not None else self.run(view_of)
 
     def run(
         self,
@@ -250,7 +248,7 @@ async def get_to_know(
     return engine.view
 
 
-async def _view_of(engine: Engine) -> View:
+async def view_of(engine: Engine) -> View:
     return engine.view
 
 
@@ -270,10 +268,8 @@ def log_database(invocation: Invocation) -> LogDatabase:
 
 def _log_place(invocation: Invocation) -> tuple[Path, str]:
     from discovery_engine.config.files.location import locate, scope_of
-    from discovery_engine.engine.restore import registry_path
 
-    folder = registry_path(invocation.data_dir, os.environ).parent
-    return folder, scope_of(locate(invocation.config).path)
+    return _folder(invocation), scope_of(locate(invocation.config).path)
 
 
 def owner_secrets(invocation: Invocation) -> OwnerSecrets:

@@ -144,22 +144,17 @@ def _tags(view: View) -> list[str]:
     return sorted({tag for entry in view.catalog for tag in entry.verdict.tags})
 
 
-def _resources(view: View) -> list[str]:
-    """Servers, too, whose resources can be listed."""
-    entries = view.offerings.visible(OfferingKind.RESOURCE)
-    return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
-
-
-def _prompts(view: View) -> list[str]:
-    entries = view.offerings.visible(OfferingKind.PROMPT)
+def _offerings(view: View, kind: OfferingKind) -> list[str]:
+    """Servers, too, whose resources or prompts can be listed."""
+    entries = view.offerings.visible(kind)
     return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
 
 
 complete_server = _completer(_server_names)
 complete_target = _completer(_targets)
 complete_tag = _completer(_tags)
-complete_resource = _completer(_resources)
-complete_prompt = _completer(_prompts)
+complete_resource = _completer(partial(_offerings, kind=OfferingKind.RESOURCE))
+complete_prompt = _completer(partial(_offerings, kind=OfferingKind.PROMPT))
 
 tag_option = click.option(
     "--tag",

@@ -12,7 +12,7 @@ import click
 from discovery_cli.command_group import Group
 from discovery_cli.error_output import problem_lines
 from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
-from discovery_cli.invocation import Invocation
+from discovery_cli.invocation import Invocation, view_of
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.server_changes import show_sync
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
     from discovery_engine.engine.owner.setup_sync import SyncPlan
     from discovery_engine.trust.lockfile import Deviation
-    from discovery_engine.view.view import View
 
 
 @click.group("config", cls=Group, modules={"import": "import_"})
@@ -200,17 +199,13 @@ def reload(invocation: Invocation) -> None:
       discovery config reload
     """
     output = invocation.output
-    view = invocation.run(_view)
+    view = invocation.run(view_of)
     servers, tools = len(view.settings.servers), len(view.catalog)
     if output.as_json:
         path = view.settings.path
         output.answer({"path": path, "server_count": servers, "tool_count": tools})
     else:
         output.say(f"{counted(servers, 'server')}, {counted(tools, 'tool')} known")
-
-
-async def _view(engine: Engine) -> View:
-    return engine.view
 
 
 def _load(invocation: Invocation) -> Settings:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from discovery_cli.exit_codes import ExitCode
-from discovery_cli.finding_output import entry_form, excerpt, finding_form, show_diagnostic
+from discovery_cli.finding_output import entry_form, finding_form, show_diagnostic
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import named
+from discovery_engine._util.text import named, quoted
 from discovery_engine.engine.doctor.entry_lint import lint_entries
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _of_each(
 def _show_suspicion(output: Output, suspicion: Suspicion) -> None:
     finding = suspicion.finding
     output.line(f"{finding.severity}: {suspicion.label}: {finding.message} [{suspicion.code}]")
-    output.line(f"  {named(finding.where)}: {excerpt(finding)}")
+    output.line(f"  {named(finding.where)}: {quoted(finding.excerpt)}")
     output.line(f"  hint: {suspicion.hint}")
 
 

@@ -95,10 +95,6 @@ def command(
         say_notices(output, selection.notices)
         listable = [entry for entry in entries if is_chosen(entry) and not entry.is_withheld]
         hidden = 0 if include_disabled else len(listable) - len(selection.entries)
-        output.say(_sum(len(selection.entries), hidden))
+        rest = f"; {hidden} disabled (--all shows them)" if hidden else ""
+        output.say(f"{counted(len(selection.entries), 'tool')}{rest}")
     return exit_code_of_server(view, server)
-
-
-def _sum(count: int, hidden: int) -> str:
-    total = counted(count, "tool")
-    return f"{total}; {hidden} disabled (--all shows them)" if hidden else total
