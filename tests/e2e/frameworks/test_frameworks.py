@@ -17,8 +17,6 @@ class Adapter(NamedTuple):
     extra: str
     program: str
     module: str
-    more: tuple[str, ...] = ()
-    """Modules of `integrations` that it stands on."""
     runs_alone: bool = True
     """Whether its example runs without the API that its program stands in for."""
 
@@ -29,19 +27,11 @@ ADAPTERS = [
     Adapter("langchain", "langchain_agents.py", "langchain"),
     Adapter("anthropic", "claude_messages.py", "anthropic", runs_alone=False),
     Adapter("openai", "openai_conversation.py", "openai_responses", runs_alone=False),
-    Adapter(
-        "openai-agents",
-        "openai_agents_runs.py",
-        "openai_agents",
-        ("strict_schema",),
-        runs_alone=False,
-    ),
-    Adapter(
-        "smolagents", "smolagents_tasks.py", "smolagents", ("smolagents_inputs",), runs_alone=False
-    ),
-    Adapter("google-adk", "google_adk_sessions.py", "google_adk", ("open_model",)),
-    Adapter("llama-index", "llama_index_runs.py", "llama_index", ("open_model",)),
-    Adapter("agent-framework", "agent_framework_runs.py", "agent_framework", ("open_model",)),
+    Adapter("openai-agents", "openai_agents_runs.py", "openai_agents", runs_alone=False),
+    Adapter("smolagents", "smolagents_tasks.py", "smolagents", runs_alone=False),
+    Adapter("google-adk", "google_adk_sessions.py", "google_adk"),
+    Adapter("llama-index", "llama_index_runs.py", "llama_index"),
+    Adapter("agent-framework", "agent_framework_runs.py", "agent_framework"),
 ]
 
 
@@ -73,7 +63,7 @@ def test_the_example_finds_a_tool_and_calls_it(framework: Get, adapter: Adapter)
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda one: one.extra)
 def test_the_adapter_and_its_example_are_typed(framework: Get, adapter: Adapter) -> None:
     framework(adapter.extra).check_types(
-        *(INTEGRATIONS / f"{module}.py" for module in (adapter.module, *adapter.more)),
+        *(INTEGRATIONS / f"{module}.py" for module in ("adapter", adapter.module)),
         *EXAMPLES.glob(f"with_{adapter.module}.py"),
         PROGRAMS / adapter.program,
     )
