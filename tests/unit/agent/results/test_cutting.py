@@ -180,19 +180,6 @@ def test_head_and_tail_keep_the_beginning_and_the_last_characters(
 
 
 @pytest.mark.requirement("RSL-4")
-def test_a_search_gives_the_places_of_a_text() -> None:
-    text = "\n".join(f"line {at}" if at % 100 else f"ERROR at {at}" for at in range(1000))
-    data = encode_finite({"content": [{"type": "text", "text": text}]})
-
-    answer = read(data, Asked("h", "content[0].text", 1000, search="error"))
-
-    lines = answer.texts[0].split("\n")
-    assert lines[0] == "10 matches"
-    assert lines[1].startswith("0: ERROR at 0 line 1 line 2")
-    assert [text[at : at + 5] for at in answer.fields["offsets"]] == ["ERROR"] * 10
-
-
-@pytest.mark.requirement("RSL-4")
 def test_a_search_for_one_letter_is_bounded() -> None:
     data = encode_finite({"content": [{"type": "text", "text": "a" * 200_000}]})
 
