@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import block, clean, named
+from discovery_engine.rpc.client import of_questions
 from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
@@ -22,7 +23,6 @@ from discovery_engine.rpc.protocol import (
     MODERN_VERSIONS,
 )
 from discovery_engine.tools.limits import shortened
-from discovery_engine.upstream.question import of_questions
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue

@@ -24,11 +24,11 @@ from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.serve_settings import ViewLimits
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import RateLimitedError, UpstreamError, UpstreamProtocolError
+from discovery_engine.rpc.client import declarable, merged
 from discovery_engine.rpc.validity import received
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest, at_most_twice
 from discovery_engine.upstream.server_output import OutputRedactor, StderrLog
 from discovery_engine.upstream.state import ServerState, StateInfo

@@ -78,6 +78,15 @@ LIST_ROOTS = "roots/list"
 QUESTIONS = frozenset((ELICIT, SAMPLE, LIST_ROOTS))
 """The methods of the questions that a server may ask a client."""
 
+_OPTIONS = {
+    "elicitation": ("form", "url"),
+    "sampling": ("tools", "context"),
+    "roots": ("listChanged",),
+}
+"""The parts of each of these capabilities that servers are declared."""
+_LIST_CHANGED = "listChanged"
+CAPABILITIES = tuple(_OPTIONS)
+
 Ask: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 """A function that asks a client a question; see `Client.ask`."""
 Notify: TypeAlias = Callable[[str, JSONObject], None]
@@ -225,3 +234,55 @@ class AskedClient:
         self.meta = client.meta
         self.ask = client.ask
         self.notify = client.notify
+
+
+def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
+    """Return the capabilities of a client that a server can use through us."""
+    usable: dict[str, JSONObject] = {}
+    if not capabilities:
+        return usable
+    for name, options in _OPTIONS.items():
+        if isinstance(declared := capabilities.get(name), dict):
+            parts = {
+                option: declared[option]
+                for option in options
+                if _is_part(option, declared.get(option))
+            }
+            # An empty `elicitation` would mean forms, which a client of other modes has not.
+            if parts or not declared or name != "elicitation":
+                usable[name] = parts
+    return usable
+
+
+def _is_part(name: str, value: JSONValue) -> bool:
+    return value is True if name == _LIST_CHANGED else isinstance(value, dict)
+
+
+def of_questions(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
+    """Return the capabilities for questions, without the notifications that go with them."""
+    return {
+        name: {member: part for member, part in parts.items() if member != _LIST_CHANGED}
+        for name, parts in capabilities.items()
+    }
+
+
+def merged(
+    some: Mapping[str, JSONObject], others: Mapping[str, JSONObject]
+) -> dict[str, JSONObject]:
+    """The capabilities of both."""
+    both = dict(some)
+    if not others:
+        return both
+    for name, value in others.items():
+        mine = both.setdefault(name, value)
+        theirs = explicit(name, value)
+        if more := theirs.keys() - explicit(name, mine).keys():
+            both[name] = explicit(name, mine) | {
+                member: theirs[member] for member in theirs if member in more
+            }
+    return both
+
+
+def explicit(name: str, value: JSONObject) -> JSONObject:
+    """A capability with its default: an elicitation without modes means forms."""
+    return value or ({"form": {}} if name == "elicitation" else {})

@@ -16,7 +16,15 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
-from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, CallbackClient, Client, Continuation
+from discovery_engine.rpc.client import (
+    CAPABILITIES,
+    ELICIT,
+    LIST_ROOTS,
+    CallbackClient,
+    Client,
+    Continuation,
+    declarable,
+)
 from discovery_engine.rpc.messages import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
@@ -29,7 +37,7 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.concurrency import CallLimiter
 from discovery_engine.upstream.notifications import presented_message
-from discovery_engine.upstream.question import CAPABILITIES, Question, declarable
+from discovery_engine.upstream.question import Question
 from discovery_engine.upstream.requests import UpstreamRequest
 
 _MOST_QUESTIONS = 100  # of one call

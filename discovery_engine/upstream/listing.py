@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
-from itertools import chain, compress, islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
@@ -46,13 +45,10 @@ _MAX_LISTED = 20_000  # of one kind
 _MAX_SECONDS = 60.0
 _MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
 _MAX_DEPTH = 32
-_NODES = 2000  # per turn of the event loop: a fraction of a millisecond
 _TEXTS = ("title", "description", "mimeType")
 _BATCH = 100  # tools per turn of the event loop: some 3 ms
 _MAX_TTL = 10**12  # milliseconds; an integer may be larger than any float
 _NAME_SHOWN = 100  # characters
-_FEW = 10  # blocks of content that are looked at without letting other tasks run
-_NESTING = frozenset({dict, list})
 
 
 class Listing(Struct, frozen=True):
@@ -247,48 +243,6 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
             child for node in level for child in (node.values() if isinstance(node, dict) else node)
         ]
     return depth
-
-
-async def exceeds_depth(value: JSONObject, *, limit: int) -> bool:
-    """Return whether objects and arrays nest deeper than `limit`; other tasks run meanwhile."""
-    level: list[Any] = [value]
-    for _ in range(limit):
-        inner: list[Any] = []
-        for start in range(0, len(level), _NODES):
-            if start:
-                await checkpoint()
-            children = chain.from_iterable(map(_children, level[start : start + _NODES]))
-            while some := list(islice(children, _NODES)):
-                inner += compress(some, map(_NESTING.__contains__, map(type, some)))
-                if len(some) == _NODES:
-                    await checkpoint()
-        if not inner:
-            return False
-        level = inner
-    return True
-
-
-def is_flat(result: JSONObject) -> bool:
-    """Return whether a result certainly nests at most three levels deep: most are a text or two."""
-    listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
-    content = result.get(listed)
-    if not isinstance(content, list) or len(content) > _FEW:
-        return False
-    # Loops, because generators take twice as long, for each result.
-    for key, member in result.items():
-        if type(member) in _NESTING and key != listed:
-            return False
-    for block in content:
-        if not isinstance(block, dict):
-            return False
-        for member in block.values():
-            if type(member) in _NESTING:
-                return False
-    return True
-
-
-def _children(node: Any) -> Iterable[Any]:
-    return node.values() if type(node) is dict else node
 
 
 def fault_of_size(definition: JSONObject) -> str | None:

@@ -6,6 +6,9 @@ A log message is passed on named, redacted, cleaned and of bounded size.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+
+import anyio
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named, one_line
@@ -95,3 +98,27 @@ class ChangeEvents:
             uri = (notification.params or {}).get("uri")
             if isinstance(uri, str) and len(uri) <= URI_LENGTH:
                 self._events.publish(ResourceUpdated(self._server, uri))
+
+
+_ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
+_ROOTS_INTERVAL = 1.0  # seconds between two notifications, however often the roots change
+
+
+class RootsChanges:
+    """The changes of roots in one session; a burst of them is one notification."""
+
+    def __init__(self) -> None:
+        self._changed = anyio.Event()
+
+    def note(self) -> None:
+        """The roots have changed; no-op if the server will be notified anyway."""
+        self._changed.set()
+
+    async def announce(self, notify: Callable[[str], Awaitable[None]]) -> None:
+        """Notify the server of each change, until cancelled."""
+        while True:
+            await self._changed.wait()
+            await anyio.sleep(_ROOTS_DEBOUNCE_INTERVAL)
+            self._changed = anyio.Event()
+            await notify("notifications/roots/list_changed")
+            await anyio.sleep(_ROOTS_INTERVAL)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
-from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, SAMPLE
+from discovery_engine.rpc.client import ELICIT, LIST_ROOTS, QUESTIONS, SAMPLE, explicit
 from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS
 from discovery_engine.rpc.scheduling import FairScheduler
@@ -20,14 +20,6 @@ from discovery_engine.trust import scanner
 
 _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 """The capability of a client that each method needs."""
-_OPTIONS = {
-    "elicitation": ("form", "url"),
-    "sampling": ("tools", "context"),
-    "roots": ("listChanged",),
-}
-"""The parts of each of these capabilities that servers are declared."""
-_LIST_CHANGED = "listChanged"
-CAPABILITIES = tuple(_OPTIONS)
 _VALUES = 4096  # of a question
 _CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
 _CHARACTERS_OF_SAMPLE = 2 * 1024 * 1024  # a conversation may have images
@@ -84,7 +76,7 @@ class Question(Struct, frozen=True):
         if not isinstance(declared, dict):
             return name
         if self.method == ELICIT:
-            modes = _explicit(name, declared)
+            modes = explicit(name, declared)
             return None if isinstance(modes.get(self.mode), dict) else f"{name}.{self.mode}"
         if self.method == SAMPLE and "tools" in self.params:
             return None if isinstance(declared.get("tools"), dict) else f"{name}.tools"
@@ -125,58 +117,6 @@ class Question(Struct, frozen=True):
                 findings += [report for report in reports if report not in findings]
                 yield
         return findings
-
-
-def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
-    """Return the capabilities of a client that a server can use through us."""
-    usable: dict[str, JSONObject] = {}
-    if not capabilities:
-        return usable
-    for name, options in _OPTIONS.items():
-        if isinstance(declared := capabilities.get(name), dict):
-            parts = {
-                option: declared[option]
-                for option in options
-                if _is_part(option, declared.get(option))
-            }
-            # An empty `elicitation` would mean forms, which a client of other modes has not.
-            if parts or not declared or name != "elicitation":
-                usable[name] = parts
-    return usable
-
-
-def _is_part(name: str, value: JSONValue) -> bool:
-    return value is True if name == _LIST_CHANGED else isinstance(value, dict)
-
-
-def of_questions(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
-    """Return the capabilities for questions, without the notifications that go with them."""
-    return {
-        name: {member: part for member, part in parts.items() if member != _LIST_CHANGED}
-        for name, parts in capabilities.items()
-    }
-
-
-def merged(
-    some: Mapping[str, JSONObject], others: Mapping[str, JSONObject]
-) -> dict[str, JSONObject]:
-    """The capabilities of both."""
-    both = dict(some)
-    if not others:
-        return both
-    for name, value in others.items():
-        mine = both.setdefault(name, value)
-        theirs = _explicit(name, value)
-        if more := theirs.keys() - _explicit(name, mine).keys():
-            both[name] = _explicit(name, mine) | {
-                member: theirs[member] for member in theirs if member in more
-            }
-    return both
-
-
-def _explicit(name: str, value: JSONObject) -> JSONObject:
-    """A capability with its default: an elicitation without modes means forms."""
-    return value or ({"form": {}} if name == "elicitation" else {})
 
 
 def _texts(params: JSONObject, method: str) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,12 @@ from discovery_engine.errors import (
     UpstreamError,
     UpstreamProtocolError,
 )
-from discovery_engine.rpc.messages import Notification, RequestTimeoutError, RpcError
+from discovery_engine.rpc.messages import (
+    Notification,
+    RequestTimeout,
+    RequestTimeoutError,
+    RpcError,
+)
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
 from discovery_engine.upstream.notifications import UPDATED
 from discovery_engine.upstream.rpc_client import RpcClient, refused
@@ -108,7 +113,7 @@ class ResourceWatch:
             raise UpstreamProtocolError(self.server.name, reason, METHOD_NOT_FOUND)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_cancel_when_retired, session, tasks.cancel_scope)
-            if rpc.info.is_modern:
+            if rpc.is_modern:
                 await self._listen(rpc)
             else:
                 await self._subscribe(session, rpc)
@@ -161,7 +166,8 @@ class ResourceWatch:
 
     async def _request(self, rpc: RpcClient, method: str, uri: str) -> UpstreamError | None:
         try:
-            await rpc.subscribe(method, uri, seconds=self.server.timeouts.call)
+            timeout = RequestTimeout(self.server.timeouts.call)
+            await rpc.request(method, {"uri": uri}, timeout=timeout)
         except RequestTimeoutError as error:
             reason = f"it did not answer {method} within {error.seconds:g} s"
             return UnavailableError(self.server.name, FailureKind.TIMEOUT, reason)

@@ -5,11 +5,16 @@ Results stay the JSON that the server sent: typed models would drop unknown fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain, compress, islice
+from typing import Any
+
+from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
+from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import (
     FailureKind,
     OutcomeUnknownError,
@@ -18,6 +23,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
 )
 from discovery_engine.rpc import protocol
+from discovery_engine.rpc.client import of_questions
 from discovery_engine.rpc.messages import (
     ConnectionClosedError,
     InvalidAnswerError,
@@ -30,7 +36,6 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.history import ServerHistory
-from discovery_engine.upstream.question import of_questions
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 from discovery_engine.upstream.task import DECLARED, offers_tasks
 from discovery_engine.upstream.transport import RequestDetails, Transport
@@ -62,6 +67,7 @@ class RpcClient:
         self._on_proven = on_proven
         if not is_stored:
             self._prove()
+        self.is_modern = info.is_modern
         self._meta = request_meta(info.version) if info.is_modern else None
         self.offers_tasks = info.is_modern and offers_tasks(info.capabilities)
         """True if the server may return tasks: it declares them, and so do we to it."""
@@ -76,23 +82,13 @@ class RpcClient:
 
     async def list_page(self, method: str, params: JSONObject, limit: RequestTimeout) -> JSONObject:
         """One page of the list that `method` asks for."""
-        return await self.request(method, params, RequestDetails(self.info.version), timeout=limit)
-
-    async def subscribe(self, method: str, uri: str, *, seconds: float) -> None:
-        """Send `resources/subscribe` or `resources/unsubscribe`.
-
-        Raises:
-            RpcError, RequestTimeoutError: If it fails, or is not answered in time.
-        """
-        details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
-        await self.request(method, {"uri": uri}, details, timeout=timeout)
+        return await self.request(method, params, timeout=limit)
 
     async def set_log_level(self, level: str) -> None:
         """Ask for log messages from a level on; no-op if the server refuses it."""
-        details = RequestDetails(self.info.version)
-        timeout = RequestTimeout(_LOG_LEVEL_WAIT)
         with suppress(RpcError, RequestTimeoutError):
-            await self.request("logging/setLevel", {"level": level}, details, timeout=timeout)
+            timeout = RequestTimeout(_LOG_LEVEL_WAIT)
+            await self.request("logging/setLevel", {"level": level}, timeout=timeout)
 
     async def ping(self, *, seconds: float) -> None:
         """Send `ping`, or to a server of the newer era, which has none, `server/discover`.
@@ -100,9 +96,8 @@ class RpcClient:
         Raises:
             RpcError, RequestTimeoutError: If it fails, or is not answered in time.
         """
-        method = "server/discover" if self.info.is_modern else "ping"
-        details, timeout = RequestDetails(self.info.version), RequestTimeout(seconds)
-        await self.request(method, {}, details, timeout=timeout)
+        method = "server/discover" if self.is_modern else "ping"
+        await self.request(method, {}, timeout=RequestTimeout(seconds))
 
     async def notify(self, method: str) -> None:
         """Send a notification without params; no-op if the connection is lost."""
@@ -116,16 +111,14 @@ class RpcClient:
         Raises:
             RpcError: If it does not support that, or the connection breaks.
         """
-        method = "subscriptions/listen"
-        params: JSONObject = {"notifications": notifications}
-        await self.request(method, params, RequestDetails(self.info.version))
+        await self.request("subscriptions/listen", {"notifications": notifications})
 
     async def request(
         self,
         method: str,
         params: JSONObject,
-        details: RequestDetails,
         *,
+        details: RequestDetails | None = None,
         meta: JSONObject | None = None,
         timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
@@ -135,11 +128,12 @@ class RpcClient:
         Args:
             method: The method.
             params: Its params.
-            details: The values that its headers depend on.
+            details: The values that its headers depend on, besides the version.
             meta: Its `_meta`; that of the era if None.
             timeout: How long to wait; for ever if None.
             on_progress: Awaited for each progress notification.
         """
+        details = details or RequestDetails(self.info.version)
         if meta := meta or self._meta:
             params = {**params, "_meta": meta}
         answer = await self.transport.peer.request(
@@ -243,3 +237,62 @@ def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:
     if isinstance(error, InvalidAnswerError):
         return UpstreamProtocolError(server, error.message)
     return UpstreamProtocolError(server, error.message[:_MESSAGE_LENGTH], error.code)
+
+
+_MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
+_NODES = 2000  # per turn of the event loop: a fraction of a millisecond
+_FEW = 10  # blocks of content that are looked at without letting other tasks run
+_NESTING = frozenset({dict, list})
+
+
+async def require_flat(server: ServerSettings, result: JSONObject) -> None:
+    """Refuse a result that nests too deep.
+
+    Raises:
+        UpstreamProtocolError: If it does.
+    """
+    if not _is_flat(result) and await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+        reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
+        raise UpstreamProtocolError(server.name, reason)
+
+
+async def _exceeds_depth(value: JSONObject, *, limit: int) -> bool:
+    """Return whether objects and arrays nest deeper than `limit`; other tasks run meanwhile."""
+    level: list[Any] = [value]
+    for _ in range(limit):
+        inner: list[Any] = []
+        for start in range(0, len(level), _NODES):
+            if start:
+                await checkpoint()
+            children = chain.from_iterable(map(_children, level[start : start + _NODES]))
+            while some := list(islice(children, _NODES)):
+                inner += compress(some, map(_NESTING.__contains__, map(type, some)))
+                if len(some) == _NODES:
+                    await checkpoint()
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def _is_flat(result: JSONObject) -> bool:
+    """Return whether a result certainly nests at most three levels deep: most are a text or two."""
+    listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
+    content = result.get(listed)
+    if not isinstance(content, list) or len(content) > _FEW:
+        return False
+    # Loops, because generators take twice as long, for each result.
+    for key, member in result.items():
+        if type(member) in _NESTING and key != listed:
+            return False
+    for block in content:
+        if not isinstance(block, dict):
+            return False
+        for member in block.values():
+            if type(member) in _NESTING:
+                return False
+    return True
+
+
+def _children(node: Any) -> Iterable[Any]:
+    return node.values() if type(node) is dict else node

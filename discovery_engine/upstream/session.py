@@ -1,7 +1,7 @@
-"""The life of one session: connect, serve, close.
+"""One session with one server, as its callers use it: calls, listings, pings.
 
-One task runs all of it, because task groups must be closed in the task that opened them. Callers
-in other tasks lease the session, wait for its RPC client and send through that.
+`session_task` connects and closes it, in a task of its own. Callers in other tasks lease the
+session, wait for its RPC client and send through that.
 """
 
 from __future__ import annotations
@@ -11,17 +11,15 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import anyio
-from anyio import to_thread
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.tasks import Promise, open_task_group
-from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
+from discovery_engine._util.tasks import Promise
+from discovery_engine.config.settings import ServerSettings
 from discovery_engine.errors import (
     FailureKind,
     UnavailableError,
@@ -29,8 +27,8 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
     UpstreamTimeoutError,
 )
-from discovery_engine.events import ServerConnecting, ServerDiscovering
-from discovery_engine.rpc.client import Client
+from discovery_engine.events import ServerDiscovering
+from discovery_engine.rpc.client import merged, of_questions
 from discovery_engine.rpc.messages import (
     Notification,
     OnProgress,
@@ -50,32 +48,22 @@ from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_ver
 from discovery_engine.upstream.connection import (
     Era,
     StoredEra,
-    admitted_transport,
     connection_fingerprint,
 )
 from discovery_engine.upstream.handshake import (
     Capabilities,
-    ConnectStrategy,
     ServerInfo,
-    Startup,
-    connect,
-    first_strategy,
-    next_strategy,
-    startup_timeout,
 )
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.listing import (
     Listing,
     Pages,
     declared_kinds,
-    exceeds_depth,
     header_maps,
-    is_flat,
     read_listing,
     read_pages,
 )
-from discovery_engine.upstream.notifications import LOG_LEVELS, ChangeEvents
-from discovery_engine.upstream.question import merged, of_questions
+from discovery_engine.upstream.notifications import LOG_LEVELS, ChangeEvents, RootsChanges
 from discovery_engine.upstream.requests import CALL_TOOL, RequestNotProcessed, UpstreamRequest
 from discovery_engine.upstream.rpc_client import (
     LONGEST_CALL,
@@ -84,6 +72,7 @@ from discovery_engine.upstream.rpc_client import (
     is_unsent,
     listing_error,
     record_failure,
+    require_flat,
 )
 from discovery_engine.upstream.state import SessionStats
 from discovery_engine.upstream.stdio.pipe_transport import PipeTransport
@@ -99,20 +88,16 @@ from discovery_engine.upstream.transport import (
     RequestAnswer,
     RequestDetails,
     Transport,
-    is_resource_exhausted,
-    resources_exhausted,
 )
 from discovery_engine.upstream.transport_opening import (
     SessionCallbacks,
     SessionContext,
-    open_transport,
 )
 
 HandOut: TypeAlias = Callable[["Session", Call, UpstreamRequest, TaskState], JSONObject | None]
 """Hands a task to the client of a call; None if that client has to wait for its result."""
 
 _PING = "ping"
-_MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 _RENEWAL = 5.0  # seconds
 _SILENCE = 3.0  # seconds without an answer after which another transport is tried as well
@@ -125,8 +110,6 @@ _NOT_CAUSED_BY_ERA = {
     FailureKind.TLS,
 }
 
-_ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
-_ROOTS_INTERVAL = 1.0  # seconds between two notifications, however often the roots change
 
 logger = logging.getLogger(__name__)
 
@@ -161,10 +144,10 @@ class Session:
         self.history = history
         self.connection = connection_fingerprint(server)
         self.capabilities = capabilities
-        self._era = StoredEra(context.eras, self.connection, server.name)
+        self.era = StoredEra(context.eras, self.connection, server.name)
         self.changes = ChangeEvents(server.name, context.events)
         self.calls = CallsInFlight(server.name, context.questions_of, context.scheduler)
-        self._roots = _RootsChanges()
+        self.roots = RootsChanges()
         self._log_level: str | None = None
         self._context = context
         self._rpc: Promise[RpcClient] = Promise()
@@ -217,7 +200,7 @@ class Session:
         next one.
         """
         rpc = self._rpc.value
-        is_replaceable = rpc is not None and not rpc.info.is_modern and self.calls.is_empty
+        is_replaceable = rpc is not None and not rpc.is_modern and self.calls.is_empty
         return not is_replaceable or self._has_declared(capabilities)
 
     def may_lack(self, capabilities: Capabilities) -> bool:
@@ -233,19 +216,52 @@ class Session:
         self.is_replaced = True
         self.retire()
 
-    def roots_changed(self, client: Client) -> None:
-        """Notify the server if the client has called it, and the roots that it gets are its own."""
-        if self.calls.expect_roots_of(client):
-            self._roots.note()
-
-    def settings_changed(self) -> None:
-        """Notify the server if the owner has changed the roots that it was given."""
-        if self.calls.gave_other_roots:
-            self._roots.note()
-
     def retire(self) -> None:
         """Take no new callers, and close once the current calls have finished."""
         self._retired.set()
+
+    @property
+    def callbacks(self) -> SessionCallbacks:
+        """What its transport calls."""
+        return SessionCallbacks(self._lose, self._on_fault, self._on_notification, self._answer)
+
+    def begin(self) -> None:
+        """It is connecting from now on, until `open`, `fail` or `end`."""
+        self._is_counted = True
+        self.history.record_connecting()
+
+    def open(self, rpc: RpcClient) -> None:
+        """Let its callers send."""
+        self._rpc.set(rpc)
+        self.history.record_ready()
+        if rpc.transport.is_lost:  # while its era was stored
+            self._lose()
+
+    def fail(self, error: UnavailableError) -> None:
+        """Record a failure of connecting, which its callers get; no-op once it was open."""
+        if not self._rpc.is_settled:
+            self.history.record_failure(error)
+            self._rpc.fail(error)
+
+    def end(self) -> None:
+        """Its task ends: no caller gets it any more."""
+        self.retire()
+        self._rpc.fail(_closed(self.server.name))
+        self.history.add_session(self.stats)
+        self._close()
+
+    async def wait_unused(self) -> None:
+        """Wait until it has no callers."""
+        while self._users:
+            self._unused = anyio.Event()
+            await self._unused.wait()
+
+    async def explain_loss(self, transport: Transport) -> None:
+        """Record how the server closed the connection."""
+        self.history.stderr = transport.stderr
+        reason = await transport.exit_reason()
+        if self._loss:
+            self.history.explain_loss(self._loss, reason)
 
     def _lose(self) -> None:
         """The server closed the connection; during the handshake, the handshake fails by itself."""
@@ -362,7 +378,7 @@ class Session:
                 return await rpc.request(
                     request.method,
                     request.params,
-                    details,
+                    details=details,
                     meta=rpc.call_meta(request, call),
                     timeout=RequestTimeout(seconds, LONGEST_CALL, call.clock),
                     on_progress=on_progress,
@@ -485,7 +501,7 @@ class Session:
 
         In the newer era each call names its own level.
         """
-        is_known = level in LOG_LEVELS and not rpc.info.is_modern
+        is_known = level in LOG_LEVELS and not rpc.is_modern
         if not is_known or "logging" not in rpc.info.capabilities:
             return
         if self._log_level is None or is_more_verbose(level, than=self._log_level):
@@ -498,7 +514,7 @@ class Session:
             return rpc.info
         with anyio.move_on_after(_RENEWAL):
             await rpc.refresh_info()
-            await self._era.save(Era(rpc.transport.kind, rpc.info.discover))
+            await self.era.save(Era(rpc.transport.kind, rpc.info.discover))
         return rpc.info
 
     async def _reject_stored_era(self, rpc: RpcClient, error: UpstreamError) -> bool:
@@ -510,178 +526,8 @@ class Session:
         if rpc.is_proven or is_elsewhere:
             return False
         self.retire()
-        await self._era.delete()
+        await self.era.delete()
         return True
-
-    async def run(self) -> None:
-        """Run the session to its end; a failing server raises nothing here."""
-        try:
-            async with self._context.session_limiter.slot(self):
-                self._is_counted = True
-                self.history.record_connecting()
-                async with self._context.start_limiter.slot() as connected:
-                    await self._connect(connected)
-        except UnavailableError as error:
-            self._fail(error)
-        except Exception as error:  # a faulty server must not affect the others
-            logger.debug("Session of %r broke", self.server.name, exc_info=True)
-            self._fail(_broken(self.server.name, error))
-        finally:
-            self._retired.set()
-            self._rpc.fail(_closed(self.server.name))
-            self.history.add_session(self.stats)
-            self._close()
-
-    def _fail(self, error: UnavailableError) -> None:
-        if not self._rpc.is_settled:
-            self.history.record_failure(error)
-            self._rpc.fail(error)
-
-    async def _connect(self, connected: Callable[[], None]) -> None:
-        self._context.events.publish(ServerConnecting(self.server.name))
-        # In threads: a keyring may ask a person, and files of the project are compared with those
-        # of the approval.
-        context = self._context
-        resolved = await to_thread.run_sync(
-            admitted_transport, self.server, context.secrets, context.admit
-        )
-        stored = await self._era.load()
-        start = Startup(startup_timeout(self.server, is_first=stored is None))
-        self.history.start = start
-        strategy: ConnectStrategy | None = first_strategy(self.server, stored)
-        while strategy is not None:
-            strategy = await self._try(strategy, resolved, start, connected)
-
-    async def _try(
-        self,
-        strategy: ConnectStrategy,
-        resolved: StdioTransport | RemoteTransport,
-        start: Startup,
-        connected: Callable[[], None],
-    ) -> ConnectStrategy | None:
-        """Connect and serve; returns the next strategy if connecting failed."""
-        try:
-            async with self._opening(resolved, strategy) as transport:
-                start.transport = transport
-                if strategy.falls_back:
-                    return await self._serve_either(transport, strategy, resolved, start, connected)
-                info = await connect(transport, strategy.era, self.capabilities, start)
-                return await self._serve_transport(transport, info, strategy, start, connected)
-        except UnavailableError as failure:
-            return await self._after(strategy, failure, start)
-
-    def _opening(
-        self, resolved: StdioTransport | RemoteTransport, strategy: ConnectStrategy
-    ) -> AbstractAsyncContextManager[Transport]:
-        callbacks = SessionCallbacks(
-            self._lose, self._on_fault, self._on_notification, self._answer
-        )
-        return open_transport(self.server, resolved, strategy.kind, self._context, callbacks)
-
-    async def _serve_either(
-        self,
-        transport: Transport,
-        strategy: ConnectStrategy,
-        resolved: StdioTransport | RemoteTransport,
-        start: Startup,
-        connected: Callable[[], None],
-    ) -> ConnectStrategy | None:
-        """Serve over streamable HTTP, or over SSE if that opens while nothing answers.
-
-        Some servers of the SSE transport leave what is posted to its address unanswered.
-        """
-        info: ServerInfo | UnavailableError | None = None
-
-        async def negotiate() -> None:
-            nonlocal info
-            with negotiating:
-                info = await connect(transport, strategy.era, self.capabilities, start)
-                waiting.cancel()
-
-        negotiating = anyio.CancelScope()
-        async with open_task_group() as tasks:
-            with anyio.CancelScope() as waiting:
-                tasks.start_soon(negotiate)
-                await anyio.sleep(_SILENCE)
-                other = ConnectStrategy("sse", Era("sse"))
-                with suppress(UnavailableError):  # then streamable HTTP has the rest of the time
-                    async with self._opening(resolved, other) as events:
-                        negotiating.cancel()
-                        start.transport = events
-                        info = await connect(events, other.era, self.capabilities, start)
-                        return await self._serve_transport(events, info, other, start, connected)
-        if info is None:
-            raise AssertionError("negotiated, or returned")
-        return await self._serve_transport(transport, info, strategy, start, connected)
-
-    async def _serve_transport(
-        self,
-        transport: Transport,
-        info: ServerInfo | UnavailableError,
-        strategy: ConnectStrategy,
-        start: Startup,
-        connected: Callable[[], None],
-    ) -> ConnectStrategy | None:
-        if isinstance(info, UnavailableError):
-            info.was_open = True
-            return await self._after(strategy, info, start)
-        if not strategy.is_stored:
-            await self._era.save(Era(transport.kind, info.discover))
-        rpc = RpcClient(transport, info, is_stored=strategy.skips_handshake, on_proven=connected)
-        self._rpc.set(rpc)
-        self.history.record_ready()
-        if transport.is_lost:  # while its era was stored
-            self._lose()
-        await self._serve(rpc)
-        if transport.is_lost:
-            self.history.stderr = transport.stderr
-            reason = await transport.exit_reason()
-            if self._loss:
-                self.history.explain_loss(self._loss, reason)
-        return None
-
-    async def _after(
-        self, failed: ConnectStrategy, failure: UnavailableError, start: Startup
-    ) -> ConnectStrategy | None:
-        is_late = failure.kind is FailureKind.TIMEOUT or start.seconds >= start.limit
-        following = None if is_late else next_strategy(self.server, failed, failure)
-        if failed.is_stored and (following or is_late):
-            await self._era.delete()
-        if (
-            following is None
-        ):  # reported before a program that ignores SIGTERM is killed, which takes seconds
-            first = None if failure.was_open else failed.first_failure
-            self._fail(first or failure)
-            self.retire()
-        return following
-
-    async def _serve(self, rpc: RpcClient) -> None:
-        async with anyio.create_task_group() as tasks:
-            if rpc.info.is_modern and rpc.info.listenable:
-                tasks.start_soon(self._listen, rpc)
-            if not rpc.info.is_modern and "listChanged" in self.capabilities.get("roots", {}):
-                tasks.start_soon(self._roots.announce, rpc)
-            await self._wait_retired()
-            while self._users:
-                self._unused = anyio.Event()
-                await self._unused.wait()
-            tasks.cancel_scope.cancel()
-
-    async def _wait_retired(self) -> None:
-        while not self.is_retired:
-            rest = self.expires_in
-            if rest is None:
-                rest = self._context.idle_timeout
-            elif rest <= 0:
-                self.retire()
-            with anyio.move_on_after(min(rest, self._context.idle_timeout)):
-                await self._retired.wait()
-
-    async def _listen(self, rpc: RpcClient) -> None:
-        try:
-            await rpc.listen(rpc.info.listenable)
-        except RpcError:
-            logger.debug("%r sends no notifications of changes", self.server.name, exc_info=True)
 
     def _answer(self, method: str, params: JSONObject) -> RequestAnswer:
         if method == "ping":
@@ -733,37 +579,6 @@ class _Leased(NamedTuple):
         return await wait.result()
 
 
-async def require_flat(server: ServerSettings, result: JSONObject) -> None:
-    """Refuse a result that nests too deep.
-
-    Raises:
-        UpstreamProtocolError: If it does.
-    """
-    if not is_flat(result) and await exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
-        reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
-        raise UpstreamProtocolError(server.name, reason)
-
-
-class _RootsChanges:
-    """The changes of roots in one session; a burst of them is one notification."""
-
-    def __init__(self) -> None:
-        self._changed = anyio.Event()
-
-    def note(self) -> None:
-        """The roots have changed; no-op if the server will be notified anyway."""
-        self._changed.set()
-
-    async def announce(self, rpc: RpcClient) -> None:
-        """Notify the server of each change, until cancelled."""
-        while True:
-            await self._changed.wait()
-            await anyio.sleep(_ROOTS_DEBOUNCE_INTERVAL)
-            self._changed = anyio.Event()
-            await rpc.notify("notifications/roots/list_changed")
-            await anyio.sleep(_ROOTS_INTERVAL)
-
-
 def _stats_of(rpc: RpcClient | None, *, users: int) -> SessionStats:
     """The counters of a session, and the last stderr lines of its program; `rpc` once connected."""
     if rpc is None:
@@ -783,15 +598,6 @@ def _stats_of(rpc: RpcClient | None, *, users: int) -> SessionStats:
         stderr=transport.stderr,
         sandbox=transport.sandbox,
     )
-
-
-def _broken(server: ServerName, error: Exception) -> UnavailableError:
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    if is_resource_exhausted(error):
-        return resources_exhausted(server, error)
-    reason = f"connecting to it failed: {type(error).__name__}"
-    return UnavailableError(server, FailureKind.OTHER, reason, detail=str(error))
 
 
 def _closed(server: ServerName) -> UnavailableError:

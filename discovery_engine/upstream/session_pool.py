@@ -18,7 +18,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
 from discovery_engine.events import EventBus
-from discovery_engine.rpc.client import Client
+from discovery_engine.rpc.client import Client, declarable, merged
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -29,10 +29,11 @@ from discovery_engine.upstream.handshake import Capabilities
 from discovery_engine.upstream.history import Policy, ServerHistory
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.open_tasks import LONGEST_LIFE, OpenTask, OpenTasks
-from discovery_engine.upstream.question import declarable, merged
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
-from discovery_engine.upstream.session import Session, require_flat
+from discovery_engine.upstream.rpc_client import require_flat
+from discovery_engine.upstream.session import Session
+from discovery_engine.upstream.session_task import SessionTask
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.task import (
@@ -263,12 +264,14 @@ class SessionPool:
         They ask for them outside of every call, and the client is asked then.
         """
         for session in self._sessions.values():
-            session.roots_changed(client)
+            if session.calls.expect_roots_of(client):
+                session.roots.note()
 
     def settings_changed(self) -> None:
         """Notify servers of roots that their owner has changed since they were given."""
         for session in self._sessions.values():
-            session.settings_changed()
+            if session.calls.gave_other_roots:
+                session.roots.note()
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
         """Declare the capabilities of a client to servers, in sessions that are opened from now on.
@@ -296,7 +299,7 @@ class SessionPool:
             UnavailableError: If connecting fails.
         """
         session = self.for_call(server, call)
-        if not session.may_lack(call.capabilities):
+        if not call.capabilities or not session.may_lack(call.capabilities):
             return session
         async with session.lease():
             pass
@@ -350,7 +353,7 @@ class SessionPool:
 
     async def _run(self, session: Session) -> None:
         try:
-            await session.run()
+            await SessionTask(session, self._context).run()
         finally:  # a client that took it over has changed its key
             for key in [key for key, value in self._sessions.items() if value is session]:
                 del self._sessions[key]

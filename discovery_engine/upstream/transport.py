@@ -57,18 +57,15 @@ class Transport(ABC):
     is_lost: bool = False
     """Set when the server closed the connection."""
 
-    def __init__(self, server: ServerName) -> None:
+    def __init__(self, server: ServerName, peer: Peer) -> None:
         self.server = server
+        self.peer = peer
+        """The server, for requests and notifications."""
 
     @property
     def stderr(self) -> str:
         """The last stderr lines of a program; empty for a remote server."""
         return ""
-
-    @property
-    @abstractmethod
-    def peer(self) -> Peer:
-        """The server, for requests and notifications."""
 
     @abstractmethod
     async def connect_error(self, error: Exception) -> UnavailableError:

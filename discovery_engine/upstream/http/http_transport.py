@@ -45,13 +45,8 @@ _TRY_LATER = 503
 
 class HttpTransport(Transport):
     def __init__(self, server: ServerName, kind: TransportKind, peer: HttpPeer) -> None:
-        super().__init__(server)
+        super().__init__(server, peer)
         self.kind = kind
-        self._peer = peer
-
-    @property
-    def peer(self) -> HttpPeer:
-        return self._peer
 
     def headers(self, method: str, details: RequestDetails) -> Mapping[str, str]:
         return request_headers(method, details)

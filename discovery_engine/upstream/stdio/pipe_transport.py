@@ -96,7 +96,10 @@ class PipeTransport(Transport):
         limit: int,
         callbacks: StdioCallbacks,
     ) -> None:
-        super().__init__(server)
+        self.peer: StreamPeer
+        super().__init__(
+            server, StreamPeer(child.stdin, on_request=_ignore, on_notification=self._notify)
+        )
         self.child = child
         self.sandbox = ""
         """The sandbox that confines the program, described for people; empty without one."""
@@ -105,10 +108,9 @@ class PipeTransport(Transport):
         self._on_lost = callbacks.on_lost
         self._on_notification = callbacks.on_notification
         self._requests = ServerRequests(callbacks.on_request)
-        self._peer = StreamPeer(child.stdin, on_request=_ignore, on_notification=self._notify)
         self.reader = MessageReader(
             child.stdout,
-            self._peer.pending,
+            self.peer.pending,
             scheduler,
             on_end=self._lose,
             on_request=self._requests.accept,
@@ -117,14 +119,10 @@ class PipeTransport(Transport):
         )
         child.stdin.on_broken = self._lose_input
 
-    @property
-    def peer(self) -> StreamPeer:
-        return self._peer
-
     async def receive(self) -> None:
         """Process the messages of the server until it closes."""
         async for message in self.reader:
-            self._peer.deliver(message)
+            self.peer.deliver(message)
 
     async def answer_requests(self) -> None:
         """Answer the requests of the server until cancelled."""
@@ -206,14 +204,14 @@ class PipeTransport(Transport):
     def _close_if_idle(self, latest: float) -> None:
         """Fail the requests in flight; while an answer is parsed, only at the time `latest`."""
         loop = asyncio.get_running_loop()
-        if self.reader.is_idle or self._peer.is_closed or loop.time() >= latest:
-            self._peer.close()
+        if self.reader.is_idle or self.peer.is_closed or loop.time() >= latest:
+            self.peer.close()
         else:
             loop.call_later(_LAST_OUTPUT, self._close_if_idle, latest)
 
     def _lose(self) -> None:
         self._note_loss()
-        self._peer.close()
+        self.peer.close()
 
     def _notify(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":

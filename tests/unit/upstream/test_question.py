@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.upstream.question import Question, declarable, merged
+from discovery_engine.rpc.client import declarable, merged
+from discovery_engine.upstream.question import Question
 from tests.rows import rows
 
 NAMES = st.sampled_from(["elicitation", "sampling", "roots", "experimental", "made up"])
