@@ -16,7 +16,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from discovery_engine.rpc.client import CallbackClient
+from msgspec.structs import replace
+
+from discovery_engine.rpc.client import NOTHING, CallbackClient, passed_meta
 from discovery_engine.rpc.in_flight import IncomingRequests, PendingRequests, send_request
 from discovery_engine.rpc.json_codec import Overlong, decode_standard
 from discovery_engine.rpc.messages import (
@@ -24,6 +26,7 @@ from discovery_engine.rpc.messages import (
     Notification,
     Request,
     RequestId,
+    RequestTimeout,
     Response,
     RpcError,
     answered_id,
@@ -34,19 +37,30 @@ from discovery_engine.rpc.messages import (
     is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.protocol import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
-from discovery_server.client_messages import as_incoming, id_at_edges, id_of, is_response, refusal
-from discovery_server.eras import Era, HandshakeEra, completed, era_of
-from discovery_server.gateway import ClientRequest, Gateway, method_not_found
-from discovery_server.handshake_calls import ClientOutsideCalls, serve_handshake_call
+from discovery_engine.rpc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+)
+from discovery_server.client_messages import (
+    CallOutput,
+    as_incoming,
+    id_at_edges,
+    id_of,
+    is_response,
+    refusal,
+)
+from discovery_server.eras import ClientRequest, Era, HandshakeEra, completed, era_of
+from discovery_server.gateway import Gateway, method_not_found
 from discovery_server.modern_calls import ModernCalls
+from discovery_server.question_text import present
 from discovery_server.request_state import OtherGatewayError
 from discovery_server.subscriptions import LISTS
 from discovery_server.surfaces import ClientSession
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.rpc.messages import RequestTimeout
     from discovery_server.client_messages import ClientStream
     from discovery_server.subscriptions import Subscriber
 
@@ -66,6 +80,7 @@ _MOST_RUNNING = 256  # requests; further ones wait
 _MOST_UNANSWERED = 1024  # requests; then no more are read
 _MOST_UNANSWERED_BYTES = MAX_LINE
 _ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes of the client's roots are collected
+_COMPLETE = "notifications/elicitation/complete"
 _MOST_ASKED = 256  # requests to the client without an answer; further ones fail
 
 
@@ -98,8 +113,8 @@ class ClientConnection:
             pass_on: Takes requests about what another gateway has; without, they are refused.
             on_end: Called after each request that had to wait for its answer.
         """
-        self._gateway = gateway
-        self._client = client
+        self.gateway = gateway
+        self.client = client
         self._listener: object = self if client is None or is_shared else client
         self._silent = CallbackClient(id=client)
         """The client of a request that is answered at once: it is asked nothing."""
@@ -183,7 +198,7 @@ class ClientConnection:
         if not self._shares_modern:
             await self._modern.close()
         if self._notified:
-            await self._gateway.subscriptions.remove(self._notified)
+            await self.gateway.subscriptions.remove(self._notified)
 
     def receive(self, line: Line, stream: ClientStream, following: Iterable[Line] = ()) -> None:
         """Process a line; `following` are the lines behind it that have arrived already."""
@@ -268,7 +283,7 @@ class ClientConnection:
         self._is_probed = is_probe
         version = self._era.version_of(method, params)
         checked = ClientRequest(method, params, version, self._silent, session=self._session)
-        result = self._gateway.answer(checked)
+        result = self.gateway.answer(checked)
         if isinstance(self._era, HandshakeEra):
             if method == "initialize":
                 self._accept(self._era, params)
@@ -280,11 +295,11 @@ class ClientConnection:
         self, request_id: RequestId, request: ClientRequest, stream: ClientStream
     ) -> JSONObject:
         """The result of a request that has to wait."""
-        subscriptions, client = self._gateway.subscriptions, self._client
+        subscriptions, client = self.gateway.subscriptions, self.client
         match request.method:
             case "subscriptions/listen":
                 whose = self._listener
-                updates = self._gateway.task_updates(request, self._state_of_task)
+                updates = self.gateway.task_updates(request, self._state_of_task)
                 result = await subscriptions.listen(
                     request_id, request.params, whose, stream, updates
                 )
@@ -296,11 +311,21 @@ class ClientConnection:
                 await subscriptions.unwatch(self._subscriber(), request.params["uri"])
                 return {}
         if isinstance(self._era, HandshakeEra):
-            return await serve_handshake_call(
-                self._gateway, request, stream, client=client, era=self._era, connection=self
-            )
+            return await self._serve_handshake_call(request, stream, self._era)
         serve = partial(self._modern.serve, stream=stream, client=client, origin=self)
-        return await self._wherever_it_is(request, partial(serve, self._gateway, request), stream)
+        return await self._wherever_it_is(request, partial(serve, self.gateway, request), stream)
+
+    async def _serve_handshake_call(
+        self, request: ClientRequest, stream: ClientStream, era: HandshakeEra
+    ) -> JSONObject:
+        output = CallOutput(stream, request.params)
+        meta = passed_meta(request.params.get("_meta"))
+        caller = HandshakeClient(self, era, output, meta)
+        on_progress = output.report_progress if output.wants_progress else None
+        try:
+            return await self.gateway.serve(replace(request, client=caller), on_progress)
+        finally:
+            output.end()
 
     async def _wherever_it_is(
         self,
@@ -321,14 +346,14 @@ class ClientConnection:
 
         async def serve() -> JSONObject:
             self._modern.require_here(request)
-            return await self._gateway.about_task(request)
+            return await self.gateway.about_task(request)
 
         return await self._wherever_it_is(request, serve)
 
     def _subscriber(self) -> Subscriber:
         """Return the subscriber that is notified on the stream of unsolicited messages."""
         if self._notified is None:
-            subscriptions = self._gateway.subscriptions
+            subscriptions = self.gateway.subscriptions
             whose = self._listener
             self._notified = subscriptions.add(whose, LISTS, lambda: self.standalone)
             self._notified.start()
@@ -337,8 +362,8 @@ class ClientConnection:
     def _accept(self, era: HandshakeEra, initialize: JSONObject) -> None:
         era.accept(initialize)
         self._session.client_name = initialize["clientInfo"]["name"]
-        self._gateway.expect_client(era.capabilities)
-        if self._gateway.subscriptions.changing:
+        self.gateway.engine.expect_client(era.capabilities)
+        if self.gateway.subscriptions.changing:
             self._subscriber()
 
     def _on_notification(self, notification: Notification) -> None:
@@ -362,8 +387,7 @@ class ClientConnection:
 
     def _pass_on_roots(self, era: HandshakeEra) -> None:
         self._roots_timer = None
-        client = ClientOutsideCalls(self._client, era, self, self._gateway)
-        self._gateway.roots_changed(client)
+        self.gateway.engine.roots_changed(HandshakeClient(self, era))
 
     def _on_response(self, value: JSONValue) -> None:
         """Pass an answer to the request that waits for it; any other is ignored."""
@@ -382,6 +406,48 @@ class ClientConnection:
         text = f"INPUT_TOO_LONG: a message may have at most {MAX_LINE:,} bytes"
         request = id_at_edges(b"", line.tail) if head_id is None else head_id
         _refuse(stream, request, INVALID_REQUEST, text)
+
+
+class HandshakeClient:
+    """A client that began with `initialize`: a question is a request to it. Implements `Client`."""
+
+    takes_input_required = False
+    takes_tasks = False
+
+    def __init__(
+        self,
+        connection: ClientConnection,
+        era: HandshakeEra,
+        output: CallOutput | None = None,
+        meta: JSONObject = NOTHING,
+    ) -> None:
+        """`output` is that of its call; without one it is asked for its roots only."""
+        self.id = connection.client
+        self.origin = connection
+        self.capabilities = era.capabilities
+        self.log_level = era.log_level if output else None
+        self.meta = meta
+        self._version = era.version
+        self._output = output
+        self._connection = connection
+
+    async def ask(self, method: str, params: JSONObject) -> JSONObject:
+        """Ask on the stream of its call, or of unsolicited messages; see `Client.ask`."""
+        connection = self._connection
+        stream = self._output.stream if self._output else connection.standalone
+        if stream is None:
+            raise RpcError(METHOD_NOT_FOUND, f"the client has no stream for {method} now")
+        gateway = connection.gateway
+        question = await present(method, params, self._version, gateway.scheduler)
+        timeout = RequestTimeout(gateway.question_timeout)
+        return await connection.request(stream, method, question, timeout=timeout)
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """Pass on a notification that the call caused; see `Client.notify`."""
+        if self._output and not self._output.is_over:
+            self._output.notify(method, params)
+        elif method == _COMPLETE and (stream := self._connection.standalone):
+            stream.write(as_json(Notification(method, params)))
 
 
 def _refuse(stream: ClientStream, request: RequestId | None, code: int, text: str) -> None:

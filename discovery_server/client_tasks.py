@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
@@ -31,25 +31,12 @@ from discovery_server.request_state import OtherGatewayError
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.rpc.client import Client
     from discovery_engine.rpc.scheduling import FairScheduler
     from discovery_server.client_messages import ClientStream
+    from discovery_server.eras import ClientRequest
 
 TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 _HANDLE = re.compile(r"[\w-]{32}\.([0-9a-f]{16})", re.ASCII)
-
-
-class TaskRequest(Protocol):
-    """A request of a client, as the gateway has it."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def params(self) -> JSONObject: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def client(self) -> Client | None: ...
 
 
 def process_of(task: str) -> str:
@@ -76,7 +63,7 @@ def require_tasks(params: JSONObject) -> None:
 
 
 async def serve_task(
-    engine: ScopedEngine, request: TaskRequest, scheduler: FairScheduler
+    engine: ScopedEngine, request: ClientRequest, scheduler: FairScheduler
 ) -> JSONObject:
     """The result of a request about a task.
 
@@ -100,7 +87,7 @@ async def serve_task(
 
 
 async def _presented(
-    state: JSONObject, request: TaskRequest, scheduler: FairScheduler
+    state: JSONObject, request: ClientRequest, scheduler: FairScheduler
 ) -> JSONObject:
     """A state with questions that the client can answer; their words name the server."""
     if "inputRequests" not in state:

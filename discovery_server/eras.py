@@ -31,6 +31,8 @@ from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.rpc.client import Client, Continuation
+    from discovery_server.surfaces import ClientSession
 
 _LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -276,6 +278,21 @@ def check_params(method: str, params: JSONObject, version: str) -> None:
 _VERSION_WITH_BATCHES = "2025-03-26"
 _LOG_LEVEL = "info"  # until the client sets one
 _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
+
+
+class ClientRequest(Struct, frozen=True):
+    """A request of a client; the transport has checked that its era allows it now."""
+
+    method: str
+    params: JSONObject
+    version: str
+    """The version of the protocol."""
+    client: Client | None = None
+    """None if nothing is known of it; it cannot be asked then."""
+    continuation: Continuation | None = None
+    """The client's responses, with which it continues a call."""
+    session: ClientSession | None = None
+    """The state that is kept for the client; None if none can be."""
 
 
 class HandshakeEra:

@@ -17,7 +17,7 @@ from discovery_engine.rpc.protocol import (
     LATEST_MODERN,
     PROTOCOL_VERSION,
 )
-from discovery_server.gateway import ClientRequest
+from discovery_server.eras import ClientRequest
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

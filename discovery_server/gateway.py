@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio.to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.agent.dispatch import call, called_tools
@@ -34,17 +33,23 @@ from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import REGISTRY
 from discovery_engine.upstream.state import ServerState
 from discovery_server.client_tasks import TASK_METHODS, TaskUpdates, require_tasks, serve_task
-from discovery_server.eras import IMPLEMENTATION, check_params, completed, methods_of, negotiated
+from discovery_server.eras import (
+    IMPLEMENTATION,
+    ClientRequest,
+    check_params,
+    completed,
+    methods_of,
+    negotiated,
+)
 from discovery_server.offerings import LISTS, Offerings
 from discovery_server.subscriptions import Subscriptions
-from discovery_server.surfaces import ClientSession, DirectSurface, ToolSurface, ToolSurfaces
+from discovery_server.surfaces import DirectSurface, ToolSurface, ToolSurfaces
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable
 
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.rpc.client import Client, Continuation
     from discovery_server.access_token import TokenLimits
 
 _MAX_CACHED_GATEWAYS = 64  # gateways of tokens that show a part; further ones while they are in use
@@ -55,21 +60,6 @@ _WAITING = frozenset(
 )
 _OF_OFFERINGS = frozenset({*LISTS, "resources/read", "prompts/get", "completion/complete"})
 _SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
-
-
-class ClientRequest(Struct, frozen=True):
-    """A request of a client; the transport has checked that its era allows it now."""
-
-    method: str
-    params: JSONObject
-    version: str
-    """The version of the protocol."""
-    client: Client | None = None
-    """None if nothing is known of it; it cannot be asked then."""
-    continuation: Continuation | None = None
-    """The client's responses, with which it continues a call."""
-    session: ClientSession | None = None
-    """The state that is kept for the client; None if none can be."""
 
 
 class Gateway:
@@ -98,7 +88,7 @@ class Gateway:
             made_by: The gateway of which it is a part, and which is kept as long as it is.
         """
         self._made_by = made_by
-        self._engine = engine
+        self.engine = engine
         self.scheduler = FairScheduler()
         """The scheduler of work on what servers ask of clients."""
         self.view = view
@@ -119,11 +109,11 @@ class Gateway:
 
         Within a view there is no other one.
         """
-        names = {view.name for view in self._engine.settings.views}
+        names = {view.name for view in self.engine.settings.views}
         if self.view is not None or name not in names:
             return None
         if name not in self._in_views:
-            engine = self._engine.in_view(name)
+            engine = self.engine.in_view(name)
             self._in_views[name] = self._made(engine, name, is_of_owner=self._is_of_owner)
         return self._in_views[name]
 
@@ -132,17 +122,17 @@ class Gateway:
 
         It is the same one as long as anything uses it; and this one if nothing is reserved.
         """
-        if not self._engine.settings.reserves:
+        if not self.engine.settings.reserves:
             return self
         if (gateway := self._parts.get(principals)) is None:
-            engine = self._engine.visible_to(*principals)
+            engine = self.engine.visible_to(*principals)
             gateway = self._made(engine, self.view, is_of_owner=False)
             self._parts.add(principals, gateway)
         return gateway
 
     def is_open_to(self, *, owner: bool) -> bool:
         """Return whether clients may go on; reservations may have come or gone meanwhile."""
-        return self._is_of_owner is (owner or not self._engine.settings.reserves)
+        return self._is_of_owner is (owner or not self.engine.settings.reserves)
 
     def still_shows(self, request: ClientRequest, servers: Iterable[str]) -> bool:
         """Return whether a call to these servers, begun by an equal request, may go on.
@@ -151,7 +141,7 @@ class Gateway:
         """
         if self._is_of_owner:
             return True
-        if not all(server in self._engine.settings.by_name for server in servers):
+        if not all(server in self.engine.settings.by_name for server in servers):
             return False
         try:
             self._require_shown(request)
@@ -161,7 +151,7 @@ class Gateway:
 
     def _require_shown(self, request: ClientRequest) -> None:
         """Raises `DiscoveryError` if what a request calls, reads or gets is not shown."""
-        view, params = self._engine.view, request.params
+        view, params = self.engine.view, request.params
         match request.method:
             case "tools/call":
                 meant = self._surface(request).call(params["name"], params.get("arguments") or {})
@@ -178,7 +168,7 @@ class Gateway:
         It is the same one as long as anything uses it.
         """
         if (gateway := self._parts.get(limits)) is None:
-            engine = self._engine.within(limits.scope())
+            engine = self.engine.within(limits.scope())
             gateway = self._made(engine, self.view, is_of_owner=self._is_of_owner)
             self._parts.add(limits, gateway)
         return gateway
@@ -198,7 +188,7 @@ class Gateway:
     def is_configured(self) -> bool:
         """True if it has no view, or the configuration still has its view."""
         return self.view is None or any(
-            view.name == self.view for view in self._engine.settings.views
+            view.name == self.view for view in self.engine.settings.views
         )
 
     def client_id(self, user: str | None) -> str | None:
@@ -254,7 +244,7 @@ class Gateway:
     @property
     def has_tasks(self) -> bool:
         """True if clients may be given the handles of tasks."""
-        return self._engine.hands_out_tasks
+        return self.engine.hands_out_tasks
 
     def task_updates(
         self, request: ClientRequest, state_of: Callable[[ClientRequest], Awaitable[JSONObject]]
@@ -279,7 +269,7 @@ class Gateway:
         Raises:
             RpcError: If it is answered with an error.
         """
-        return await serve_task(self._engine, request, self.scheduler)
+        return await serve_task(self.engine, request, self.scheduler)
 
     def _wants_tasks(self, params: JSONObject) -> bool:
         return self.has_tasks and bool(params["notifications"].get("taskIds"))
@@ -292,15 +282,7 @@ class Gateway:
     @property
     def question_timeout(self) -> float:
         """Seconds that a question to a client waits for its answer."""
-        return self._engine.settings.server.question_timeout
-
-    def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """Declare to servers what a new client can be asked; see `Engine.expect_client`."""
-        self._engine.expect_client(capabilities)
-
-    def roots_changed(self, client: Client) -> None:
-        """Notify servers that the roots of a client have changed; see `Engine.roots_changed`."""
-        self._engine.roots_changed(client)
+        return self.engine.settings.server.question_timeout
 
     async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
@@ -314,7 +296,7 @@ class Gateway:
             case "tools/call":
                 return await self._call_tool(request, on_progress)
             case "tools/list":
-                await self._engine.wait_listed(timeout=_FIRST_LISTING)
+                await self.engine.wait_listed(timeout=_FIRST_LISTING)
                 return self._tools(request)
         if request.method in TASK_METHODS:
             return await _completed(request, await self.about_task(request))
@@ -355,7 +337,7 @@ class Gateway:
         """Return whether the list would lack the tools of a server that is about to be listed."""
         if not isinstance(self._surface(request), DirectSurface):
             return False
-        return any(s.listed_at is None and s.state in _COMING for s in self._engine.view.servers())
+        return any(s.listed_at is None and s.state in _COMING for s in self.engine.view.servers())
 
     def _current(self, request: ClientRequest) -> JSONObject:
         match request.method:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.scheduling import FairScheduler
     from discovery_server.client_messages import ClientStream
-    from discovery_server.gateway import ClientRequest, Gateway
+    from discovery_server.eras import ClientRequest
+    from discovery_server.gateway import Gateway
     from discovery_server.relay import Relay
 
 _GRACE = 30.0  # seconds that a call is kept when its question was not answered in time

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from discovery_engine import CallbackClient, Engine
-from discovery_server.gateway import ClientRequest, Gateway
+from discovery_server.eras import ClientRequest
+from discovery_server.gateway import Gateway
 from tests.engines import Folder
 from tests.servers.offerings import World
 from tests.unit.server.wire import MODERN

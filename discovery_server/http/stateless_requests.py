@@ -45,7 +45,8 @@ from discovery_server.request_state import InvalidStateError
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_server.client_messages import ClientStream
-    from discovery_server.gateway import ClientRequest, Gateway
+    from discovery_server.eras import ClientRequest
+    from discovery_server.gateway import Gateway
     from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.request import Headers, HttpRequest
     from discovery_server.http.streams import OpenStreams

@@ -20,7 +20,7 @@ from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_engine.version import __version__
-from discovery_server.gateway import ClientRequest
+from discovery_server.eras import ClientRequest
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
