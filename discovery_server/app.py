@@ -269,8 +269,11 @@ async def _share_http(
     """Serve HTTP while this process leads the gateways of the data folder."""
     with anyio.move_on_after(_FIRST_ANSWER):  # its own client comes first
         await answered.wait()
-    from discovery_server.http_service import HttpService  # noqa: PLC0415 - as in serve_http
-    from discovery_server.shared_http import SharedHttp, lease_name  # noqa: PLC0415 - the same
+    from discovery_server.http_service import (  # noqa: PLC0415 - the same
+        HttpService,
+        SharedHttp,
+        lease_name,
+    )
 
     endpoint, (data_dir, environ) = shared.endpoint, folder
 

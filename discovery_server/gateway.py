@@ -5,13 +5,13 @@ Requests and results are plain JSON; what is valid of upstream results passes th
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio.to_thread
+from cachetools import LRUCache
 from msgspec.structs import replace
 
 from discovery_engine.agent.dispatch import call, called_tools
@@ -410,9 +410,8 @@ class KeptInUse(Generic[K, V]):
 
     def __init__(self, most: int) -> None:
         """`most` is how many are kept that nothing else refers to."""
-        self._most = most
         self._all: WeakValueDictionary[K, V] = WeakValueDictionary()
-        self._last: OrderedDict[K, V] = OrderedDict()
+        self._last: LRUCache[K, V] = LRUCache(most)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -421,15 +420,8 @@ class KeptInUse(Generic[K, V]):
         """None if there is none any more."""
         value = self._all.get(key)
         if value is not None:
-            self._use(key, value)
+            self._last[key] = value
         return value
 
     def add(self, key: K, value: V) -> None:
-        self._all[key] = value
-        self._use(key, value)
-
-    def _use(self, key: K, value: V) -> None:
-        self._last[key] = value
-        self._last.move_to_end(key)
-        if len(self._last) > self._most:
-            self._last.popitem(last=False)
+        self._all[key] = self._last[key] = value

@@ -96,7 +96,7 @@ from discovery_server.api.route import (
     parameters,
 )
 from discovery_server.api.watched_resources import TooManyWatchedError, WatchedResources
-from discovery_server.http.paths import API_PATH, EVENTS_PATH
+from discovery_server.http.asgi import API_PATH, EVENTS_PATH
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -26,7 +26,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import DiscoveryError, PlanChangedError
 from discovery_engine.tools.model import canonical_json, fingerprint
 from discovery_server.access_token import TokenScope
-from discovery_server.http.paths import API_PATH
+from discovery_server.http.asgi import API_PATH
 
 if TYPE_CHECKING:
     from starlette.requests import Request

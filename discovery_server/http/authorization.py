@@ -10,9 +10,16 @@ import anyio
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_server.http.asgi import CLOSE, JSON, header_values, refuse_websocket, respond
+from discovery_server.http.asgi import (
+    CLOSE,
+    JSON,
+    api_error,
+    header_values,
+    is_of_api,
+    refuse_websocket,
+    respond,
+)
 from discovery_server.http.client_addresses import client_host
-from discovery_server.http.paths import api_error, is_of_api
 from discovery_server.http.users import Refusal, User
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from discovery_engine.errors import ConfigurationError
-from discovery_server.http.asgi import CLOSE, refuse_websocket
+from discovery_server.http.asgi import CLOSE, refuse, refuse_websocket
 from discovery_server.http.client_addresses import ip_address, is_loopback
-from discovery_server.http.paths import refuse
 
 if TYPE_CHECKING:
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send

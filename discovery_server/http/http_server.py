@@ -1,4 +1,9 @@
-"""The HTTP server: its socket, its address, and what runs an application."""
+"""The HTTP server: its socket, its address, what runs an application, and its graceful shutdown.
+
+When it stops, a stream on which a client only listens is ended at once, since it would stay open
+forever; a call gets a grace period. Otherwise uvicorn would wait for both, then abort them and log
+each as an error.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +16,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 import uvicorn
 
 from discovery_engine.errors import ConfigurationError
+from discovery_server.http.asgi import LISTENS, respond_text
 from discovery_server.http.client_addresses import is_loopback
 from discovery_server.http.connections import (
     Connection,
@@ -22,12 +29,64 @@ from discovery_server.http.connections import (
     Handshake,
     limits_of_process,
 )
-from discovery_server.http.graceful_shutdown import GracefulShutdown
 
 if TYPE_CHECKING:
-    from discovery_server.http.asgi import ASGIApp
+    from discovery_server.http.asgi import ASGIApp, Message, Receive, Scope, Send
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls
+
+_UNAVAILABLE = 503
+
+
+class GracefulShutdown:
+    """ASGI middleware; `grace` is the time in seconds that calls in flight get."""
+
+    def __init__(self, app: ASGIApp, grace: float) -> None:
+        self._app = app
+        self._grace = grace
+        self._open: dict[anyio.CancelScope, Scope] = {}
+        """The requests in flight."""
+
+    def begin(self) -> None:
+        """Set deadlines for the requests in flight; later requests are served as usual."""
+        for request, scope in self._open.items():
+            is_stream = scope["method"] == "GET" or scope.get(LISTENS)
+            request.deadline = anyio.current_time() + (0 if is_stream else self._grace)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answer = _TrackedResponse(send)
+        with anyio.CancelScope() as request:
+            self._open[request] = scope
+            try:
+                await self._app(scope, receive, answer.send)
+            finally:
+                del self._open[request]
+        if request.cancelled_caught:
+            await answer.end()
+
+
+class _TrackedResponse:
+    """The progress of the answer to one request."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._is_begun = self._is_whole = False
+
+    async def send(self, message: Message) -> None:
+        self._is_begun = True
+        self._is_whole = message["type"] == "http.response.body" and not message.get("more_body")
+        await self._send(message)
+
+    async def end(self) -> None:
+        """Complete the answer from where it was interrupted."""
+        if not self._is_begun:
+            await respond_text(self._send, _UNAVAILABLE, "The server is stopping")
+        elif not self._is_whole:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
 
 PATH = "/mcp"
 _OTHER_PORT = "choose another port; 0 takes a free one"

@@ -16,8 +16,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.version import __version__
 from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS
-from discovery_server.http.asgi import CLOSE, JSON, header_values, respond
-from discovery_server.http.paths import refuse
+from discovery_server.http.asgi import CLOSE, JSON, header_values, refuse, respond
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine

@@ -2,6 +2,10 @@
 
 What intermediaries route by is repeated in headers, which must be the same as in the body. A
 client cancels a request by closing its connection.
+
+A request about work within another gateway is passed on to it. That gateway goes by what it knows
+itself: whether the client's token is still valid there, and what it shows. Where it does not know
+the client, nothing that it has is that client's.
 """
 
 from __future__ import annotations
@@ -9,9 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from discovery_engine.rpc.messages import Notification, Request
 from discovery_engine.rpc.protocol import (
@@ -24,19 +29,18 @@ from discovery_engine.rpc.protocol import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
+from discovery_server.access_token import MCP_SCOPES
 from discovery_server.client_connection import ClientConnection, PassOn
 from discovery_server.client_messages import as_incoming
 from discovery_server.client_tasks import TASK_METHODS, unknown_task
 from discovery_server.eras import ModernEra, has_envelope
-from discovery_server.http.asgi import HttpError, respond
-from discovery_server.http.graceful_shutdown import LISTENS
+from discovery_server.http.asgi import LISTENS, HttpError, respond
 from discovery_server.http.mirrored_headers import (
     VERSION,
     ParameterCache,
     mismatch,
     parameter_mismatch,
 )
-from discovery_server.http.relayed_clients import RelayedClient
 from discovery_server.http.request import not_a_message
 from discovery_server.http.streams import PostStream, RelayedStream
 from discovery_server.modern_calls import ModernCalls
@@ -47,11 +51,47 @@ if TYPE_CHECKING:
     from discovery_server.client_messages import ClientStream
     from discovery_server.eras import ClientRequest
     from discovery_server.gateway import Gateway
-    from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.request import Headers, HttpRequest
     from discovery_server.http.streams import OpenStreams
+    from discovery_server.http.users import User, Users
     from discovery_server.relay import PassMessages, Relay
     from discovery_server.request_state import OtherGatewayError, StateSealer
+
+GatewayOf: TypeAlias = Callable[["User | None", str | None], "Gateway | None"]
+"""The gateway of a user and a view; None if there is none."""
+
+
+class RelayedClient(Struct, frozen=True):
+    gateway: Gateway
+    user: str | None
+    """None where no token is required."""
+
+
+class RelayedClients:
+    """`users` are None where no token is required."""
+
+    def __init__(self, users: Users | None, gateway_of: GatewayOf) -> None:
+        self._users = users
+        self._gateway_of = gateway_of
+
+    def name(self, client: RelayedClient) -> JSONObject:
+        """Return the members by which another gateway identifies a client of this one."""
+        mark = self._users.mark(client.user) if self._users and client.user else ""
+        return {"user": client.user, "mark": mark, "view": client.gateway.view}
+
+    def find(self, named: JSONObject) -> RelayedClient | None:
+        """The client that another gateway names; None if there is none here."""
+        name, view = named["user"], named["view"]
+        user = self._users.known(name, named["mark"]) if self._users and name else None
+        if user is None and (self._users or name):
+            return None
+        if user and not user.scopes >= MCP_SCOPES:
+            return None
+        gateway = self._gateway_of(user, view)
+        if gateway is None or gateway.view != view:
+            return None
+        return RelayedClient(gateway, name)
+
 
 _RELAYED = 1  # the id of a request that another gateway passes on; its connection has no other
 _OK, _ACCEPTED, _BAD, _NOT_FOUND = 200, 202, 400, 404

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from discovery_server.access_token import TokenLimits
     from discovery_server.gateway import Gateway
     from discovery_server.http.asgi import Receive, Scope, Send
-    from discovery_server.http.relayed_clients import RelayedClients
     from discovery_server.http.sessions import Sessions
+    from discovery_server.http.stateless_requests import RelayedClients
     from discovery_server.relay import Relay
     from discovery_server.request_state import StateSealer
 

@@ -20,8 +20,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct
 
-from discovery_server.http.asgi import CLOSE, respond, respond_text
-from discovery_server.http.paths import ICON_PATH, PAGE_PATH
+from discovery_server.http.asgi import CLOSE, ICON_PATH, PAGE_PATH, respond, respond_text
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable

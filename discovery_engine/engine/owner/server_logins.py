@@ -24,7 +24,6 @@ from discovery_engine.upstream.connection import (
     resolved_transport,
     run_commands,
 )
-from discovery_engine.upstream.http.oauth.loopback import PortUnavailable
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
     exclusively,
@@ -35,6 +34,7 @@ from discovery_engine.upstream.http.oauth.stored_login import (
 )
 from discovery_engine.upstream.http.oauth.token_endpoint import (
     AuthorizationServerUnavailable,
+    PortUnavailable,
     TokenRefused,
     open_client,
     revoke,
@@ -192,11 +192,11 @@ class ServerLogins:
         seconds: float,
     ) -> StoredLogin:
         # Only a login needs them here.
-        from discovery_engine.upstream.http.oauth import browser_login, client_credentials  # noqa: PLC0415
+        from discovery_engine.upstream.http.oauth import browser_login  # noqa: PLC0415
 
         async with open_client() as client:
             if remote.oauth.grant == "client_credentials":
-                return await client_credentials.obtain(client, remote, None, now=self._clock())
+                return await browser_login.obtain(client, remote, None, now=self._clock())
             scope = earlier.wanted_scope if earlier else ""
             options = browser_login.LoginOptions(scopes, scope, seconds)
             return await browser_login.log_in(client, remote, options, show, clock=self._clock)

@@ -49,8 +49,6 @@ class ServerLogin:
         if self._sender is None and (self.remote.oauth.is_given or self._store.stamp()):
             from discovery_engine.upstream.http.oauth.authorized_sender import (  # noqa: PLC0415
                 AuthorizedSender,
-            )
-            from discovery_engine.upstream.http.oauth.token_source import (  # noqa: PLC0415
                 TokenSource,
             )
 

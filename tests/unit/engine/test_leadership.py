@@ -15,7 +15,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.store.stored_records import Lease
 from discovery_server.http.asgi import Message, Receive, Scope, Send
-from discovery_server.shared_http import TermGate
+from discovery_server.http_service import TermGate
 from tests.factories import Clock
 from tests.servers.programs import eventually
 

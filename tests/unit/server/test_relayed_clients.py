@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from discovery_server.access_tokens import AccessTokens
-from discovery_server.http.relayed_clients import RelayedClient, RelayedClients
+from discovery_server.http.stateless_requests import RelayedClient, RelayedClients
 from discovery_server.http.users import User, Users
 from discovery_server.tokens import parse_tokens
 

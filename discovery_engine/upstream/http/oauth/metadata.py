@@ -6,7 +6,6 @@ Their well-known addresses and the checks of RFC 8414, 8707, 9207 and 9728.
 from __future__ import annotations
 
 import hashlib
-import re
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
@@ -24,7 +23,12 @@ from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
     address_of,
 )
-from discovery_engine.upstream.http.oauth.token_endpoint import TokenRefused, fetch, parse
+from discovery_engine.upstream.http.oauth.token_endpoint import (
+    TokenRefused,
+    challenge_field,
+    fetch,
+    parse,
+)
 from discovery_engine.version import __version__
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -217,19 +221,10 @@ def make_pkce() -> tuple[str, str]:
     return verifier, urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def challenged_scopes(challenge: str) -> list[str]:
-    return (_field(challenge, "scope") or "").split()
-
-
-def _field(challenge: str, name: str) -> str | None:
-    match = re.search(rf'{name}=(?:"([^"]+)"|([^\s,]+))', challenge)
-    return (match[1] or match[2]) if match else None
-
-
 async def _protected_resource(
     client: httpx2.AsyncClient, address: str, challenge: str
 ) -> _ResourceMetadata | None:
-    named = _field(challenge, "resource_metadata")
+    named = challenge_field(challenge, "resource_metadata")
     origin, path = _origin(address), urlsplit(address).path
     well_known = f"{origin}/.well-known/oauth-protected-resource"
     places = [f"{well_known}{path}", well_known] if path.strip("/") else [well_known]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Container, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -41,6 +42,10 @@ class AuthorizationServerUnavailable(Exception):  # noqa: N818 - a signal within
     def __init__(self, found: Outage) -> None:
         super().__init__(found.reason)
         self.outage = found
+
+
+class PortUnavailable(Exception):  # noqa: N818 - a signal within this package
+    """The loopback address cannot be listened at."""
 
 
 class TokenRefused(Exception):  # noqa: N818 - a signal within this package
@@ -254,3 +259,9 @@ def _expiry(expires_in: Any, now: float) -> float | None:
     except (TypeError, ValueError):
         return None
     return now + seconds if 0 < seconds < math.inf else None
+
+
+def challenge_field(challenge: str, name: str) -> str:
+    """A parameter of a WWW-Authenticate header; empty if it has none."""
+    match = re.search(rf'\b{name}=(?:"([^"\\]+)"|([^\s",]+))', challenge)
+    return (match[1] or match[2]) if match else ""

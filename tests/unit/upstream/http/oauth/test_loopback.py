@@ -6,7 +6,7 @@ import anyio
 import httpx2
 import pytest
 
-from discovery_engine.upstream.http.oauth.loopback import open_loopback
+from discovery_engine.upstream.http.oauth.browser_login import open_loopback
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
