@@ -5,6 +5,7 @@ client            the interface `Client`: who made a call, is asked and is notif
 stream_peer       a peer over lines of text
 in_flight         our requests while they wait, and those of the other side while they are worked on
 request_timer     how long a request waits; many deadlines share one timer of the loop
+request_headers   the HTTP headers that repeat a request
 validity          results and definitions in the shapes of the protocol (`shapes`)
 protocol          versions, reserved keys and error codes of MCP
 json_codec        a byte stream to lines, lines to JSON and back

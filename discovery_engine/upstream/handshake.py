@@ -33,9 +33,10 @@ from discovery_engine.config.syntax import PACKAGE_RUNNERS, program_name
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc import protocol
 from discovery_engine.rpc.messages import RequestTimeout, RpcError
+from discovery_engine.rpc.request_headers import RequestDetails
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era, TransportKind
-from discovery_engine.upstream.transport import RequestDetails, Transport
+from discovery_engine.upstream.transport import Transport
 from discovery_engine.version import __version__
 
 if TYPE_CHECKING:

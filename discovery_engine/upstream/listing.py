@@ -28,10 +28,10 @@ from discovery_engine.rpc.messages import (
     RpcError,
 )
 from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.rpc.request_headers import HeaderMap
 from discovery_engine.rpc.request_timer import PausableClock
 from discovery_engine.tools.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.tools.offering import OfferingKind, decision_key
-from discovery_engine.upstream.transport import HeaderMap
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObject]]

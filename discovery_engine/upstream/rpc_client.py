@@ -32,13 +32,14 @@ from discovery_engine.rpc.messages import (
     RequestTimeoutError,
     RpcError,
 )
+from discovery_engine.rpc.request_headers import RequestDetails
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 from discovery_engine.upstream.task import DECLARED, offers_tasks
-from discovery_engine.upstream.transport import RequestDetails, Transport
+from discovery_engine.upstream.transport import Transport
 
 _LOG_LEVEL_WAIT = 5.0  # seconds
 LONGEST_CALL = 600.0

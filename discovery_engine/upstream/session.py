@@ -42,6 +42,7 @@ from discovery_engine.rpc.protocol import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
+from discovery_engine.rpc.request_headers import HeaderMap, RequestDetails
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call
 from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
@@ -83,12 +84,7 @@ from discovery_engine.upstream.task import (
     is_task,
     unexpected_task,
 )
-from discovery_engine.upstream.transport import (
-    HeaderMap,
-    RequestAnswer,
-    RequestDetails,
-    Transport,
-)
+from discovery_engine.upstream.transport import RequestAnswer, Transport
 from discovery_engine.upstream.transport_opening import (
     SessionCallbacks,
     SessionContext,

@@ -13,11 +13,10 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rpc.messages import InvalidAnswerError, Notification, Peer, RpcError
+from discovery_engine.rpc.request_headers import HeaderMap, RequestDetails
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 
-HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
-"""The names of headers, by the path of an argument."""
 OnNotification: TypeAlias = Callable[[Notification], None]
 """Called with each notification of the server that is not about a request in flight."""
 RequestAnswer: TypeAlias = JSONObject | RpcError | Callable[[], Awaitable[JSONObject]]
@@ -36,18 +35,6 @@ class MessageHandlers(NamedTuple):
 
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
-
-
-class RequestDetails(Struct, frozen=True):
-    """The details that the HTTP headers of a request depend on, besides its method."""
-
-    version: str
-    """The protocol version in use."""
-    tool: str | None = None
-    """The tool that it calls."""
-    arguments: JSONObject = {}
-    header_map: HeaderMap | None = None
-    """The arguments that are sent as headers."""
 
 
 class Transport(ABC):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.events import EventBus
+from discovery_engine.rpc.request_headers import HeaderMap
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
@@ -28,7 +29,6 @@ from discovery_engine.upstream.stdio.pipe_transport import (
 from discovery_engine.upstream.stdio.pipes import OnFault
 from discovery_engine.upstream.stdio.reaper import Reaper
 from discovery_engine.upstream.transport import (
-    HeaderMap,
     MessageHandlers,
     OnNotification,
     OnRequest,

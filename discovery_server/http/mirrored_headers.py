@@ -9,23 +9,31 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import HEADER_MISMATCH, PROTOCOL_VERSION
+from discovery_engine.rpc.request_headers import (
+    MARK,
+    METHOD,
+    NAME,
+    PARAMETER,
+    header_fault,
+    header_text,
+    schemas_in,
+    value_at,
+)
+from discovery_engine.rpc.request_headers import VERSION as VERSION_NAME
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.rpc.messages import Request
     from discovery_server.http.request import Headers
 
-VERSION = b"mcp-protocol-version"
-_METHOD = b"mcp-method"
-_NAME = b"mcp-name"
-_PARAMETER = "Mcp-Param-"
+VERSION, _METHOD, _NAME = VERSION_NAME.encode(), METHOD.encode(), NAME.encode()
 _NAMED_BY = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -37,27 +45,8 @@ _NAMED_BY = {
 """The member of the params that the header `Mcp-Name` mirrors."""
 
 _MOST_KNOWN = 256  # schemas
-_KEYWORD = "x-mcp-header"
-_TYPES = frozenset({"string", "integer", "boolean"})
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _ENCODED = re.compile(r"=\?base64\?(.*)\?=")
 _DECIMAL = re.compile(r"-?[0-9]{1,4000}(\.0+)?")  # Python refuses to read longer integers
-
-_ONE_SCHEMA = (
-    "items",
-    "contains",
-    "unevaluatedItems",
-    "additionalProperties",
-    "propertyNames",
-    "unevaluatedProperties",
-    "not",
-    "if",
-    "then",
-    "else",
-    "contentSchema",
-)
-_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_SCHEMA_MAPS = ("patternProperties", "dependentSchemas", "$defs", "definitions")
 
 
 def mismatch(headers: Headers, request: Request) -> RpcError | None:
@@ -122,18 +111,13 @@ def mirrored_parameters(schema: JSONObject) -> tuple[MirroredParameter, ...]:
 
     None if any such keyword of the schema is invalid, since clients ignore that tool.
     """
-    parameters: dict[str, MirroredParameter] = {}
-    for path, part in _subschemas(schema):
-        if _KEYWORD not in part:
-            continue
-        header, kind = part[_KEYWORD], part.get("type")
-        is_valid = path and isinstance(header, str) and _TOKEN.fullmatch(header)
-        if not is_valid or not isinstance(kind, str) or kind not in _TYPES:
-            return ()
-        if header.lower() in parameters:
-            return ()
-        parameters[header.lower()] = MirroredParameter(path or (), header, kind)
-    return tuple(parameters.values())
+    if header_fault(schema):
+        return ()
+    return tuple(
+        MirroredParameter(path, part[MARK], part["type"])
+        for path, part in schemas_in(schema)
+        if path and MARK in part
+    )
 
 
 def decoded(value: str | None) -> str | None:
@@ -153,10 +137,10 @@ def decoded(value: str | None) -> str | None:
 def _compared(
     headers: Headers, parameter: MirroredParameter, arguments: Mapping[str, Any]
 ) -> RpcError | None:
-    name = f"{_PARAMETER}{parameter.header}"
+    name = f"{PARAMETER}{parameter.header}"
     key = name.lower().encode()
-    value, argument = headers.get(key), _argument(parameter.path, arguments)
-    argument_text = _shown(argument)
+    value, argument = headers.get(key), value_at(arguments, parameter.path)
+    argument_text = header_text(argument)
     if value is not None and headers.is_repeated(key):
         return _error(f"{name} was sent more than once")
     if value is None:
@@ -173,55 +157,12 @@ def _compared(
     return None
 
 
-def _argument(path: tuple[str, ...], arguments: Mapping[str, Any]) -> JSONValue:
-    value: Any = arguments
-    for key in path:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
-def _shown(value: JSONValue) -> str | None:
-    """A value as its header has it; None if it has none."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str | int | float):
-        return None
-    try:
-        return str(value)
-    except ValueError:  # an integer of too many digits
-        return None
-
-
 def _is_same(kind: str, value: JSONValue, shown: str, text: str) -> bool:
     """Return whether a header has the value of an argument; the integer 42 may be 42.0."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind == "integer" and is_number and _DECIMAL.fullmatch(text):
         return bool(int(text.partition(".")[0]) == value)
     return text == shown
-
-
-def _subschemas(schema: JSONObject) -> Iterator[tuple[tuple[str, ...] | None, JSONObject]]:
-    """Each schema within a schema, with its path; None if properties alone do not reach it."""
-    waiting: list[tuple[tuple[str, ...] | None, JSONValue]] = [((), schema)]
-    while waiting:
-        path, part = waiting.pop()
-        if not isinstance(part, dict):
-            continue
-        yield path, part
-        properties = part.get("properties")
-        if isinstance(properties, dict):
-            for name, inner in properties.items():
-                waiting.append((None if path is None else (*path, name), inner))
-        waiting += ((None, part.get(keyword)) for keyword in _ONE_SCHEMA)
-        for keyword in _SCHEMA_LISTS:
-            inner = part.get(keyword)
-            waiting += (
-                (None, subschema) for subschema in (inner if isinstance(inner, list) else ())
-            )
-        for keyword in _SCHEMA_MAPS:
-            inner = part.get(keyword)
-            values = inner.values() if isinstance(inner, dict) else ()
-            waiting += ((None, subschema) for subschema in values)
 
 
 def _error(text: str) -> RpcError:

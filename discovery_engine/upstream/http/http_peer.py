@@ -49,6 +49,7 @@ from discovery_engine.rpc.messages import (
     unreadable,
 )
 from discovery_engine.rpc.protocol import INTERNAL_ERROR, MODERN_VERSIONS
+from discovery_engine.rpc.request_headers import VERSION
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.http.event_stream import Event, EventStream
 from discovery_engine.upstream.http.http_client import (
@@ -62,7 +63,6 @@ from discovery_engine.upstream.http.http_client import (
     named_type,
     origin_of,
 )
-from discovery_engine.upstream.http.request_headers import VERSION
 from discovery_engine.upstream.transport import MessageHandlers
 
 _ACCEPTED = {

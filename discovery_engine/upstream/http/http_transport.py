@@ -14,17 +14,21 @@ from discovery_engine._util.text import one_line
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc.messages import ConnectionClosedError, RpcError
+from discovery_engine.rpc.request_headers import (
+    HeaderMap,
+    RequestDetails,
+    header_fault,
+    header_map,
+    request_headers,
+)
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 from discovery_engine.upstream.http.http_client import HttpClient, HttpError, HttpFailure
 from discovery_engine.upstream.http.http_peer import HttpPeer, open_sse_peer, open_streamable_peer
 from discovery_engine.upstream.http.logins import ServerLogin
-from discovery_engine.upstream.http.request_headers import header_fault, header_map, request_headers
 from discovery_engine.upstream.transport import (
-    HeaderMap,
     MessageHandlers,
-    RequestDetails,
     Transport,
     handshake_error,
     resources_exhausted,
@@ -52,7 +56,7 @@ class HttpTransport(Transport):
         return request_headers(method, details)
 
     def header_fault(self, definition: JSONObject) -> str | None:
-        return header_fault(definition)
+        return header_fault(definition.get("inputSchema"))
 
     def header_map(self, definition: JSONObject) -> HeaderMap | None:
         return header_map(definition)

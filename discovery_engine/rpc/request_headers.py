@@ -1,25 +1,27 @@
-"""The HTTP headers that the protocol requires of a request.
+"""The HTTP headers that the protocol requires of a request, for both sides.
 
 Since 2026-07-28 they repeat what a proxy may decide by: the method, the name of the tool, and the
-arguments that the schema of the tool marks with `x-mcp-header`.
+arguments that the schema of the tool marks with `x-mcp-header`. Towards servers we send them;
+`discovery_server.http.mirrored_headers` compares those of clients with the body.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc import protocol
-from discovery_engine.upstream.transport import HeaderMap, RequestDetails
 
 VERSION = "mcp-protocol-version"
-_METHOD = "mcp-method"
-_NAME = "mcp-name"
-_PARAM = "Mcp-Param-"
-_MARK = "x-mcp-header"
+METHOD = "mcp-method"
+NAME = "mcp-name"
+PARAMETER = "Mcp-Param-"
+MARK = "x-mcp-header"
 
 _SAFE = re.compile(r"[\x20-\x7e]*")
 _ENCODED = re.compile(r"=\?base64\?.*\?=")
@@ -34,51 +36,67 @@ _IN_MAP = ("patternProperties", "dependentSchemas", "$defs", "definitions")
 _SHOWN = 100  # characters of a header's name
 
 
+HeaderMap: TypeAlias = Mapping[tuple[str, ...], str]
+"""The names of headers, by the path of an argument."""
+
+
+class RequestDetails(Struct, frozen=True):
+    """The details that the HTTP headers of a request depend on, besides its method."""
+
+    version: str
+    """The protocol version in use."""
+    tool: str | None = None
+    """The tool that it calls."""
+    arguments: JSONObject = {}
+    header_map: HeaderMap | None = None
+    """The arguments that are sent as headers."""
+
+
 def request_headers(method: str, details: RequestDetails) -> dict[str, str]:
     """The headers of a request, besides those of its connection."""
     headers = {VERSION: details.version}
     if details.version not in protocol.MODERN_VERSIONS:
         return headers
-    headers[_METHOD] = method
+    headers[METHOD] = method
     if details.tool is not None:
-        headers[_NAME] = _encoded(details.tool)
+        headers[NAME] = _encoded(details.tool)
     for path, name in (details.header_map or {}).items():
-        if (text := _text(_at(details.arguments, path))) is not None:
-            headers[f"{_PARAM}{name}"] = _encoded(text)
+        if (text := header_text(value_at(details.arguments, path))) is not None:
+            headers[f"{PARAMETER}{name}"] = _encoded(text)
     return headers
 
 
 def header_map(definition: JSONObject) -> HeaderMap | None:
     """Return the arguments of a tool that are sent as headers; see `Transport.header_map`."""
     marks = {
-        path: schema[_MARK]
-        for path, schema in _schemas(definition.get("inputSchema"))
-        if path and isinstance(schema.get(_MARK), str)
+        path: schema[MARK]
+        for path, schema in schemas_in(definition.get("inputSchema"))
+        if path and isinstance(schema.get(MARK), str)
     }
     return marks or None
 
 
-def header_fault(definition: JSONObject) -> str | None:
-    """Return why a tool cannot be used; see `Transport.header_fault`."""
+def header_fault(schema: JSONValue) -> str | None:
+    """Return why a tool with this schema cannot be used; see `Transport.header_fault`."""
     owners: dict[str, str] = {}
-    for path, schema in _schemas(definition.get("inputSchema")):
-        if _MARK not in schema:
+    for path, part in schemas_in(schema):
+        if MARK not in part:
             continue
         if not path:
-            return f"its schema has `{_MARK}` at a place that is no property of its arguments"
-        name, where = schema[_MARK], ".".join(path)
+            return f"its schema has `{MARK}` at a place that is no property of its arguments"
+        name, where = part[MARK], ".".join(path)
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             shown = repr(name[:_SHOWN]) if isinstance(name, str) else "no text"
-            return f"`{_MARK}` of its argument {where!r} is {shown}, not the name of a header"
-        if schema.get("type") not in _TYPES:
-            return f"its argument {where!r} has `{_MARK}` and is no string, integer or boolean"
+            return f"`{MARK}` of its argument {where!r} is {shown}, not the name of a header"
+        if part.get("type") not in _TYPES:
+            return f"its argument {where!r} has `{MARK}` and is no string, integer or boolean"
         if other := owners.get(name.lower()):
-            return f"`{_MARK}` of its argument {where!r} is also that of {other!r}"
+            return f"`{MARK}` of its argument {where!r} is also that of {other!r}"
         owners[name.lower()] = where
     return None
 
 
-def _schemas(schema: JSONValue) -> Iterator[tuple[tuple[str, ...] | None, JSONObject]]:
+def schemas_in(schema: JSONValue) -> Iterator[tuple[tuple[str, ...] | None, JSONObject]]:
     """Each subschema with its path of properties; None for one that is not a property of those.
 
     References are not followed, and data such as `default` is no schema.
@@ -101,14 +119,14 @@ def _schemas(schema: JSONValue) -> Iterator[tuple[tuple[str, ...] | None, JSONOb
                 rest += [(None, sub) for sub in value.values()]
 
 
-def _at(arguments: JSONValue, path: tuple[str, ...]) -> JSONValue:
+def value_at(arguments: JSONValue, path: tuple[str, ...]) -> JSONValue:
     """The value at a path; None if there is none."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
 
 
-def _text(value: JSONValue) -> str | None:
+def header_text(value: JSONValue) -> str | None:
     """A value as a header has it; None if it cannot be in one."""
     if isinstance(value, bool):
         return "true" if value else "false"
