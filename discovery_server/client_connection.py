@@ -34,7 +34,6 @@ from discovery_engine.rpc.messages import (
     as_message,
     error_answer,
     fault_of,
-    is_request_id,
     unreadable,
 )
 from discovery_engine.rpc.protocol import (
@@ -368,8 +367,7 @@ class ClientConnection:
 
     def _on_notification(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
-            if is_request_id(cancelled := (notification.params or {}).get("requestId")):
-                self._requests.cancel(cancelled)
+            self._requests.cancel(notification.params)
         elif notification.method == "notifications/initialized":
             if self._era is None:
                 self._is_initialized = True

@@ -370,8 +370,14 @@ class IncomingRequests:
         else:
             self._waiting.append(incoming)
 
-    def cancel(self, request_id: RequestId) -> None:
-        """Cancel a request, which then gets no answer; no-op if it has one."""
+    def cancel(self, params: JSONObject | None) -> None:
+        """Cancel the request that a `notifications/cancelled` names, which then gets no answer.
+
+        No-op if it has one, or the params name none.
+        """
+        request_id = (params or {}).get("requestId")
+        if not is_request_id(request_id):
+            return
         if incoming := self._unanswered.get(correlated(request_id)):
             incoming.is_cancelled = True
             incoming.scope.cancel()

@@ -246,6 +246,11 @@ _FEW = 10  # blocks of content that are looked at without letting other tasks ru
 _NESTING = frozenset({dict, list})
 
 
+def is_task(result: JSONObject) -> bool:
+    """Return whether a result is the handle of a task."""
+    return result.get("resultType") == "task"
+
+
 async def require_flat(server: ServerSettings, result: JSONObject) -> None:
     """Refuse a result that nests too deep.
 

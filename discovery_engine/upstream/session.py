@@ -70,6 +70,7 @@ from discovery_engine.upstream.rpc_client import (
     LONGEST_CALL,
     RpcClient,
     call_error,
+    is_task,
     is_unsent,
     listing_error,
     record_failure,
@@ -81,7 +82,6 @@ from discovery_engine.upstream.task import (
     RisingProgress,
     TaskState,
     TaskWait,
-    is_task,
     unexpected_task,
 )
 from discovery_engine.upstream.transport import RequestAnswer, Transport
@@ -293,6 +293,8 @@ class Session:
     async def begin_use(self) -> RpcClient:
         """Begin a use that `end_use` ends, and return the RPC client; see `lease`."""
         self._users += 1
+        if self._rpc.value is not None:
+            return self._rpc.value
         try:
             return await self._rpc.wait()
         except BaseException:

@@ -147,11 +147,6 @@ class TaskState(Struct, frozen=True):
         return self.status in _TERMINAL
 
 
-def is_task(result: JSONObject) -> bool:
-    """Return whether a result is the handle of a task."""
-    return result.get("resultType") == "task"
-
-
 def unexpected_task(server: ServerName, method: str) -> UpstreamProtocolError:
     """The error for a request that cannot become a task, and has become one all the same."""
     if method == CALL_TOOL:

@@ -12,7 +12,19 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import quoted
 from discovery_engine.errors import FailureKind, UnavailableError
-from discovery_engine.rpc.messages import InvalidAnswerError, Notification, Peer, RpcError
+from discovery_engine.rpc.in_flight import IncomingRequests
+from discovery_engine.rpc.json_codec import encode
+from discovery_engine.rpc.messages import (
+    ErrorResponse,
+    InvalidAnswerError,
+    Notification,
+    Peer,
+    Request,
+    Response,
+    RpcError,
+    as_json,
+)
+from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.request_headers import HeaderMap, RequestDetails
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
@@ -155,3 +167,28 @@ def timed_out(
         kind, reason = FailureKind.NOT_MCP, f"{reason}; {output.reason}"
         hint = f"check that this is an MCP server, with nothing else on its stdout; or {hint}"
     return UnavailableError(server, kind, reason, hint=hint, stderr=stderr, detail=output.detail)
+
+
+def answer_request(
+    request: Request,
+    on_request: OnRequest,
+    working: IncomingRequests,
+    respond: Callable[[Response | ErrorResponse | None], None],
+) -> None:
+    """Answer a request of the server, at once or when its work is done; see `Respond`."""
+    match on_request(request.method, request.params or {}):
+        case dict() as result:
+            respond(Response(request.id, result))
+        case RpcError() as error:
+            respond(ErrorResponse(request.id, error))
+        case work:
+            working.start(request.id, work, respond)
+
+
+def encoded_answer(answer: Response | ErrorResponse) -> bytes:
+    """An answer to the server as a line; a client's answer that is not JSON becomes an error."""
+    try:
+        return encode(as_json(answer))
+    except ValueError:
+        error = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
+        return encode(as_json(ErrorResponse(answer.id, error)))

@@ -45,10 +45,9 @@ from discovery_engine.rpc.messages import (
     as_json,
     as_message,
     fault_of,
-    is_request_id,
     unreadable,
 )
-from discovery_engine.rpc.protocol import INTERNAL_ERROR, MODERN_VERSIONS
+from discovery_engine.rpc.protocol import MODERN_VERSIONS
 from discovery_engine.rpc.request_headers import VERSION
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.http.event_stream import Event, EventStream
@@ -63,7 +62,7 @@ from discovery_engine.upstream.http.http_client import (
     named_type,
     origin_of,
 )
-from discovery_engine.upstream.transport import MessageHandlers
+from discovery_engine.upstream.transport import MessageHandlers, answer_request, encoded_answer
 
 _ACCEPTED = {
     "accept": "application/json, text/event-stream",
@@ -150,12 +149,7 @@ class HttpPeer(ABC):
         """Send the answers to the server's requests, until cancelled."""
         async with self._answers:
             async for answer in self._answers:
-                try:
-                    content = encode(as_json(answer))
-                except ValueError:  # a client's answer that is not JSON
-                    error = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
-                    content = encode(as_json(ErrorResponse(answer.id, error)))
-                await self._post_only(content, self._headers("", None))
+                await self._post_only(encoded_answer(answer), self._headers("", None))
 
     async def close(self) -> None:
         """Fail the requests in flight, and end the work on the server's."""
@@ -227,8 +221,7 @@ class HttpPeer(ABC):
             case Notification("notifications/progress", params):
                 self._pending.report(params or {})
             case Notification("notifications/cancelled", params):
-                if is_request_id(cancelled := (params or {}).get("requestId")):
-                    self._working.cancel(cancelled)
+                self._working.cancel(params)
             case Notification():
                 self._handlers.on_notification(message)
 
@@ -236,13 +229,7 @@ class HttpPeer(ABC):
         """Answer a request of the server; dropped if too many have no answer yet."""
         if len(self._working) >= _UNANSWERED or len(str(request.id)) > _ID_LENGTH:
             return
-        match self._handlers.on_request(request.method, request.params or {}):
-            case dict() as result:
-                self._respond(Response(request.id, result))
-            case RpcError() as error:
-                self._respond(ErrorResponse(request.id, error))
-            case work:
-                self._working.start(request.id, work, self._respond)
+        answer_request(request, self._handlers.on_request, self._working, self._respond)
 
     def _respond(self, answer: Response | ErrorResponse | None) -> None:
         if answer is not None:  # otherwise the server has cancelled its request

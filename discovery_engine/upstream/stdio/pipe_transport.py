@@ -17,13 +17,11 @@ from typing import NamedTuple, TypeAlias
 import anyio
 import anyio.to_thread
 
-from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.rpc.in_flight import IncomingRequests
-from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import (
     ConnectionClosedError,
     ErrorResponse,
@@ -31,10 +29,7 @@ from discovery_engine.rpc.messages import (
     Request,
     Response,
     RpcError,
-    as_json,
-    is_request_id,
 )
-from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import LineSink, StreamPeer
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
@@ -54,6 +49,8 @@ from discovery_engine.upstream.transport import (
     OnNotification,
     OnRequest,
     Transport,
+    answer_request,
+    encoded_answer,
     handshake_error,
     is_resource_exhausted,
     resources_exhausted,
@@ -129,7 +126,7 @@ class PipeTransport(Transport):
         try:
             await self._requests.write_answers(self.child.stdin)
         finally:
-            await self._requests.close()
+            await self._requests.working.close()
 
     @property
     def stderr(self) -> str:
@@ -215,7 +212,7 @@ class PipeTransport(Transport):
 
     def _notify(self, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
-            self._requests.cancel(notification.params)
+            self._requests.working.cancel(notification.params)
         else:
             self._on_notification(notification)
 
@@ -334,29 +331,17 @@ _ID_LENGTH = 200  # characters of an id that is sent back
 class ServerRequests:
     def __init__(self, on_request: OnRequest) -> None:
         self._on_request = on_request
-        self._working = IncomingRequests(most=_WORKED_ON)
+        self.working = IncomingRequests(most=_WORKED_ON)
         self._queue: list[bytes] = []
         self._arrived = anyio.Event()
 
     def accept(self, request: Request) -> bool:
         """Answer a request; False if its id is too long, or too many have no answer yet."""
-        is_full = len(self._queue) + len(self._working) >= _UNANSWERED
+        is_full = len(self._queue) + len(self.working) >= _UNANSWERED
         if is_full or len(str(request.id)) > _ID_LENGTH:
             return False
-        match self._on_request(request.method, request.params or {}):
-            case dict() as result:
-                self._enqueue(Response(request.id, result))
-            case RpcError() as error:
-                self._enqueue(ErrorResponse(request.id, error))
-            case work:
-                self._working.start(request.id, work, self._enqueue)
+        answer_request(request, self._on_request, self.working, self._enqueue)
         return True
-
-    def cancel(self, params: JSONObject | None) -> None:
-        """Cancel the request that `notifications/cancelled` names, which then gets no answer."""
-        request_id = (params or {}).get("requestId")
-        if is_request_id(request_id):
-            self._working.cancel(request_id)
 
     async def write_answers(self, sink: LineSink) -> None:
         """Write the answers as fast as the program reads them, until cancelled."""
@@ -367,17 +352,7 @@ class ServerRequests:
             sink.write(b"".join(lines))
             await sink.drain()
 
-    async def close(self) -> None:
-        """End all work; the program has gone, or is about to be ended."""
-        await self._working.close()
-
     def _enqueue(self, answer: Response | ErrorResponse | None) -> None:
-        if answer is None:  # the program has cancelled its request
-            return
-        try:
-            line = encode(as_json(answer))
-        except ValueError:  # a client's answer that is not JSON
-            error = RpcError(INTERNAL_ERROR, "the answer cannot be written as JSON")
-            line = encode(as_json(ErrorResponse(answer.id, error)))
-        self._queue.append(line)
-        self._arrived.set()
+        if answer is not None:  # otherwise the program has cancelled its request
+            self._queue.append(encoded_answer(answer))
+            self._arrived.set()
