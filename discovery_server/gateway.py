@@ -230,8 +230,6 @@ class Gateway:
             return None
         if method == "subscriptions/listen" and self._wants_tasks(params):
             require_tasks(params)
-        if method == "tools/call":
-            self._surface(request).call(params["name"], {})
         if method in _WAITING:
             return None
         if method in _OF_OFFERINGS:

@@ -1,4 +1,4 @@
-"""Limits of concurrency: calls to a server, servers that start, sessions of single clients.
+"""Limits of concurrency: calls to a server, and servers that start.
 
 Each server has its own slots and its own bounded queue, so a slow server delays only its own
 callers. A call that finds the queue full fails at once, and a server that starts slowly gives up
@@ -12,13 +12,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
-from typing import Protocol
 
 import anyio
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.settings import Limits, ServerSettings
-from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.config.settings import Limits
 from discovery_engine.rpc.request_timer import SharedTimer
 
 _SLOW = 5.0  # seconds; an ordinary server is up in two
@@ -140,84 +138,3 @@ class StartLimiter:
                 tasks.cancel_scope.cancel()
         finally:
             release()
-
-
-class LimitedSession(Protocol):
-    """The part of a session that `SessionLimiter` needs."""
-
-    @property
-    def server(self) -> ServerSettings: ...
-
-    @property
-    def is_retired(self) -> bool: ...
-
-    @property
-    def expires_in(self) -> float | None:
-        """Seconds until it is closed for being idle; None while it has callers."""
-
-
-class SessionLimiter:
-    """Bounds the sessions of servers with `session: per_client`, per server and in total.
-
-    A session holds its slot until its program has exited, so there are never more programs than
-    slots, however quickly clients come and go.
-    """
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._held: list[LimitedSession] = []
-        self._released = anyio.Event()
-
-    @asynccontextmanager
-    async def slot(self, session: LimitedSession) -> AsyncIterator[None]:
-        """Hold a slot for the life of a session.
-
-        Raises:
-            UnavailableError: If all are in use and no session is about to end.
-        """
-        if session.server.session != "per_client":
-            yield
-            return
-        await self._wait_for_slot(session.server)
-        self._held.append(session)
-        try:
-            yield
-        finally:
-            self._held.remove(session)
-            self._released.set()
-            self._released = anyio.Event()
-
-    async def _wait_for_slot(self, server: ServerSettings) -> None:
-        with anyio.move_on_after(server.timeouts.connect):
-            while holders := self._holders(server):
-                if not any(holder.is_retired for holder in holders):
-                    break
-                await self._released.wait()
-        if holders := self._holders(server):
-            raise self._limit_error(server, holders)
-
-    def _holders(self, server: ServerSettings) -> list[LimitedSession]:
-        """The sessions of which one must end first; empty if a slot is free."""
-        own = [held for held in self._held if held.server.name == server.name]
-        if len(own) >= server.limits.sessions:
-            return own
-        return self._held if len(self._held) >= self._total else []
-
-    def _limit_error(
-        self, server: ServerSettings, holders: list[LimitedSession]
-    ) -> UnavailableError:
-        if holders is self._held:
-            reason = f"clients have {len(holders)} sessions of their own with all servers"
-            setting = "`server.maxOwnSessions`"
-        else:
-            reason = f"{len(holders)} clients have a session of their own with it"
-            setting = f"`limits.sessions` of server {server.name!r}"
-        error = UnavailableError(
-            server.name,
-            FailureKind.BUSY,
-            f"{reason}, which is the most",
-            hint=f"try again when one of them has ended, or raise {setting}",
-        )
-        waits = [wait for holder in holders if (wait := holder.expires_in) is not None]
-        error.retry_after = max(1.0, min(waits, default=1.0))
-        return error

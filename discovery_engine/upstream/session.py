@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec.structs import replace
@@ -332,8 +332,9 @@ class Session:
                 if (level := call.client.log_level) is not None:
                     await self._request_messages(rpc, level)
                 if rpc.offers_tasks and request.method == CALL_TOOL:
-                    leased = _Leased(self, rpc, server, call)
-                    result = await leased.task_result(request, on_progress, hand_out)
+                    result = await self._task_result(
+                        rpc, server, request, call, on_progress, hand_out
+                    )
                 else:
                     result = await self._request(rpc, server, request, call, on_progress)
                     if is_task(result):
@@ -350,7 +351,50 @@ class Session:
         """
         with self.calls.including(call):
             async with self.lease() as rpc:
-                return await _Leased(self, rpc, server, call).ask(request, server.timeouts.call)
+                return await self._ask(rpc, server, call, request, server.timeouts.call)
+
+    async def _task_result(
+        self,
+        rpc: RpcClient,
+        server: ServerSettings,
+        request: UpstreamRequest,
+        call: Call,
+        on_progress: OnProgress | None,
+        hand_out: HandOut,
+    ) -> JSONObject:
+        """The result of a call that may become a task."""
+        progress = RisingProgress(on_progress) if on_progress else None
+        report = progress.report if progress else None
+        result = await self._request(rpc, server, request, call, report)
+        if not is_task(result):
+            return result
+        state = TaskState.from_json(server.name, result)
+        if handle := hand_out(self, call, request, state):
+            return handle
+        wait = TaskWait(
+            state,
+            call,
+            request.subject,
+            partial(self._ask, rpc, server, call),
+            progress,
+            seconds=max(server.timeouts.call, LONGEST_CALL),
+            is_lost=lambda: rpc.transport.is_lost,
+        )
+        return await wait.result()
+
+    async def _ask(
+        self,
+        rpc: RpcClient,
+        server: ServerSettings,
+        call: Call,
+        request: UpstreamRequest,
+        seconds: float,
+    ) -> JSONObject:
+        """The answer to a request about a task, within so many seconds."""
+        try:
+            return await self._request(rpc, server, request, call, at_most=seconds)
+        except RequestNotProcessed as again:  # the call itself must not be sent again
+            raise again.error from again
 
     async def _request(
         self,
@@ -536,45 +580,6 @@ class Session:
         self._context.on_message(self.server.name, notification.method, notification.params)
         self.changes.publish(notification)
         self.calls.notify(notification)
-
-
-class _Leased(NamedTuple):
-    """A session that is leased for one call. Implements `TaskServer`."""
-
-    session: Session
-    rpc: RpcClient
-    server: ServerSettings
-    call: Call
-
-    @property
-    def is_lost(self) -> bool:
-        return self.rpc.transport.is_lost
-
-    async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
-        """Send a request about a task; see `TaskServer.ask`."""
-        try:
-            return await self.session._request(  # noqa: SLF001 - a part of the session
-                self.rpc, self.server, request, self.call, at_most=seconds
-            )
-        except RequestNotProcessed as again:  # the call itself must not be sent again
-            raise again.error from again
-
-    async def task_result(
-        self, request: UpstreamRequest, on_progress: OnProgress | None, hand_out: HandOut
-    ) -> JSONObject:
-        """The result of a call that may become a task."""
-        progress = RisingProgress(on_progress) if on_progress else None
-        result = await self.session._request(  # noqa: SLF001 - a part of the session
-            self.rpc, self.server, request, self.call, progress.report if progress else None
-        )
-        if not is_task(result):
-            return result
-        state = TaskState.from_json(self.server.name, result)
-        if handle := hand_out(self.session, self.call, request, state):
-            return handle
-        longest = max(self.server.timeouts.call, LONGEST_CALL)
-        wait = TaskWait(state, self.call, request.subject, self, progress, seconds=longest)
-        return await wait.result()
 
 
 def _stats_of(rpc: RpcClient | None, *, users: int) -> SessionStats:

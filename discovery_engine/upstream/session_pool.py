@@ -23,7 +23,7 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, CallObserver, QuestionSettings, QuestionsOf
-from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
+from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory
 from discovery_engine.upstream.handshake import Capabilities
 from discovery_engine.upstream.history import Policy, ServerHistory
@@ -33,7 +33,7 @@ from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.rpc_client import require_flat
 from discovery_engine.upstream.session import Session
-from discovery_engine.upstream.session_task import SessionTask
+from discovery_engine.upstream.session_task import SessionLimiter, SessionTask
 from discovery_engine.upstream.state import StateInfo
 from discovery_engine.upstream.stdio.reaper import open_reaper
 from discovery_engine.upstream.task import (
@@ -100,7 +100,6 @@ async def open_sessions(  # noqa: PLR0913 - each by its name
             environ,
             secrets,
             StartLimiter(max_connecting),
-            SessionLimiter(policy.own_sessions),
             CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize)),
             {},
             reaper,
@@ -127,6 +126,7 @@ class SessionPool:
         self._context = context
         self._group = group
         self._policy = policy
+        self._limiter = SessionLimiter(policy.own_sessions)
         self._login_stamp = context.logins.stamp() if context.logins else None
         self._sessions: dict[SessionKey, Session] = {}
         self._expected: Capabilities = {}
@@ -353,7 +353,7 @@ class SessionPool:
 
     async def _run(self, session: Session) -> None:
         try:
-            await SessionTask(session, self._context).run()
+            await SessionTask(session, self._context, self._limiter).run()
         finally:  # a client that took it over has changed its key
             for key in [key for key, value in self._sessions.items() if value is session]:
                 del self._sessions[key]

@@ -7,14 +7,14 @@ other transport and the other era if need be, and closes what it opened.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
 from anyio import to_thread
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.events import ServerConnecting
 from discovery_engine.rpc.messages import RpcError
@@ -51,15 +51,16 @@ class SessionTask:
     _resolved: StdioTransport | RemoteTransport
     _start: Startup
 
-    def __init__(self, session: Session, context: SessionContext) -> None:
+    def __init__(self, session: Session, context: SessionContext, limiter: SessionLimiter) -> None:
         self._session = session
         self._context = context
+        self._limiter = limiter
         self._server = session.server
 
     async def run(self) -> None:
         """Run the session to its end; a failing server raises nothing here."""
         try:
-            async with self._context.session_limiter.slot(self._session):
+            async with self._limiter.slot(self._session):
                 self._session.begin()
                 async with self._context.start_limiter.slot() as self._connected:
                     await self._connect()
@@ -212,3 +213,68 @@ def _broken(server: ServerName, error: Exception) -> UnavailableError:
         return resources_exhausted(server, error)
     reason = f"connecting to it failed: {type(error).__name__}"
     return UnavailableError(server, FailureKind.OTHER, reason, detail=str(error))
+
+
+class SessionLimiter:
+    """Bounds the sessions of servers with `session: per_client`, per server and in total.
+
+    A session holds its slot until its program has exited, so there are never more programs than
+    slots, however quickly clients come and go.
+    """
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._held: list[Session] = []
+        self._released = anyio.Event()
+
+    @asynccontextmanager
+    async def slot(self, session: Session) -> AsyncIterator[None]:
+        """Hold a slot for the life of a session.
+
+        Raises:
+            UnavailableError: If all are in use and no session is about to end.
+        """
+        if session.server.session != "per_client":
+            yield
+            return
+        await self._wait_for_slot(session.server)
+        self._held.append(session)
+        try:
+            yield
+        finally:
+            self._held.remove(session)
+            self._released.set()
+            self._released = anyio.Event()
+
+    async def _wait_for_slot(self, server: ServerSettings) -> None:
+        with anyio.move_on_after(server.timeouts.connect):
+            while holders := self._holders(server):
+                if not any(holder.is_retired for holder in holders):
+                    break
+                await self._released.wait()
+        if holders := self._holders(server):
+            raise self._limit_error(server, holders)
+
+    def _holders(self, server: ServerSettings) -> list[Session]:
+        """The sessions of which one must end first; empty if a slot is free."""
+        own = [held for held in self._held if held.server.name == server.name]
+        if len(own) >= server.limits.sessions:
+            return own
+        return self._held if len(self._held) >= self._total else []
+
+    def _limit_error(self, server: ServerSettings, holders: list[Session]) -> UnavailableError:
+        if holders is self._held:
+            reason = f"clients have {len(holders)} sessions of their own with all servers"
+            setting = "`server.maxOwnSessions`"
+        else:
+            reason = f"{len(holders)} clients have a session of their own with it"
+            setting = f"`limits.sessions` of server {server.name!r}"
+        error = UnavailableError(
+            server.name,
+            FailureKind.BUSY,
+            f"{reason}, which is the most",
+            hint=f"try again when one of them has ended, or raise {setting}",
+        )
+        waits = [wait for holder in holders if (wait := holder.expires_in) is not None]
+        error.retry_after = max(1.0, min(waits, default=1.0))
+        return error

@@ -10,9 +10,10 @@ Source: the extension `io.modelcontextprotocol/tasks` of the revision 2026-07-28
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -202,19 +203,8 @@ _FAILURES = (OutcomeUnknownError, UnavailableError, UpstreamProtocolError, Upstr
 logger = logging.getLogger(__name__)
 
 
-class TaskServer(Protocol):
-    """The session with the server that has the task."""
-
-    @property
-    def is_lost(self) -> bool:
-        """True if the session has ended, and the task with it."""
-
-    async def ask(self, request: UpstreamRequest, seconds: float) -> JSONObject:
-        """The answer to a request about the task, within so many seconds.
-
-        Raises:
-            UpstreamError: If there is none.
-        """
+AskServer: TypeAlias = Callable[[UpstreamRequest, float], Awaitable[JSONObject]]
+"""The answer to a request, within so many seconds; raises UpstreamError if there is none."""
 
 
 class RisingProgress:
@@ -246,10 +236,11 @@ class TaskWait:
         state: TaskState,
         call: Call,
         subject: str,
-        server: TaskServer,
+        ask: AskServer,
         progress: RisingProgress | None,
         *,
         seconds: float,
+        is_lost: Callable[[], bool],
     ) -> None:
         """Nothing is sent yet.
 
@@ -257,14 +248,16 @@ class TaskWait:
             state: What the server returned in place of the result.
             call: The call that it belongs to.
             subject: The tool, as errors name it.
-            server: What has the task.
+            ask: Sends a request about the task to its server.
             progress: Gets the changes of the task.
             seconds: The most that the task may take.
+            is_lost: Whether the session has ended, and the task with it.
         """
         self._state = state
         self._call = call
         self._subject = subject
-        self._server = server
+        self._ask = ask
+        self._is_lost = is_lost
         self._progress = progress
         self._seconds = seconds
         self._deadline = call.clock.time() + seconds
@@ -334,13 +327,13 @@ class TaskWait:
         """The answer of the server; None if there is none, and it should be tried again."""
         request = task_request(method, self._state.id, self._subject, responses)
         try:
-            answer = await self._server.ask(request, self._rest())
+            answer = await self._ask(request, self._rest())
         except _FAILURES as error:
             self._failures += 1
             if method == "tasks/get" and is_unknown(error):
                 reason = "it does not know the task any more"
                 raise OutcomeUnknownError(self._call.server, self._subject, reason) from error
-            if self._failures < _MOST_FAILURES and not self._server.is_lost:
+            if self._failures < _MOST_FAILURES and not self._is_lost():
                 return None
             if isinstance(error, UnavailableError):  # the work may be done all the same
                 raise OutcomeUnknownError(self._call.server, self._subject, error.reason) from error
@@ -363,7 +356,7 @@ class TaskWait:
         """The server may go on all the same; its result is discarded."""
         request = task_request("tasks/cancel", self._state.id, self._subject)
         with anyio.move_on_after(_CANCELLING, shield=True), suppress(UpstreamError):
-            await self._server.ask(request, _CANCELLING)
+            await self._ask(request, _CANCELLING)
 
 
 def is_unknown(error: UpstreamError) -> bool:

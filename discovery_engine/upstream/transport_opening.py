@@ -18,7 +18,7 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionsOf
-from discovery_engine.upstream.concurrency import CallLimiter, SessionLimiter, StartLimiter
+from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.stdio.pipe_transport import (
@@ -49,7 +49,6 @@ class SessionContext(Struct, frozen=True):
     environ: Mapping[str, str]
     secrets: SecretResolver
     start_limiter: StartLimiter
-    session_limiter: SessionLimiter
     everywhere: CallLimiter
     """Limits the requests of calls in flight at all servers."""
     header_maps: dict[str, Mapping[str, HeaderMap]]

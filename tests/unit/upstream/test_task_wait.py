@@ -58,7 +58,9 @@ class Holder:
 def wait(holder: Holder, *, seconds: float = 30.0, client: Any = None) -> TaskWait:
     call = Call(SERVER, client, lambda _: QuestionSettings(), FairScheduler())
     state = TaskState.from_json(SERVER, WORKING)
-    return TaskWait(state, call, "work", holder, None, seconds=seconds)
+    return TaskWait(
+        state, call, "work", holder.ask, None, seconds=seconds, is_lost=lambda: holder.is_lost
+    )
 
 
 @pytest.mark.requirement("TSK-4")
