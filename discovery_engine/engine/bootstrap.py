@@ -266,24 +266,27 @@ def _open_sessions(
     from discovery_engine.engine.question_policy import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
     from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415
+    from discovery_engine.upstream.transport_opening import SessionOptions  # noqa: PLC0415
 
     settings = state.view.settings
     return open_sessions(
-        max_connecting=settings.server.max_connecting,
-        idle_timeout=settings.server.idle_timeout,
-        events=events,
-        eras=store.local,
-        environ=environment.variables,
-        secrets=environment.secrets,
-        admit=state.trust_store.admit,
-        on_stderr=on_stderr,
-        policy=Policy(own_sessions=settings.server.max_own_sessions),
-        questions_of=QuestionPolicy(lambda: state.view.settings).of_server,
-        logins=environment.token_logins,
-        data=environment.data,
-        on_message=server_recorder.record_message,
-        instance=store.gateways.instance if store.gateways else "",
-        pass_env=lambda: state.view.settings.server.pass_env,
+        SessionOptions(
+            max_connecting=settings.server.max_connecting,
+            idle_timeout=settings.server.idle_timeout,
+            events=events,
+            eras=store.local,
+            environ=environment.variables,
+            secrets=environment.secrets,
+            admit=state.trust_store.admit,
+            on_stderr=on_stderr,
+            policy=Policy(own_sessions=settings.server.max_own_sessions),
+            questions_of=QuestionPolicy(lambda: state.view.settings).of_server,
+            logins=environment.token_logins,
+            data=environment.data,
+            on_message=server_recorder.record_message,
+            instance=store.gateways.instance if store.gateways else "",
+            pass_env=lambda: state.view.settings.server.pass_env,
+        )
     )
 
 

@@ -6,28 +6,24 @@ They are opened on first use, shared, closed when idle, and opened again when th
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TypeAlias
 
 from anyio.abc import TaskGroup
+from msgspec.structs import asdict
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
-from discovery_engine.events import EventBus
 from discovery_engine.rpc.client import Client, declarable, merged
 from discovery_engine.rpc.scheduling import FairScheduler
-from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, CallObserver, QuestionSettings, QuestionsOf
+from discovery_engine.upstream.call import Call, CallObserver
 from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
-from discovery_engine.upstream.connection import Admit, EraMemory
 from discovery_engine.upstream.handshake import Capabilities
-from discovery_engine.upstream.history import Policy, ServerHistory
-from discovery_engine.upstream.http.logins import Logins
+from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.open_tasks import LONGEST_LIFE, OpenTask, OpenTasks
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
@@ -43,7 +39,7 @@ from discovery_engine.upstream.task import (
     is_unknown,
     task_request,
 )
-from discovery_engine.upstream.transport_opening import OnServerMessage, OnStderr, SessionContext
+from discovery_engine.upstream.transport_opening import SessionContext, SessionOptions
 
 SessionKey: TypeAlias = tuple[ServerName, str | None]
 """A server and the client whose session it is; None for a shared session."""
@@ -51,95 +47,43 @@ SessionKey: TypeAlias = tuple[ServerName, str | None]
 _OWNERS_ROOTS: Capabilities = {"roots": {"listChanged": True}}
 """Declared where the owner's roots are given: a reload may change them."""
 _SOLE_CLIENT = ""  # where the gateway has only one client
-_QUESTIONS = QuestionSettings()
 
 
 @asynccontextmanager
-async def open_sessions(  # noqa: PLR0913 - each by its name
-    *,
-    max_connecting: int,
-    idle_timeout: float,
-    events: EventBus,
-    eras: EraMemory,
-    environ: Mapping[str, str],
-    secrets: SecretResolver,
-    admit: Admit,
-    on_stderr: OnStderr = lambda _server, _lines: None,
-    policy: Policy = Policy(),  # noqa: B008 - frozen
-    logins: Logins | None = None,
-    questions_of: QuestionsOf = lambda _: _QUESTIONS,
-    data: Path | None = None,
-    on_message: OnServerMessage = lambda _server, _method, _params: None,
-    instance: str = "",
-    pass_env: Callable[[], Sequence[str]] = tuple,
-) -> AsyncIterator[SessionPool]:
-    """Yield the sessions; on exit every session is closed and every program ended.
-
-    Args:
-        max_connecting: How many servers start at the same time.
-        idle_timeout: Seconds without a call after which a session is closed.
-        events: Gets events of connects, listings and changes of tools.
-        eras: Stores the protocol era of each server.
-        environ: Programs inherit a safe subset of it.
-        secrets: Resolves the references of entries.
-        admit: Called before each start or connect; raises if it is not approved.
-        on_stderr: Called with the stderr lines of programs.
-        policy: The limits of calls and client sessions, and the clock of retries.
-        logins: Access tokens of remote servers; none are sent if None.
-        questions_of: How long questions of a server wait, and which its owner answers; read for
-            each question.
-        data: Holds the private folders of programs in a sandbox; without, none is started in one.
-        on_message: Called with notifications and pings of servers.
-        instance: The name of this process among the gateways of a database; empty without one.
-        pass_env: The variables of `environ` that programs inherit besides, by names or patterns.
-    """
+async def open_sessions(options: SessionOptions) -> AsyncIterator[SessionPool]:
+    """Yield the sessions; on exit every session is closed and every program ended."""
     async with open_reaper() as reaper, open_task_group() as tasks:
         context = SessionContext(
-            events,
-            eras,
-            environ,
-            secrets,
-            StartLimiter(max_connecting),
-            CallLimiter(Limits(calls=policy.everywhere, queue=sys.maxsize)),
-            {},
-            reaper,
-            FairScheduler(),
-            idle_timeout,
-            admit,
-            on_stderr,
-            questions_of,
-            data,
-            logins,
-            on_message,
-            pass_env,
+            **asdict(options),
+            start_limiter=StartLimiter(options.max_connecting),
+            everywhere=CallLimiter(Limits(calls=options.policy.everywhere, queue=sys.maxsize)),
+            reaper=reaper,
+            scheduler=FairScheduler(),
         )
-        yield SessionPool(context, tasks, policy, instance)
+        yield SessionPool(context, tasks)
         tasks.cancel_scope.cancel()
 
 
 class SessionPool:
     """Created by `open_sessions`, which owns the task group that they run in."""
 
-    def __init__(
-        self, context: SessionContext, group: TaskGroup, policy: Policy, instance: str
-    ) -> None:
+    def __init__(self, context: SessionContext, group: TaskGroup) -> None:
         self._context = context
         self._group = group
-        self._policy = policy
-        self._limiter = SessionLimiter(policy.own_sessions)
+        self._limiter = SessionLimiter(context.policy.own_sessions)
         self._login_stamp = context.logins.stamp() if context.logins else None
         self._sessions: dict[SessionKey, Session] = {}
         self._expected: Capabilities = {}
         self._watches: dict[ServerName, ResourceWatch] = {}
         self.histories: dict[ServerName, ServerHistory] = {}
         """The history of every server used so far."""
-        self.tasks = OpenTasks(at=instance)
+        self.tasks = OpenTasks(at=context.instance)
         """The tasks that were handed to clients."""
 
     def history_of(self, server: ServerSettings) -> ServerHistory:
         """The history of a server, under its present settings."""
         if (history := self.histories.get(server.name)) is None:
-            history = ServerHistory(server, self._context.events, self._policy)
+            history = ServerHistory(server, self._context.events, self._context.policy)
             self.histories[server.name] = history
         history.apply_settings(server)
         if history.awaits_login:

@@ -20,6 +20,7 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import QuestionsOf
 from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.connection import Admit, EraMemory, TransportKind
+from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.http.logins import Logins
 from discovery_engine.upstream.stdio.pipe_transport import (
     Confine,
@@ -41,31 +42,51 @@ OnServerMessage: TypeAlias = Callable[[ServerName, str, JSONObject | None], None
 """Called with the method and the params of what a server sends that answers nothing."""
 
 
-class SessionContext(Struct, frozen=True):
-    """Shared by all sessions."""
+class SessionOptions(Struct, frozen=True, kw_only=True):
+    """What sessions are opened with."""
 
+    max_connecting: int
+    """How many servers start at the same time."""
+    idle_timeout: float
+    """Seconds without a call after which a session is closed."""
+    policy: Policy = Policy()
+    """The limits of calls and client sessions, and the clock of retries."""
     events: EventBus
+    """Gets events of connects, listings and changes of tools."""
     eras: EraMemory
     environ: Mapping[str, str]
+    """Programs inherit a safe subset of it."""
+    pass_env: Callable[[], Sequence[str]] = tuple
+    """The variables of `environ` that programs inherit besides, by names or patterns.
+
+    Read for each start.
+    """
     secrets: SecretResolver
+    """Resolves the references of entries."""
+    admit: Admit
+    """Called before each start or connect; raises if it is not approved."""
+    logins: Logins | None = None
+    """The access tokens of remote servers; None if there are none to be used."""
+    questions_of: QuestionsOf
+    """How long questions of a server wait, and which its owner answers; read for each question."""
+    data: Path | None
+    """Holds the private folders of programs in a sandbox; without, none is started in one."""
+    on_stderr: OnStderr
+    on_message: OnServerMessage
+    instance: str = ""
+    """The name of this process among the gateways of a database; empty without one."""
+
+
+class SessionContext(SessionOptions, frozen=True, kw_only=True):
+    """Shared by all sessions."""
+
     start_limiter: StartLimiter
     everywhere: CallLimiter
     """Limits the requests of calls in flight at all servers."""
-    header_maps: dict[str, Mapping[str, HeaderMap]]
+    header_maps: dict[str, Mapping[str, HeaderMap]] = {}
     """The arguments that are sent as headers, by connection and tool, once its tools are listed."""
     reaper: Reaper
     scheduler: FairScheduler
-    idle_timeout: float
-    admit: Admit
-    on_stderr: OnStderr
-    questions_of: QuestionsOf
-    data: Path | None
-    """Holds the private folders of programs in a sandbox."""
-    logins: Logins | None = None
-    """The access tokens of remote servers; None if there are none to be used."""
-    on_message: OnServerMessage = lambda _server, _method, _params: None
-    pass_env: Callable[[], Sequence[str]] = tuple
-    """The variables of `environ` that programs are given besides; read for each start."""
 
 
 class SessionCallbacks(NamedTuple):
