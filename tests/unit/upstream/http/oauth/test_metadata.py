@@ -12,11 +12,14 @@ from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.http.oauth.metadata import (
     AuthorizationMetadata,
-    challenged_scopes,
     discover,
 )
 from discovery_engine.upstream.http.oauth.stored_login import address_of, login_name
-from discovery_engine.upstream.http.oauth.token_endpoint import TokenRefused, open_client
+from discovery_engine.upstream.http.oauth.token_endpoint import (
+    TokenRefused,
+    challenge_field,
+    open_client,
+)
 from tests.rows import rows
 
 pytestmark = pytest.mark.anyio
@@ -109,7 +112,7 @@ async def test_the_owners_scopes_come_first_then_the_challenges_then_the_metadat
     assert got.requested_scopes([], ["c"]) == ["c"]
     assert got.requested_scopes([], []) == ["a"]
     assert refreshing.requested_scopes([], []) == ["a", "offline_access"]
-    assert challenged_scopes('Bearer scope="c d", error="x"') == ["c", "d"]
+    assert challenge_field('Bearer scope="c d", error="x"', "scope") == "c d"
 
 
 @pytest.mark.requirement("AUT-16")
