@@ -30,8 +30,7 @@ from discovery_engine.rpc.protocol import INVALID_PARAMS, PARSE_ERROR
 from discovery_engine.rpc.stream_peer import LineStream
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.rpc.messages import RequestId
+    from discovery_engine._util.json import JSONValue
 
 
 def as_incoming(value: JSONValue) -> Request | Notification | None:

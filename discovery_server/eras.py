@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-from discovery_engine.rpc import protocol
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
+    CLIENT_INFO,
     HANDSHAKE_VERSIONS,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LATEST_HANDSHAKE,
+    LOG_LEVEL,
     MODERN_VERSIONS,
     PROTOCOL_VERSION,
     SERVER_INFO,
@@ -94,10 +95,10 @@ class _HandshakeMeta(Struct, rename="camel"):
 
 
 class _ModernMeta(Struct):
-    version: str = field(name=protocol.PROTOCOL_VERSION)
-    capabilities: _ModernCapabilities = field(name=protocol.CLIENT_CAPABILITIES)
-    client_info: _Implementation | None = field(name=protocol.CLIENT_INFO, default=None)
-    log_level: _LogLevel | None = field(name=protocol.LOG_LEVEL, default=None)
+    version: str = field(name=PROTOCOL_VERSION)
+    capabilities: _ModernCapabilities = field(name=CLIENT_CAPABILITIES)
+    client_info: _Implementation | None = field(name=CLIENT_INFO, default=None)
+    log_level: _LogLevel | None = field(name=LOG_LEVEL, default=None)
     progress_token: str | int | None = field(name="progressToken", default=None)
 
 
@@ -257,7 +258,7 @@ _MODERN_METHODS = frozenset(_MODERN)
 
 def methods_of(version: str) -> frozenset[str]:
     """The methods that a version of the protocol has, of those that are served."""
-    return _MODERN_METHODS if version in protocol.MODERN_VERSIONS else _HANDSHAKE_METHODS
+    return _MODERN_METHODS if version in MODERN_VERSIONS else _HANDSHAKE_METHODS
 
 
 def check_params(method: str, params: JSONObject, version: str) -> None:
@@ -266,13 +267,13 @@ def check_params(method: str, params: JSONObject, version: str) -> None:
     Raises:
         RpcError: INVALID_PARAMS, with the member that is missing or wrong.
     """
-    structs = _MODERN if version in protocol.MODERN_VERSIONS else _HANDSHAKE
+    structs = _MODERN if version in MODERN_VERSIONS else _HANDSHAKE
     try:
         msgspec.convert(params, structs[method])
     except msgspec.ValidationError as error:
         # Its text has the path and the types, and no values.
         text = f"Invalid params of {method}: {error}"
-        raise RpcError(protocol.INVALID_PARAMS, text) from None
+        raise RpcError(INVALID_PARAMS, text) from None
 
 
 _VERSION_WITH_BATCHES = "2025-03-26"

@@ -58,7 +58,7 @@ from discovery_server.stored_tokens import SharedTokens
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
     from pathlib import Path
 
     from discovery_engine.engine import Engine

@@ -34,8 +34,6 @@ from discovery_engine.tools.meta_tools import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.answer_rendering import PoolReport
     from discovery_engine.agent.meta_arguments import OnFound

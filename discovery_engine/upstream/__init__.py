@@ -1,15 +1,17 @@
 """Sessions with MCP servers; a faulty server affects no other.
 
     session_pool      the open sessions of all servers; `engine.upstreams` sends calls through them
-    session           one connection, from connecting to closing: calls, listings, pings
+    session           one session, as its callers use it: calls, listings, pings
+      session_task    its life in one task: connect, serve, close
       call            a call in progress, and what its server asks meanwhile
+      calls_in_flight to which calls of a session the requests of its server belong
+      rpc_client      requests over an open connection, and the errors of those that fail
+      task            a result that comes later
       listing         reads all pages of a list, drops unusable definitions
       history         what a server did so far (breaker, counters), across sessions
-      concurrency     limits: calls, starts and sessions at the same time
+      concurrency     limits: calls and starts at the same time
       transport_opening  opens the transport of a session
       handshake       which ways to connect are tried
-      rpc_client      the requests after it, and the errors of those that fail
-      task            a result that comes later
     transport         the base class of
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
       http/           streamable HTTP and SSE

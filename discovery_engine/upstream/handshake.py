@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, field
@@ -38,9 +38,6 @@ from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import Transport
 from discovery_engine.version import __version__
-
-if TYPE_CHECKING:
-    from discovery_engine.upstream.transport import Transport
 
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"

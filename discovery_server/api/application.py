@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.websockets import WebSocket
 
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_engine.store.call_log.log_entry import Actor

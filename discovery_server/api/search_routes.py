@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import anyio.to_thread
 from msgspec import Meta, Struct, to_builtins
@@ -23,9 +23,6 @@ from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_engine.view.search_answers import SearchKind
 from discovery_engine.view.view import View
 from discovery_server.api.route import ApiRequest, Confirmation, Name, Nothing, Routes
-
-if TYPE_CHECKING:
-    from discovery_engine.view.view import View
 
 routes = Routes()
 
