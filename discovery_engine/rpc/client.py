@@ -5,6 +5,9 @@ A server may ask its user something in the middle of a call (`elicitation/create
 
     client = CallbackClient(ask, capabilities={"elicitation": {"form": {}}})
     await engine.execute("github", "create_issue", arguments, caller=client)
+
+Functions below say which of its capabilities a server is declared, and which members of `_meta`
+pass: to a server from a client's request, and the other way.
 """
 
 from __future__ import annotations
@@ -29,47 +32,6 @@ _TRACE = frozenset({"traceparent", "tracestate", "baggage"})
 _SIZE = 16 * 1024  # bytes of all members; a trace and the ids of a host take a few hundred
 
 NOTHING: JSONObject = MappingProxyType({})  # type: ignore[assignment]  # never changed
-
-
-def passed_meta(meta: JSONValue) -> JSONObject:
-    """The members that pass, unchanged; beyond 16 KiB they are dropped, those of a trace last.
-
-    The token of progress and the keys of the protocol are ours towards the server.
-    """
-    if not isinstance(meta, dict):
-        return NOTHING
-    passed = {key: value for key, value in meta.items() if _passes(key)}
-    return _bounded(passed) if passed else NOTHING
-
-
-def server_meta(meta: JSONValue) -> JSONObject:
-    """The members that a server may say something with; the same object if that are all.
-
-    The gateway's own fields, and what the protocol says of a connection, are ours to say.
-    """
-    if not isinstance(meta, dict):
-        return {}
-    passed = {key: value for key, value in meta.items() if _passes(key)}
-    return meta if len(passed) == len(meta) else passed
-
-
-def _passes(key: str) -> bool:
-    return key != "progressToken" and not key.startswith(_HOPS)
-
-
-def _bounded(members: JSONObject) -> JSONObject:
-    if len(encode(members)) <= _SIZE:
-        return members
-    selection, left = {}, _SIZE
-    for key in sorted(members, key=lambda key: key not in _TRACE):
-        size = len(encode({key: members[key]}))
-        if size <= left:
-            selection[key] = members[key]
-            left -= size
-    logger.debug(
-        "%d members of a client's _meta are too large to pass", len(members) - len(selection)
-    )
-    return {key: value for key, value in members.items() if key in selection}
 
 
 ELICIT = "elicitation/create"
@@ -286,3 +248,44 @@ def merged(
 def explicit(name: str, value: JSONObject) -> JSONObject:
     """A capability with its default: an elicitation without modes means forms."""
     return value or ({"form": {}} if name == "elicitation" else {})
+
+
+def passed_meta(meta: JSONValue) -> JSONObject:
+    """The members that pass, unchanged; beyond 16 KiB they are dropped, those of a trace last.
+
+    The token of progress and the keys of the protocol are ours towards the server.
+    """
+    if not isinstance(meta, dict):
+        return NOTHING
+    passed = {key: value for key, value in meta.items() if _passes(key)}
+    return _bounded(passed) if passed else NOTHING
+
+
+def server_meta(meta: JSONValue) -> JSONObject:
+    """The members that a server may say something with; the same object if that are all.
+
+    The gateway's own fields, and what the protocol says of a connection, are ours to say.
+    """
+    if not isinstance(meta, dict):
+        return {}
+    passed = {key: value for key, value in meta.items() if _passes(key)}
+    return meta if len(passed) == len(meta) else passed
+
+
+def _passes(key: str) -> bool:
+    return key != "progressToken" and not key.startswith(_HOPS)
+
+
+def _bounded(members: JSONObject) -> JSONObject:
+    if len(encode(members)) <= _SIZE:
+        return members
+    selection, left = {}, _SIZE
+    for key in sorted(members, key=lambda key: key not in _TRACE):
+        size = len(encode({key: members[key]}))
+        if size <= left:
+            selection[key] = members[key]
+            left -= size
+    logger.debug(
+        "%d members of a client's _meta are too large to pass", len(members) - len(selection)
+    )
+    return {key: value for key, value in members.items() if key in selection}

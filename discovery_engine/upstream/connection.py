@@ -132,22 +132,21 @@ def resolved_fields(
 
 def has_commands(server: ServerSettings) -> bool:
     """Return whether an entry refers to the output of a command, whether it may be run or not."""
-    return bool(_commands(written_fields(server.transport).values()))
+    return bool(_references(written_fields(server.transport).values(), "command"))
 
 
 def command_references(server: ServerSettings) -> tuple[Reference, ...]:
     """The commands whose output the entry gives to its server, each once; those that may be run."""
     if not server.may_run_commands:
         return ()
-    texts = written_fields(server.transport).items()
-    return _commands(text for place, text in texts if _is_kept_apart(place))
+    fields = written_fields(server.transport).items()
+    return _references((text for place, text in fields if _is_kept_apart(place)), "command")
 
 
-def _commands(texts: Iterable[str]) -> tuple[Reference, ...]:
+def _references(texts: Iterable[str], kind: str) -> tuple[Reference, ...]:
+    """The references of a kind, each once."""
     references = (reference for text in texts for reference in references_in(text))
-    return tuple(
-        dict.fromkeys(reference for reference in references if reference.kind == "command")
-    )
+    return tuple(dict.fromkeys(reference for reference in references if reference.kind == kind))
 
 
 def admitted_transport(
@@ -212,11 +211,8 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
 
 def stored_secrets(server: ServerSettings) -> tuple[str, ...]:
     """The names in `${secret:NAME}` of an entry, each once."""
-    texts = written_fields(server.transport).values()
-    references = (reference for text in texts for reference in references_in(text))
-    return tuple(
-        dict.fromkeys(reference.name for reference in references if reference.kind == "secret")
-    )
+    references = _references(written_fields(server.transport).values(), "secret")
+    return tuple(dict.fromkeys(reference.name for reference in references))
 
 
 def _refuse_commands(text: str) -> None:
@@ -236,13 +232,7 @@ def _unsendable(place: str, value: str) -> str:
 def secrets_in_arguments(server: ServerSettings) -> tuple[str, ...]:
     """The references to stored secrets in a program's arguments, each once."""
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
-    references = (
-        str(reference)
-        for text in args
-        for reference in references_in(text)
-        if reference.kind == "secret"
-    )
-    return tuple(dict.fromkeys(references))
+    return tuple(map(str, _references(args, "secret")))
 
 
 def _reason(error: UnsetReference) -> str:
