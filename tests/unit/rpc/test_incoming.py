@@ -87,7 +87,7 @@ async def test_so_many_are_worked_on_at_once_and_the_others_in_order() -> None:
 async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> None:
     async with requests(most) as made:
         made.start(1, 2)
-        made.incoming.cancel(2)
+        made.incoming.cancel({"requestId": 2})
         made.release.set()
         await settled(made)
 
@@ -98,7 +98,7 @@ async def test_what_is_cancelled_before_it_begins_is_never_begun(most: int) -> N
 async def test_closing_answers_what_is_unanswered_with_an_error() -> None:
     async with requests(most=1) as made:
         made.start(1, 2, 3)
-        made.incoming.cancel(3)
+        made.incoming.cancel({"requestId": 3})
         await anyio.wait_all_tasks_blocked()
 
     assert made.outcomes() == {1: -32000, 2: -32000}
