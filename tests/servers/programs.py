@@ -30,6 +30,7 @@ from discovery_engine.upstream.call import QuestionSettings, QuestionsOf
 from discovery_engine.upstream.history import Policy
 from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.session_pool import open_sessions
+from discovery_engine.upstream.transport_opening import SessionOptions
 
 HERE = Path(__file__).parent
 
@@ -120,8 +121,8 @@ async def upstreams(
     pass_env: Callable[[], Sequence[str]] = tuple,
 ) -> AsyncIterator[TestedUpstreams]:
     secrets = EnvironmentResolver(environ)
-    open_live = partial(
-        open_sessions,
+    options = partial(
+        SessionOptions,
         max_connecting=max_connecting,
         idle_timeout=idle_timeout,
         events=events or EventBus(),
@@ -135,9 +136,12 @@ async def upstreams(
         admit=lambda server, transport: None,
         data=data,
         pass_env=pass_env,
+        on_message=lambda _server, _method, _params: None,
     )
     async with open_task_group() as tasks:
-        yield TestedUpstreams(tasks, lambda on_stderr: open_live(on_stderr=on_stderr), secrets)
+        yield TestedUpstreams(
+            tasks, lambda on_stderr: open_sessions(options(on_stderr=on_stderr)), secrets
+        )
         tasks.cancel_scope.cancel()
 
 
