@@ -218,7 +218,7 @@ class Session:
 
     @property
     def callbacks(self) -> SessionCallbacks:
-        """What its transport calls."""
+        """The callbacks of its transport."""
         return SessionCallbacks(self._lose, self._on_fault, self._on_notification, self._answer)
 
     def begin(self) -> None:

@@ -43,7 +43,7 @@ OnServerMessage: TypeAlias = Callable[[ServerName, str, JSONObject | None], None
 
 
 class SessionOptions(Struct, frozen=True, kw_only=True):
-    """What sessions are opened with."""
+    """The options with which sessions are opened."""
 
     max_connecting: int
     """How many servers start at the same time."""
