@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from discovery_engine.rpc.messages import RequestTimeout
-from discovery_engine.rpc.request_timer import PausableClock, RequestTimeLimit, RequestTimer
+from discovery_engine.rpc.request_timer import RequestTimeLimit, RequestTimer
 
 pytestmark = pytest.mark.anyio
 
@@ -26,21 +26,6 @@ async def test_progress_starts_the_time_again_within_the_longest() -> None:
         rests.append(timer.rest)
 
     assert rests == [100, 70]
-
-
-async def test_a_paused_clock_stands_still_until_the_last_pause_has_ended() -> None:
-    clock = PausableClock()
-    began = anyio.current_time()
-
-    with clock.paused():
-        stood_at = clock.time()
-        with clock.paused():
-            await anyio.sleep(0.02)
-        await anyio.sleep(0.02)
-        assert clock.time() == stood_at
-    gone_on = clock.time() - stood_at
-
-    assert 0 <= gone_on <= anyio.current_time() - began - 0.03
 
 
 async def test_errors_and_cancellation_from_outside_pass_a_time_limit_unchanged() -> None:
