@@ -19,6 +19,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.agent.dispatch import call
 from discovery_engine.agent.meta_arguments import Caller, meta_tools
 from discovery_engine.engine import Engine, ScopedEngine
+from discovery_engine.engine.owner.agent_requests import AgentRequestNotFoundError
+from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.protocol import CLIENT_INFO
 from discovery_engine.tools.meta_tools import META_TOOLS
@@ -322,3 +324,48 @@ async def test_clients_of_stdio_are_told_apart_and_see_their_own_requests(
     assert re.fullmatch(r"Ada \([0-9a-f]{8}\)", clients[0])
     assert re.fullmatch(r"A ?da{0,62} \([0-9a-f]{8}\)", clients[1])
     assert clients[0] != clients[1]
+
+
+@pytest.mark.requirement("RGT-6")
+async def test_without_a_yes_of_the_owner_nothing_is_done(folder: Folder) -> None:
+    async with agent_of(folder) as agent:
+        asked = await agent.answer("uninstall", name="good")
+        code, shown = await command_line(folder, "review", "accept", asked["request"])
+        await agent.engine.reload()
+        assert agent.engine.view.server("good").state != "disabled"
+
+    assert (code, shown["state"]) == (4, "waiting")
+
+
+@pytest.mark.requirement("RGT-6")
+async def test_a_request_that_cannot_be_carried_out_has_failed_with_the_reason(
+    folder: Folder,
+) -> None:
+    async with agent_of(folder) as agent:
+        asked = await agent.answer("deactivate", name="good")
+        await agent.engine.servers.remove("good")
+        with pytest.raises(DiscoveryError):
+            await agent.engine.requests.accept(asked["request"])
+        [request] = await agent.engine.requests.list()
+
+    assert request.state == "failed"
+    assert "SERVER_NOT_FOUND" in request.outcome
+
+
+@pytest.mark.requirement("RGT-6")
+async def test_a_request_is_decided_once_however_many_decide_at_once(folder: Folder) -> None:
+    outcomes: list[str] = []
+    async with agent_of(folder) as agent:
+        asked = await agent.answer("activate", name="off")
+
+        async def decide() -> None:
+            try:
+                outcomes.append((await agent.engine.requests.accept(asked["request"])).state)
+            except AgentRequestNotFoundError:
+                outcomes.append("refused")
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(decide)
+
+    assert sorted(outcomes) == ["accepted", *["refused"] * 4]

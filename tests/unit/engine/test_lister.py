@@ -150,3 +150,14 @@ async def test_waiting_for_a_turn_to_start_takes_nothing_from_the_wait(setup: Se
 
     assert are_waited_for
     assert reports[0].starting == (A,)
+
+
+async def test_the_rest_lasts_until_the_first_server_is_due(setup: Setup) -> None:
+    async with setup.opened() as lister:
+        due = lister.seconds_until_due()
+        await lister.refresh(None, only_due=True)
+        setup.now += 10.0
+        rested = lister.seconds_until_due()
+
+    assert due <= 0
+    assert rested == setup.current.view.settings.cache.ttl - 10.0

@@ -17,6 +17,7 @@ from discovery_engine.catalog import Entry
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings, Settings
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.semantic_search import WARM_UP, QueryEmbedding, SemanticSearch
+from discovery_engine.engine.vector_cache import VectorCache
 from discovery_engine.events import EventBus
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.search.embedders import EmbeddingError, Vector
@@ -26,7 +27,7 @@ from discovery_engine.search.ranking.relevance import Hit
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.memory import MemoryRegistry
-from tests.factories import make_settings
+from tests.factories import make_catalog, make_part, make_settings
 from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.unit.swaps import lists
@@ -240,3 +241,25 @@ async def test_a_long_request_is_compared_as_a_whole_if_its_clauses_are_not_in_t
 
     assert (len(asked.vectors), asked.notices) == (1, ())
     assert len(again.vectors) == 1 + len(split_clauses(request))
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_the_use_of_vectors_is_noted_each_day_until_their_tools_are_gone() -> None:
+    now, catalog = 0.0, make_catalog(make_part("s", "one", "two"))
+    store, embedder = MemoryRegistry(clock=lambda: now), Embedding()
+    store.save_settings("s", make_settings("s"))
+    await embedder.embed([WARM_UP])
+    cache = VectorCache(store, embedder, scope="s", batch=2, clock=lambda: now)
+    counts: list[int] = []
+    query = "SELECT count(*) FROM vectors"
+
+    for day in range(180):
+        now = day * 86_400.0
+        if day == 90:
+            catalog = make_catalog(make_part("s", "one"))
+        assert len([one async for one in cache.update(catalog)][-1]) == len(catalog)
+        counts += store._database.read(lambda db: db.execute(query).fetchone())
+
+    assert counts[:120] == [2] * 120  # 30 days after the tool has gone
+    assert counts[150:] == [1] * 30
+    assert len(embedder.given) == 2

@@ -75,6 +75,13 @@ def found(answer: Any) -> list[str]:
 
 
 class TestNotices:
+    def test_lost_decisions_are_reported_of_every_server(self) -> None:
+        lost = make_view(ALPHA, BETA, lost_at=60.0)
+
+        for answer in (lost.search("send_mail", server="beta"), lost.list_tools("beta")):
+            [notice] = answer.notices
+            assert "were lost (noticed 1970-01-01 00:01 UTC)" in notice.message
+
     def test_all_servers_are_spoken_for_where_none_is_named(self) -> None:
         assert said(VIEW.search("send_mail").notices) == [OUTAGE, REVIEW, UNPINNED]
 
