@@ -365,5 +365,5 @@ def test_the_command_shows_asks_and_reports(
     assert (done.json["registered"], done.json["activated"]) == (["post"], ["post"])
     assert (done.json["written"], done.json["skipped"]) == (True, [])
     assert [one["name"] for one in done.json["errors"]] == ["a;b"]
-    assert "nothing is to be registered" in again.err
+    assert "nothing to register" in again.err
     assert home("execute", "post:mail").code == 0
