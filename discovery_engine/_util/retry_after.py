@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 LONGEST_PAUSE = 86_400.0  # seconds; whoever asks for more is tried again after that
 
@@ -21,6 +20,8 @@ def retry_after(text: str, *, now: float | None = None) -> float | None:
     """
     if text.isascii() and text.isdigit():
         return min(float(text), LONGEST_PAUSE)
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - ten modules, for a rare header
+
     try:
         until = parsedate_to_datetime(text)
     except (TypeError, ValueError, OverflowError):

@@ -73,6 +73,7 @@ def mounts_for(url: str) -> dict[str, httpx2.AsyncBaseTransport | None]:
 # The words of a command, whatever system its entry was written for: `cmd /c npx.cmd -y mail` starts
 # what `npx.cmd -y mail` starts, and `C:\node\npx.cmd` has the name `npx`.
 
+CONTAINER_CLIENTS = ("docker", "podman", "nerdctl")
 PACKAGE_RUNNERS = frozenset(
     (
         *("npx", "npm", "pnpx", "pnpm", "yarn", "bun", "bunx", "deno"),

@@ -26,7 +26,6 @@ from discovery_engine.trust.decisions import (
     with_accepted,
 )
 from discovery_engine.trust.effective_trust import Trust
-from discovery_engine.trust.lockfile import load_lock
 from discovery_engine.trust.server_admission import admit
 from discovery_engine.trust.server_identity import completed_approval, known_as
 from discovery_engine.upstream.identity import identity_as_configured, identity_of
@@ -77,7 +76,11 @@ class TrustStore:
         Raises:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
-        lock = load_lock(settings) if settings.frozen else None
+        lock = None
+        if settings.frozen:
+            from discovery_engine.trust.lockfile import load_lock  # noqa: PLC0415 - few have one
+
+            lock = load_lock(settings)
         identities: dict[ServerName, Identity] = {}
         identity = partial(identity_as_configured, programs={})
 

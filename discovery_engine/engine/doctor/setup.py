@@ -27,6 +27,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.sources import ClientFile, client_files
+from discovery_engine.config.syntax import CONTAINER_CLIENTS
 from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.doctor.checks import Check
 from discovery_engine.engine.doctor.entry_lint import lint_overrides_of, lint_rules_of
@@ -50,7 +51,7 @@ from discovery_engine.store.call_log.log_tables import CallLogError, Loss
 from discovery_engine.upstream.connection import admitted_transport
 from discovery_engine.upstream.server_output import OutputRedactor
 from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
-from discovery_engine.upstream.stdio.sandbox.choice import CONTAINER_CLIENTS, Choice, choose
+from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import find_means
 from discovery_engine.view.notices import Notice, lost

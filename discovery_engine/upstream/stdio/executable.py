@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.config.syntax import (
+    CONTAINER_CLIENTS,
     PACKAGE_RUNNERS,
     command_words,
     program_name,
@@ -28,8 +29,6 @@ from discovery_engine.config.syntax import (
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.stdio.sandbox.choice import is_container_client
-from discovery_engine.upstream.stdio.sandbox.container_run import read_run
 
 _POSIX = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ")
 _WINDOWS = (
@@ -183,9 +182,10 @@ def _with_home(stdio: StdioTransport) -> StdioTransport:
     """The transport with the home folder for `~`, where a path of this machine can stand."""
     args, name = stdio.args, program_name(stdio.command)
     last = 0 if name in _REMOTE else len(args)
-    if is_container_client(name):  # what follows the image is read in the container
-        run = read_run(args)
-        last = run.end if run else 0
+    if name in CONTAINER_CLIENTS:  # what follows the image is read in the container
+        from discovery_engine.upstream.stdio.sandbox import container_run  # noqa: PLC0415
+
+        last = run.end if (run := container_run.read_run(args)) else 0
     return replace(
         stdio,
         command=os.path.expanduser(stdio.command),  # noqa: PTH111 - a bare name must stay one

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
-from discovery_engine.config.syntax import program_name
+from discovery_engine.config.syntax import CONTAINER_CLIENTS, program_name
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import MeansState
-
-CONTAINER_CLIENTS = ("docker", "podman", "nerdctl")
 
 
 class Choice(Struct, frozen=True):
@@ -35,7 +33,7 @@ def choose(
     Raises:
         SandboxError: If it cannot be confined as the entry demands.
     """
-    kind, is_container = sandbox.kind, is_container_client(command)
+    kind, is_container = sandbox.kind, program_name(command) in CONTAINER_CLIENTS
     if kind == "none":
         return Choice("none")
     if is_container and kind in ("auto", "docker"):
@@ -65,7 +63,3 @@ def choose(
         hint=missing.hint or "write `sandbox: auto` for what this system has",
         detail=missing.problem,
     )
-
-
-def is_container_client(command: str) -> bool:
-    return program_name(command) in CONTAINER_CLIENTS
