@@ -19,6 +19,7 @@ def item(*variants: tuple[str, float], weight: float = 1.0) -> Item:
     return Item(weight, tuple(Variant(text, value) for text, value in variants))
 
 
+LINES = st.text(min_size=1, max_size=30).map(one_line).filter(bool)  # none ends in a blank
 ITEMS = st.lists(
     st.builds(
         lambda weight, texts: item(
@@ -26,7 +27,7 @@ ITEMS = st.lists(
             weight=weight,
         ),
         st.floats(min_value=0, max_value=1),
-        st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4),
+        st.lists(LINES, min_size=1, max_size=4),
     ),
     max_size=8,
 )
@@ -43,7 +44,7 @@ def test_plan_keeps_to_its_budget(items: list[Item], tokens: int, count: type[le
 
 
 @pytest.mark.requirement("BUD-1")
-@given(st.lists(st.text().map(one_line).filter(bool)))  # no line of an answer ends in a blank
+@given(st.lists(LINES))
 def test_lines_together_are_estimated_at_no_more_than_their_prices(lines: list[str]) -> None:
     budget = Budget(0)
 
