@@ -77,6 +77,19 @@ async def test_a_line_that_is_no_message_is_answered_with_an_error_and_the_next_
     assert initialized["id"] == INITIALIZE["id"]
 
 
+@pytest.mark.requirement("SRV-8")
+async def test_a_line_beyond_64_mib_is_answered_under_its_id_wherever_that_stands() -> None:
+    long = b'"params":{"x":"' + b"x" * (64 << 20) + b'"}'
+    async with served(Gateway(make_engine())) as wire:
+        for members in (b'"id":8,' + long, long + b',"id":8'):
+            await wire.send(b'{"jsonrpc":"2.0","method":"ping",' + members + b"}")
+            refused = await wire.receive()
+            assert (refused["id"], refused["error"]["code"]) == (8, -32600)
+        initialized = await wire.ask(INITIALIZE)
+
+    assert initialized["id"] == INITIALIZE["id"]
+
+
 @pytest.mark.requirement("SRV-45")
 async def test_of_many_calls_256_are_worked_on_at_once_and_others_are_not_delayed() -> None:
     async def hang(_: Call) -> Any:
