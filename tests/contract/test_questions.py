@@ -273,3 +273,44 @@ async def test_changed_roots_of_the_owner_are_given_next_and_the_server_keeps_ru
     ]
     assert person.asked == []
     assert len(pids) == 1
+
+
+@pytest.mark.requirement("QST-47")
+async def test_servers_of_a_client_are_notified_once_when_its_roots_change(
+    folder: Folder,
+) -> None:
+    changing = {"roots": {"listChanged": True}}
+    person, neighbour = Person(changing, id="person"), Person(changing, id="neighbour")
+    servers = {"s": asking("roots"), "other": asking("roots")}
+
+    async def told(server: str, client: Person) -> Any:
+        return json.loads(await call(engine, server, caller=client))
+
+    async with engine_of(folder.path, servers) as engine:
+        await told("s", person)
+        await told("other", neighbour)
+        for _ in range(100):
+            engine.roots_changed(person)
+        with anyio.fail_after(100):
+            while not (state := await told("s", person))["answers"]:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        other = await told("other", neighbour)
+
+    assert (state["changes"], len(person.asked)) == (1, 1)
+    assert state["answers"][0]["result"]["roots"][0]["uri"] == "file:///project/here"
+    assert (other["changes"], neighbour.asked) == (0, [])
+
+
+@pytest.mark.requirement("QST-47")
+async def test_a_server_is_notified_of_other_roots_of_its_owner(folder: Folder) -> None:
+    servers, given = {"s": asking("asks_outside")}, {}
+    async with engine_of(folder.path, servers, server={"roots": ["/first"]}) as engine:
+        for question in ("early roots", "roots 1"):
+            while question not in given:
+                answers = await answers_to(engine, "s", Person())
+                given = {one["id"]: one.get("result") for one in answers}
+            configure(folder.path, servers, server={"roots": ["/second"]})
+            await engine.reload()
+
+    assert given["early roots"]["roots"][0]["uri"] == "file:///first"
+    assert given["roots 1"]["roots"][0]["uri"] == "file:///second"
