@@ -205,7 +205,7 @@ def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
     """
     try:
         subschemas = Subschemas(schema)
-        if size_of(value) * weight_of(subschemas.graph) > _MAX_LISTED_WORK:
+        if count_of(value, _MAX_LISTED_WORK) * weight_of(subschemas.graph) > _MAX_LISTED_WORK:
             return ()
         errors = list(subschemas.whole.iter_errors(value))
     except ValueError:

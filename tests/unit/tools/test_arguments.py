@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import InvalidArgumentsError
-from discovery_engine.tools.arguments import Checker, from_words
+from discovery_engine.tools.arguments import Checker, from_words, mistakes_in
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
 
@@ -49,6 +49,12 @@ def test_a_mistake_is_reported_with_the_signature(
 
     assert mistake in caught.value.message
     assert caught.value.signature.startswith("create_issue(title: string, count?: integer")
+
+
+def test_an_answer_with_a_long_text_is_checked_as_a_short_one_is() -> None:
+    answer = {"title": "x" * 10_000, "count": "many"}
+
+    assert mistakes_in(SCHEMA, answer) == ('count: "many" is not of type "integer"',)
 
 
 @pytest.mark.parametrize(
