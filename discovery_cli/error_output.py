@@ -12,10 +12,10 @@ from discovery_cli.output import UnwritableFileError, json_text, with_options, w
 from discovery_cli.rendering import short_detail
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.json_forms.error_form import error_form, next_step
 from discovery_engine.errors import (
     ConfigurationError,
+    Diagnostic,
     DiscoveryError,
     UnavailableError,
 )

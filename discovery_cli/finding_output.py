@@ -11,7 +11,7 @@ from discovery_engine._util.text import named, one_line, quoted, visible
 if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.tools.findings import Finding
     from discovery_engine.trust.definition_diff import Change
     from discovery_engine.trust.lockfile import Deviation

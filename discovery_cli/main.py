@@ -37,9 +37,9 @@ def _answer_early(arguments: list[str]) -> tuple[FirstAnswer | None, EarlyStart 
     """
     if "serve" not in arguments:
         return None, None
+    from discovery_engine._util.version import __version__
     from discovery_engine.config.files.data_folder import data_folder
     from discovery_engine.engine.first_answer import FirstAnswer
-    from discovery_engine.version import __version__
 
     data = data_folder(_data_dir(arguments), os.environ)
     first = FirstAnswer(data, arguments, os.environ, __version__)

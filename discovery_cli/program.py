@@ -20,7 +20,7 @@ from discovery_cli.exit_codes import ExitCode, exit_code
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import global_options, wants_json
 from discovery_cli.output import silence
-from discovery_engine.version import __version__
+from discovery_engine._util.version import __version__
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Start": {

@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from discovery_engine._util.version import __version__
     from discovery_engine.agent.agent_tool import AgentTool
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.catalog import Catalog, Entry
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.tools.offering import OfferingKind
     from discovery_engine.upstream.state import ServerState
-    from discovery_engine.version import __version__
     from discovery_engine.view.search_answers import Decision, SearchAnswer
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 import anyio
 from msgspec import Struct
 
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.tools.model import ServerName, ToolName
 from discovery_engine.tools.offering import OfferingKind
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
+from discovery_engine._util.version import __version__
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
@@ -28,7 +29,6 @@ from discovery_engine.rpc.protocol import (
     UNSUPPORTED_PROTOCOL_VERSION,
 )
 from discovery_engine.rpc.validity import sent
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

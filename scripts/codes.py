@@ -1,4 +1,4 @@
-"""Write the table of all codes, `discovery_engine.diagnostics.codes`, into the page of errors.
+"""Write the table of all codes, `discovery_engine.errors.codes`, into the page of errors.
 
     python scripts/codes.py
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from discovery_engine.diagnostics.codes import FAMILIES
+from discovery_engine.errors.codes import FAMILIES
 
 PAGE = Path(__file__).resolve().parent.parent / "specs" / "errors.md"
 BEGIN, END = "<!-- codes: begin -->\n", "<!-- codes: end -->\n"

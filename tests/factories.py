@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 from discovery_engine.tools.offering import Offering, OfferingKind

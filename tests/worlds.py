@@ -21,7 +21,7 @@ from discovery_engine.config.settings import (
     Timeouts,
     Weights,
 )
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.store.snapshot import Snapshot

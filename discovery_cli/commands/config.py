@@ -23,10 +23,10 @@ from discovery_engine.errors import UnavailableError, plain_reason
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
-    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
     from discovery_engine.engine.owner.setup_sync import SyncPlan
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.trust.lockfile import Deviation
 
 

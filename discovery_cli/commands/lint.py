@@ -21,7 +21,7 @@ from discovery_engine.engine.doctor.entry_lint import lint_entries
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.evaluation.catalog_lint import CatalogFinding, CatalogLint, Suspicion
     from discovery_engine.view.view import View
 

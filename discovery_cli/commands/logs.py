@@ -17,7 +17,7 @@ from discovery_cli.options import complete_server, duration_or_date, pass_invoca
 from discovery_cli.output import Cell, Output, writing
 from discovery_engine._util.quantities import ago
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.diagnostics.codes import CODES
+from discovery_engine.errors.codes import CODES
 from discovery_engine.store.call_log.log_entry import KINDS, NO_ERRORS, LogEntry, LogFilter
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.marketplace.entry_details import inputs_of
 
 if TYPE_CHECKING:
-    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.marketplace.entry import (
         EntryOrigin,
         Input,

@@ -15,9 +15,9 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 
 if TYPE_CHECKING:
-    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport
+    from discovery_engine.errors import Diagnostic
 
 _HEADS = ("WEBHOOK", "STATE", "WAITING", "DEAD", "DELIVERED", "LAST", "REASON")
 

@@ -21,7 +21,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.settings_section import INTERNAL
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import REDACTED, redact_literals

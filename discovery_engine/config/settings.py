@@ -45,7 +45,7 @@ from discovery_engine.config.settings_section import (
     Words,
 )
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import NOBODY, Rule
 from discovery_engine.tools.model import ServerName

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.version import __version__
 from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.rpc.client import ELICIT, CallbackClient, Client
@@ -18,7 +19,6 @@ from discovery_engine.secrets.references import REDACTED
 from discovery_engine.store.call_log.excerpt import size_of
 from discovery_engine.store.call_log.log_entry import NO_ERRORS, Actor, EntryKind, LogEntry
 from discovery_engine.tools.model import ServerName, Tool, ToolName
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,7 +23,6 @@ from discovery_engine._util import gc_pause
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.catalog_store import CatalogStore, UnchangedListings
 from discovery_engine.engine.ingestion.ingestor import Ingestor, Rulebook, carried_over
 from discovery_engine.engine.ingestion.server_parts import (
@@ -38,7 +37,7 @@ from discovery_engine.engine.ingestion.server_parts import (
 from discovery_engine.engine.restore import has_unasked, newly_configured
 from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.engine.trust_store import TrustStore
-from discovery_engine.errors import RegistryError, UpstreamError
+from discovery_engine.errors import Diagnostic, RegistryError, UpstreamError
 from discovery_engine.events import (
     CatalogChanged,
     EventBus,

@@ -16,8 +16,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import ServerSettings, Settings
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Origin
 from discovery_engine.events import (
     ConfigurationRejected,
     ConfigurationReloaded,

@@ -11,10 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import Settings
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.engine.shared_store import named_database
-from discovery_engine.errors import RegistryError, RegistryUnavailableError
+from discovery_engine.errors import Diagnostic, RegistryError, RegistryUnavailableError
 from discovery_engine.secrets.references import split
 from discovery_engine.store.gateway_records import STATE_KEY
 from discovery_engine.store.registry import Registry

@@ -25,9 +25,8 @@ from discovery_engine.config.settings import (
     Settings,
     with_default_sandbox,
 )
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.restore import open_store, registration_mark, registry_path
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Diagnostic, RegistryError
 from discovery_engine.rules.rule import NOBODY
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.server_identity import switched_as

@@ -1,4 +1,7 @@
-"""The errors of the engine, as one tree; each module holds some of its branches.
+"""What is wrong: the errors of the engine, as one tree, and diagnostics.
+
+An error is raised, and ends what was asked for. A `Diagnostic` says the same of what goes on: a
+code, a message and the next step. Both have codes of the one table in `codes`.
 
     DiscoveryError
     ├── ConfigurationError              the configuration cannot be used; lists every problem
@@ -65,10 +68,8 @@ Every error has a stable `code`, a message, and a hint on what to do. Each is on
 names and texts are quoted in them, and cannot begin a line.
 """
 
-from discovery_engine.errors.discovery_error import (
-    DiscoveryError,
-    concerning,
-)
+from discovery_engine.errors.diagnostic import Diagnostic, Origin
+from discovery_engine.errors.discovery_error import DiscoveryError, concerning
 from discovery_engine.errors.refusals import (
     ConfigurationError,
     DisabledError,
@@ -133,6 +134,7 @@ from discovery_engine.errors.upstream_errors import (
 
 __all__ = [
     "ConfigurationError",
+    "Diagnostic",
     "DisabledError",
     "DiscoveryError",
     "FailureKind",
@@ -157,6 +159,7 @@ __all__ = [
     "NotFoundError",
     "NotInstalledError",
     "OfferingDisabledError",
+    "Origin",
     "OutcomeUnknownError",
     "PackageChangedError",
     "PackageManagerError",

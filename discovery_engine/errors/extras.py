@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors.diagnostic import Diagnostic
 
 _LIBRARIES = {
     "keyring": ("keyring",),

@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 from discovery_engine._util.quantities import date_of
 from discovery_engine._util.text import one_line
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors.diagnostic import Diagnostic, Origin
 from discovery_engine.errors.discovery_error import DiscoveryError
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line, quoted
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors.diagnostic import Origin
 from discovery_engine.errors.discovery_error import DiscoveryError
 
 _PARSE_ERROR = -32700  # of JSON-RPC

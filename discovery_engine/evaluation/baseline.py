@@ -13,8 +13,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
 from discovery_engine.evaluation.report import METRICS, Metric, Report, ReportRow, Totals
 from discovery_engine.view.search_answers import Decision
 

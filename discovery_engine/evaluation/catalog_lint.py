@@ -18,8 +18,8 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, named
 from discovery_engine.catalog import Entry
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.diagnostics import Severity as DiagnosticSeverity
+from discovery_engine.errors import Diagnostic
+from discovery_engine.errors.codes import Severity as DiagnosticSeverity
 from discovery_engine.evaluation.report import DEPTH
 from discovery_engine.evaluation.suggest import name_stems, stems
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE

@@ -24,9 +24,9 @@ from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.loading.validation import faults_from, known_keys, normalize_keys
 from discovery_engine.config.model.field_types import Flag, Word, Words, custom_error
 from discovery_engine.config.model.section import Section
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
     ConfigurationError,
+    Diagnostic,
     DiscoveryError,
     NotFoundError,
     ToolNotFoundError,

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from discovery_engine._util.quantities import ago
 from discovery_engine._util.text import named, quoted
-from discovery_engine.diagnostics import Diagnostic, Severity
+from discovery_engine.errors import Diagnostic
+from discovery_engine.errors.codes import Severity
 from discovery_engine.marketplace.entry import (
     Input,
     MarketplaceEntry,

@@ -25,8 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.sqlite_file import SqliteFile, make_tables
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Diagnostic, RegistryError
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import (
     EntryIdentity,

@@ -15,8 +15,8 @@ from msgspec import Struct
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.errors import (
+    Diagnostic,
     MarketplaceCursorError,
     MarketplaceEntryAmbiguousError,
     MarketplaceEntryNotFoundError,

@@ -37,7 +37,7 @@ from discovery_engine.config.model.field_types import (
     mapping_or_nothing,
 )
 from discovery_engine.config.model.section import Section
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import (
     EntryOrigin,

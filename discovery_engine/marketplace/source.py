@@ -25,7 +25,7 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine._util.retry_after import retry_after
 from discovery_engine._util.text import quoted
 from discovery_engine.config.marketplace_settings import MarketplaceSource
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.rpc.json_codec import decode

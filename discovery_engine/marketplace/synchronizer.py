@@ -24,8 +24,7 @@ from discovery_engine.config.marketplace_settings import (
     MarketplaceSource,
     SourceTrust,
 )
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Diagnostic, RegistryError
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry_store import (
     LeaseLost,

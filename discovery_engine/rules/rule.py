@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 
 Withheld: TypeAlias = Literal["changed", "pending", "suspicious", "unpinned"]
 """Why a tool is withheld: its definition changed since it was accepted, was never accepted, is

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.rules.patterns import Positions
 from discovery_engine.rules.rule import Rule, Subject, Verdict, rule_name
 from discovery_engine.rules.ruleset import OfferingRules, ToolRules

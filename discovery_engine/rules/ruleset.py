@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.rules.patterns import (
     DEFAULT_LIMIT,
     Names,

@@ -33,7 +33,7 @@ from discovery_engine.config.marketplace_settings import MarketplaceSettings, Ma
 from discovery_engine.config.serve_settings import SandboxSettings, ViewSettings
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool

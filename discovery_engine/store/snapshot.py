@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.version import __version__
 from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.store.codec import PartRow, part_from_row, settings_from_text
-from discovery_engine.version import __version__
 
 
 class Snapshot(Struct, frozen=True):

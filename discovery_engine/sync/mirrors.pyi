@@ -9,7 +9,6 @@ from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
-from discovery_engine.diagnostics import Diagnostic
 from discovery_engine.engine.executor import CallPreview, OnUnchecked
 from discovery_engine.engine.health import ProbeResult
 from discovery_engine.engine.leadership import Work
@@ -35,6 +34,7 @@ from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.engine.searcher_source import ReindexReport
+from discovery_engine.errors import Diagnostic
 from discovery_engine.evaluation.queries import QueryCase
 from discovery_engine.evaluation.report import Cost
 from discovery_engine.marketplace.entry import MarketplaceEntry

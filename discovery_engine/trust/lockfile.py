@@ -32,8 +32,7 @@ from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.files.location import lock_path
 from discovery_engine.config.settings import ServerSettings, Settings, StdioTransport
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic
 from discovery_engine.tools.model import ServerName, canonical_json, fingerprint
 from discovery_engine.tools.offering import Definition
 from discovery_engine.trust.definition_diff import Change, Weight, diff_definitions, heaviest

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.version import __version__
 from discovery_engine.config.settings import (
     USUAL_CONNECT,
     RemoteTransport,
@@ -37,7 +38,6 @@ from discovery_engine.rpc.request_headers import RequestDetails
 from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import Transport
-from discovery_engine.version import __version__
 
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"

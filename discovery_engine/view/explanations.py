@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import NotFoundError
+from discovery_engine.errors import NotFoundError, Origin
 from discovery_engine.rules.rule import NOBODY
 from discovery_engine.view.scope import ScopedCatalogs, named_scope
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from discovery_engine._util.quantities import counted
 from discovery_engine.catalog import Entry, OfferingEntry
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.rules.rule import Subject, decider, describe, public_decider
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import UNREAD

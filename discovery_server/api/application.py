@@ -26,6 +26,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.version import __version__
 from discovery_engine.engine.json_forms.error_form import error_form, with_nearest
 from discovery_engine.engine.owner.presets import PresetRefusedError
 from discovery_engine.errors import (
@@ -66,7 +67,6 @@ from discovery_engine.errors import (
     WebhookNotFoundError,
 )
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.version import __version__
 from discovery_engine.view.scope import named_scope
 from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS, TokenLimits
 from discovery_server.api import (

@@ -23,10 +23,10 @@ import anyio.to_thread
 import msgspec
 
 from discovery_engine._util.tasks import open_task_group
+from discovery_engine._util.version import __version__
 from discovery_engine.engine.json_forms.catalog_forms import server_form
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue

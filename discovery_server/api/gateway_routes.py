@@ -8,6 +8,7 @@ import anyio.to_thread
 from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.version import __version__
 from discovery_engine.config.serialization import serialize_redacted
 from discovery_engine.engine.json_forms.catalog_forms import notice_forms
 from discovery_engine.engine.json_forms.error_form import problem_form
@@ -20,7 +21,6 @@ from discovery_engine.engine.json_forms.owner_forms import (
 )
 from discovery_engine.store.call_log.log_entry import EntryKind, LogFilter
 from discovery_engine.store.call_log.timeline import MOST_SPANS, shortest_step
-from discovery_engine.version import __version__
 from discovery_server.api.paging import Limit
 from discovery_server.api.route import ApiRequest, Nothing, RequestError, Routes
 

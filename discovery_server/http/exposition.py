@@ -21,8 +21,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from discovery_engine._util.version import __version__
 from discovery_engine.store.call_log.tally import Tally
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from discovery_engine._util.version import __version__
 from discovery_engine.errors import RegistryError
 from discovery_engine.rpc.json_codec import encode_finite
-from discovery_engine.version import __version__
 from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS
 from discovery_server.http.asgi import CLOSE, JSON, header_values, refuse, respond
 

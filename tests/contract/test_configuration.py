@@ -26,8 +26,7 @@ from hypothesis import strategies as st
 
 from discovery_cli.program import cli
 from discovery_engine import Settings, load_settings, open_engine
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic
 from tests.contract.discovery import Discovery
 from tests.forked import Preloaded
 from tests.rows import rows

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine import Settings, Tool, load_settings
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules import (
     Pattern,
     PatternError,

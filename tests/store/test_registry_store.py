@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Origin, RegistryError
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.search.usage import UseCount

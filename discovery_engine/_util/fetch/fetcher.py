@@ -26,7 +26,7 @@ from discovery_engine._util.address_classes import AddressClass, address_class, 
 from discovery_engine._util.fetch.fetch_error import FetchError
 from discovery_engine._util.text import quoted
 from discovery_engine._util.tls_context import shared_tls_context
-from discovery_engine.version import __version__
+from discovery_engine._util.version import __version__
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 """The addresses of a host; raises OSError if there are none."""

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONValue
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 # No leading zeros (is 0123 octal?), and no more digits than any real number has.

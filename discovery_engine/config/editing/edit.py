@@ -36,8 +36,7 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.config_file import MODELINE, SCHEMA_FILE, json_schema
 from discovery_engine.config.serialization import serialize, serialize_server
 from discovery_engine.config.settings import ServerSettings, Settings, Source
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 

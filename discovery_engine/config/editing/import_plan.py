@@ -25,7 +25,7 @@ from discovery_engine.config.settings import (
 )
 from discovery_engine.config.sources import SourceResult
 from discovery_engine.config.sources.source_result import literal_pattern
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.masking import hide_secrets_in_args, hide_secrets_in_url
 from discovery_engine.secrets.references import (

@@ -32,8 +32,7 @@ from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.loading.validation import known_keys
 from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.settings import Settings
-from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.errors import ConfigurationError, ViewNotFoundError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin, ViewNotFoundError
 from discovery_engine.secrets.references import redact_literals
 
 SECTIONS = ("toolRules", "serverRules", "resourceRules", "promptRules", "overrides")

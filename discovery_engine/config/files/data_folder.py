@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 TYPE_CHECKING = False  # `typing` is loaded later, if at all
 if TYPE_CHECKING:
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
 
 VARIABLE = "DISCOVERY_DATA_DIR"
 
@@ -27,7 +27,7 @@ def exposed_data(folder: str) -> Diagnostic | None:
     import shlex  # noqa: PLC0415 - as these, seldom needed
 
     from discovery_engine.config.files.permissions import writable_by_others  # noqa: PLC0415
-    from discovery_engine.diagnostics import Diagnostic  # noqa: PLC0415
+    from discovery_engine.errors import Diagnostic  # noqa: PLC0415
 
     if not os.path.isdir(folder) or (place := writable_by_others(folder)) is None:  # noqa: PTH112
         return None

@@ -20,8 +20,7 @@ from discovery_engine.config.loading.untrusted import (
     restrict,
 )
 from discovery_engine.config.settings import InputFile, Settings, with_default_sandbox
-from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from discovery_engine.config.model.server import (
 from discovery_engine.config.serve_settings import ViewSettings
 from discovery_engine.config.settings import ServerSettings, Settings, Source, with_default_sandbox
 from discovery_engine.config.webhook_settings import WebhookSettings
-from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
 from discovery_engine.rules.rule import NOBODY, Rule
 from discovery_engine.tools.model import ServerName
 

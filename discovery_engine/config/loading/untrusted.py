@@ -19,7 +19,7 @@ from discovery_engine.config.files.location import VARIABLE, Location
 from discovery_engine.config.files.permissions import writable_by_others
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.settings_section import Permission
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.tools.model import canonical_json, fingerprint
 

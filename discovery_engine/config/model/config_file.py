@@ -68,7 +68,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.settings_section import InPlaceOf
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.config.webhook_settings import EVENT_TYPES, WebhookSettings
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.references import Reference, split
 from discovery_engine.tools.model import ToolName

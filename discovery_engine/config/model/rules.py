@@ -13,7 +13,7 @@ from discovery_engine.config.document.excerpts import NAME_LIKE
 from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.model.field_types import Patterns, Principals, Words, custom_error
 from discovery_engine.config.model.section import Section
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")

@@ -36,7 +36,7 @@ from discovery_engine.config.settings import (
     StdioTransport,
 )
 from discovery_engine.config.syntax import is_address, is_loopback_redirect, is_secure_address
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 
 

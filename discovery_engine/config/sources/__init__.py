@@ -36,7 +36,7 @@ from discovery_engine.config.sources.entries import entries_of
 from discovery_engine.config.sources.formats import Format, UnreadableError, format_of, parse
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries, value_at
 from discovery_engine.config.sources.source_result import ClientFile, SourceResult
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 
 __all__ = [
     "SOURCE_TYPES",

@@ -17,7 +17,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.sources.client_table import FileCandidate, is_file, load_table
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries
 from discovery_engine.config.sources.variables import escape
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.secrets.references import is_variable
 
 _GATEWAY = {"command": "docker", "args": ["mcp", "gateway", "run"]}

@@ -32,7 +32,7 @@ from discovery_engine.config.syntax import (
     is_loopback_redirect,
     is_secure_address,
 )
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName

@@ -40,8 +40,7 @@ from discovery_engine.config.sources.source_result import (
     tools_by_server,
 )
 from discovery_engine.config.sources.variables import VariableSyntax
-from discovery_engine.diagnostics import Diagnostic, Origin
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONValue
 from discovery_engine.config.settings import InputFile, ServerSettings
 from discovery_engine.config.sources.client_table import Scope
-from discovery_engine.diagnostics import Diagnostic, Origin
+from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 

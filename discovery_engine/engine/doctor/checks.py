@@ -11,14 +11,15 @@ from msgspec.structs import replace
 
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
-from discovery_engine.diagnostics import Diagnostic, Severity
 from discovery_engine.engine.doctor.next_steps import advice, next_command, with_detail
 from discovery_engine.errors import (
+    Diagnostic,
     DiscoveryError,
     RegistryError,
     SecretStoreError,
     UnavailableError,
 )
+from discovery_engine.errors.codes import Severity
 from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.upstream.connection import secrets_in_arguments
 from discovery_engine.view.notices import ADDING

@@ -21,7 +21,7 @@ from discovery_engine.upstream.connection import connection_fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.rules.rule import Rule, Withheld
     from discovery_engine.store.snapshot import Snapshot
 

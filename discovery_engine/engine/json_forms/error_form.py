@@ -30,7 +30,7 @@ from discovery_engine.errors import (
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
 
 
 def error_form(error: DiscoveryError) -> JSONObject:

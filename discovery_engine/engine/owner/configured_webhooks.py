@@ -27,8 +27,8 @@ from discovery_engine.webhooks.sender import (
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.diagnostics import Diagnostic
     from discovery_engine.engine.engine import Engine
+    from discovery_engine.errors import Diagnostic
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.registry import Registry
 

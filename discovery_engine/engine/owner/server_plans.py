@@ -27,9 +27,8 @@ from discovery_engine.config.files.location import FILE_NAME
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, Settings
-from discovery_engine.diagnostics import Diagnostic, Origin
 from discovery_engine.engine.registered_servers import Registrations, joined
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
 from discovery_engine.secrets.stored_values import SecretText
 from discovery_engine.store.server_records import RegisteredServer, ServerOrigin
 from discovery_engine.trust.server_identity import switched_as

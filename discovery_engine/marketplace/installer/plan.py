@@ -19,8 +19,7 @@ from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
-    from discovery_engine.diagnostics import Diagnostic
-    from discovery_engine.errors import DiscoveryError
+    from discovery_engine.errors import Diagnostic, DiscoveryError
     from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer
     from discovery_engine.marketplace.installer.install_records import InstalledServer
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput

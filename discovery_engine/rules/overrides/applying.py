@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.patterns import DEFAULT_LIMIT, Positions, TimeLimit
 from discovery_engine.rules.rule import Rule

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.quantities import counted
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ToolName
 
 

@@ -12,8 +12,7 @@ from functools import partial
 from itertools import chain
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import ConfigurationError
+from discovery_engine.errors import ConfigurationError, Diagnostic
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.references import (
     MalformedReferenceError,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from discovery_engine.config.settings import EmbeddingsSettings
-    from discovery_engine.diagnostics import Diagnostic
+    from discovery_engine.errors import Diagnostic
 
 _OPENAI = "https://api.openai.com/v1"
 _OPENAI_MODEL = "text-embedding-3-small"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from msgspec import Struct, field
 
 from discovery_engine._util import digests, gc_pause
+from discovery_engine._util.version import __version__
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.postings import (
@@ -30,7 +31,6 @@ from discovery_engine.search.index.postings import (
     pack_values,
 )
 from discovery_engine.search.operations.operation import operation_words_digest, read_tool
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

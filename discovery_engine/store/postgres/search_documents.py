@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine._util import digests
 from discovery_engine._util.batches import batches
+from discovery_engine._util.version import __version__
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.index.documents import build_documents
 from discovery_engine.search.index.index import IndexedServer, profiles_of
 from discovery_engine.search.operations.operation import operation_words_digest
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 from discovery_engine.tools.model import ServerName
-from discovery_engine.version import __version__
 
 if TYPE_CHECKING:
     from psycopg import Connection

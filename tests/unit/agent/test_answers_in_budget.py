@@ -13,7 +13,7 @@ from discovery_engine.agent.list_rendering import details_result, servers_result
 from discovery_engine.agent.search_rendering import search_result, searches_result
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import ServerPart
-from discovery_engine.diagnostics.codes import FAMILIES
+from discovery_engine.errors.codes import FAMILIES
 from discovery_engine.tools.meta_tools import MIN_TOKENS
 from discovery_engine.view.notices import Notice
 from tests.factories import make_entry, make_part

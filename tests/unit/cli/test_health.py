@@ -6,7 +6,6 @@ import pytest
 
 from discovery_engine.catalog import Failure
 from discovery_engine.config.settings import StdioTransport
-from discovery_engine.diagnostics import Origin
 from discovery_engine.engine.doctor.next_steps import next_command
 from discovery_engine.engine.health import health
 from discovery_engine.errors import (
@@ -14,6 +13,7 @@ from discovery_engine.errors import (
     MissingValue,
     NeedsAuthError,
     NeedsConfigError,
+    Origin,
     UnavailableError,
     UntrustedServerError,
 )

@@ -7,10 +7,9 @@ from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
 from discovery_engine.config.settings import ServerSettings
-from discovery_engine.diagnostics import Origin
 from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.health import health
-from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.errors import FailureKind, Origin, UnavailableError
 from discovery_engine.rules.rule import Verdict
 from tests.factories import (
     chain,

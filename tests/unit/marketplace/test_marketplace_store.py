@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from discovery_engine.diagnostics import Diagnostic
-from discovery_engine.errors import RegistryError
+from discovery_engine.errors import Diagnostic, RegistryError
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
 from discovery_engine.marketplace.entry_store import (
     LeaseLost,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.config.marketplace_settings import MarketplaceSource
-from discovery_engine.diagnostics import Diagnostic
+from discovery_engine.errors import Diagnostic
 from discovery_engine.marketplace.entry import Input, OfferedTool
 from tests.marketplaces import marketplace
 from tests.rows import rows

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules import Rule, lint_rules
 from tests.factories import make_tool
 from tests.rows import rows

@@ -7,8 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import FailureKind, UnavailableError
+from discovery_engine.errors import FailureKind, Origin, UnavailableError
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName

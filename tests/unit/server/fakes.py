@@ -18,9 +18,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.serve_settings import ServeSettings
 from discovery_engine.config.settings import Settings
-from discovery_engine.diagnostics import Origin
 from discovery_engine.engine.result_store import ResultStore
-from discovery_engine.errors import ServerDisabledError
+from discovery_engine.errors import Origin, ServerDisabledError
 from discovery_engine.rpc.client import Client, Continuation
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.ranking.confidence import Assessment

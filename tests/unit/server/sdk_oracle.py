@@ -16,10 +16,10 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from discovery_engine._util.version import __version__
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import TASKS_EXTENSION
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
-from discovery_engine.version import __version__
 from discovery_server.eras import ClientRequest
 
 if TYPE_CHECKING:

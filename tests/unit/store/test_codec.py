@@ -11,7 +11,7 @@ from msgspec.structs import fields, replace
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.settings import InputFile, ServerSettings, Settings
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Verdict
 from discovery_engine.store import codec
 from discovery_engine.store.codec import (

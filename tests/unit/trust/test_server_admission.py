@@ -10,8 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.diagnostics import Origin
-from discovery_engine.errors import UntrustedServerError
+from discovery_engine.errors import Origin, UntrustedServerError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.decisions import Decisions

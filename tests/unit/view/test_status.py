@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from discovery_engine.catalog import Failure, ServerPart
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from discovery_engine.catalog import ServerPart
 from discovery_engine.config.settings import Settings
-from discovery_engine.diagnostics import Origin
 from discovery_engine.errors import (
     DiscoveryError,
+    Origin,
 )
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher

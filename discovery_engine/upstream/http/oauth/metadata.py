@@ -16,6 +16,7 @@ import httpx2
 from msgspec import Struct
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
+from discovery_engine._util.version import __version__
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.upstream.http.oauth.stored_login import (
@@ -29,7 +30,6 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
     fetch,
     parse,
 )
-from discovery_engine.version import __version__
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from discovery_engine.config.settings import (
 from discovery_engine.config.sources.client_table import load_table
 from discovery_engine.config.sources.entries import EntryReader
 from discovery_engine.config.sources.variables import VariableSyntax
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 from tests.rows import rows
 

@@ -9,7 +9,7 @@ from discovery_engine.config.sources.source_result import (
     deny_rule,
     switch_rules,
 )
-from discovery_engine.diagnostics import Origin
+from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import make_tool

@@ -7,9 +7,10 @@ given another meaning; one that is no longer used is removed, and the change log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from discovery_engine.diagnostics import Severity
+Severity: TypeAlias = Literal["error", "warning", "info"]
+"""`error`: something cannot be used. `warning`: the owner should act. `info`: nothing is wrong."""
 
 Row: TypeAlias = tuple[Severity | None, str]
 """Severity and meaning. Without a severity, each diagnostic has its own."""

@@ -12,9 +12,8 @@ import pytest
 import discovery_cli
 import discovery_engine
 import discovery_server
-from discovery_engine.diagnostics import codes
-from discovery_engine.diagnostics.codes import CODES, FAMILIES
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors import DiscoveryError, codes
+from discovery_engine.errors.codes import CODES, FAMILIES
 from discovery_engine.tools.findings import Finding, FindingKind, Severity
 from scripts.codes import PAGE, updated
 

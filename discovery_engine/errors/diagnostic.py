@@ -1,20 +1,19 @@
-"""Diagnostics: what is wrong or worth knowing, as a stable code, a message and the next step.
+"""A diagnostic: what is wrong or worth knowing, as a stable code, a message and the next step.
 
-Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. The
-code says what kind of thing it is; `codes` has the one table of them, with the severity of each.
-It is loaded only where a severity is needed: most commands show none.
+Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. `codes`
+has the severity of each code; it is loaded only where one is needed, since most commands show none.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 
-Severity: TypeAlias = Literal["error", "warning", "info"]
-"""`error`: something cannot be used. `warning`: the owner should act. `info`: nothing is wrong."""
+if TYPE_CHECKING:
+    from discovery_engine.errors.codes import Severity
 
 
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -53,7 +52,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
     @property
     def severity(self) -> Severity:
-        from discovery_engine.diagnostics.codes import severity_of  # noqa: PLC0415
+        from discovery_engine.errors.codes import severity_of  # noqa: PLC0415
 
         return severity_of(self.code)
 
