@@ -55,7 +55,7 @@ _MODULES = {
     "ToolKey": "tools.model",
     "Toolset": "agent.toolset",
     "View": "view.view",
-    "__version__": "version",
+    "__version__": "_util.version",
     "load_settings": "config.loading.loader",
     "open_engine": "engine",
     "stored_view": "engine.restore",
