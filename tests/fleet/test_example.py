@@ -120,7 +120,7 @@ def test_what_the_containers_name_is_there() -> None:
         re.findall(r"\$\{(\w+):\?", text)
     )
     assert context == ROOT
-    assert (context / build["dockerfile"]).is_file()
+    assert (context / "Dockerfile").is_file()
     assert [file for file in files if not (FOLDER / file).is_file()] == []
     assert sources - files == set(compose()["volumes"])
 
@@ -150,7 +150,7 @@ def test_containers_of_the_program_can_do_no_more_than_they_need() -> None:
         writable = [volume for volume in one["volumes"] if not volume.endswith(":ro")]
         assert [volume.rpartition(":")[2] for volume in writable] == [state]
         assert one["tmpfs"] == ["/tmp"]
-    assert "USER discovery" in (FOLDER / "Dockerfile").read_text("utf-8").splitlines()
+    assert "USER discovery" in (ROOT / "Dockerfile").read_text("utf-8").splitlines()
 
 
 @pytest.mark.thorough
@@ -160,25 +160,27 @@ def test_the_image_is_made_of_a_wheel_and_has_no_file_with_secrets(tmp_path: Pat
     for file in sent_to_the_builder():
         (source / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, source / file)
-    steps = (FOLDER / "Dockerfile").read_text("utf-8")
+    steps = (ROOT / "Dockerfile").read_text("utf-8")
     wheel = re.search(r"RUN pip (wheel .*) --wheel-dir /dist /src$", steps, re.MULTILINE)
     install = re.search(
-        r"pip (install .*) \"\$\(echo /dist/\*\.whl\)\[(\w+)\]\"$", steps, re.MULTILINE
+        r"pip (install .*) \"\$\(echo /dist/\*\.whl\)\[\$EXTRAS\]\"$", steps, re.MULTILINE
     )
+    extras = re.search(r"ARG EXTRAS=(\w+)$", steps, re.MULTILINE)
     assert wheel
     assert install
+    assert extras
 
     pip(*wheel[1].split(), "--no-build-isolation", "--wheel-dir", built, source)
     [file] = built.glob("*.whl")
     words = ["--no-deps", "--no-index", "--target", installed]
-    pip(*install[1].split(), *words, f"{file}[{install[2]}]")
+    pip(*install[1].split(), *words, f"{file}[{extras[1]}]")
     version = [installed / "bin" / "discovery", "--version"]
     done = subprocess.run(version, check=True, capture_output=True, env={"PYTHONPATH": installed})
 
     assert done.stdout.startswith(b"discovery ")
     assert not [path for path in source.rglob("*") if path.name.startswith(".env")]
     [metadata] = installed.glob("*.dist-info/METADATA")
-    assert f"Provides-Extra: {install[2]}" in metadata.read_text("utf-8")
+    assert f"Provides-Extra: {extras[1]}" in metadata.read_text("utf-8")
     licences = {file.name for file in (metadata.parent / "licenses").iterdir()}
     assert licences == {"LICENSE", "LICENSE-APACHE", "NOTICE"}
 
@@ -196,7 +198,7 @@ def pip(*words: str | Path) -> None:
 
 def sent_to_the_builder() -> Iterator[Path]:
     """The files of the repository that the ignore file of the image lets through."""
-    lines = (FOLDER / "Dockerfile.dockerignore").read_text("utf-8").splitlines()
+    lines = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
     ignored, *lines = [line for line in lines if line and not line.startswith("#")]
     assert ignored == "*"
     allowed = [line.removeprefix("!") for line in lines if line.startswith("!")]

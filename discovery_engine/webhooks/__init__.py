@@ -1,0 +1,1 @@
+"""Webhooks: what happens to servers and tools, as signed messages for other programs."""
