@@ -19,17 +19,17 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import DiscoveryError, RegistryError
 from discovery_engine.store.tables.webhook_table import address_of
-from discovery_engine.webhooks.delivery import backoff_after
+from discovery_engine.store.webhooks import backoff_after
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from discovery_engine.config.settings import Settings
     from discovery_engine.config.webhook_settings import WebhookSettings
+    from discovery_engine.engine.webhook_sender import Attempt, Sender
     from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.registry import Registry
-    from discovery_engine.webhooks.delivery import Delivery
-    from discovery_engine.webhooks.sender import Attempt, Sender
+    from discovery_engine.store.webhooks import Delivery
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class WebhookDispatcher:
         """
         # Only processes that have something to send load what sends.
         from discovery_engine._util.fetch.fetch_error import FetchError  # noqa: PLC0415
-        from discovery_engine.webhooks.sender import (  # noqa: PLC0415
+        from discovery_engine.engine.webhook_sender import (  # noqa: PLC0415
             UnusableWebhookError,
             open_sender,
             target_of,

@@ -23,8 +23,8 @@ from discovery_engine.store.tables.webhook_table import NoEvents
 if TYPE_CHECKING:
     from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.statements import Connection
+    from discovery_engine.store.webhooks import Delivery, WebhookState
     from discovery_engine.tools.model import ToolKey
-    from discovery_engine.webhooks.delivery import Delivery, WebhookState
 
 AgentAction: TypeAlias = Literal["install", "uninstall", "activate", "deactivate", "sync"]
 RequestState: TypeAlias = Literal["waiting", "deciding", "accepted", "declined", "failed"]

@@ -19,8 +19,8 @@ from discovery_engine.store.snapshot import stored_parts
 from discovery_engine.store.stored_text import key_of
 from discovery_engine.store.tables import snapshot_table, webhook_table
 from discovery_engine.store.tables.webhook_table import NoEvents, WebhookRow
-from discovery_engine.webhooks.delivery import ServerHealth
-from discovery_engine.webhooks.event import (
+from discovery_engine.store.webhooks import (
+    ServerHealth,
     StoredEvent,
     WebhookEvent,
     failing_event,

@@ -56,6 +56,7 @@ from discovery_engine.store.call_log.timeline import Timeline
 from discovery_engine.store.postgres_gateways import PostgresGateways
 from discovery_engine.store.server_records import PackagePin, ServerOrigin
 from discovery_engine.store.stored_records import AgentAction, AgentRequest, Preset, RequestState
+from discovery_engine.store.webhooks import WebhookState
 from discovery_engine.sync.blocking_call import OnLoop, OnStep, Progress
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
 from discovery_engine.sync.blocking_toolset import AnyClient
@@ -69,7 +70,6 @@ from discovery_engine.view.scope import Scope
 from discovery_engine.view.search_answers import SearchAnswer, SearchKind
 from discovery_engine.view.status import Observation, ServerReport
 from discovery_engine.view.view import ToolList, View
-from discovery_engine.webhooks.delivery import WebhookState
 
 class SyncAgentRequests(OnLoop):
     def accept(self, request_id: str, *, plan: RequestPlan | None = ...) -> AgentRequest: ...

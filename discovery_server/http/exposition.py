@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.call_log.call_log import CallLog
+    from discovery_engine.store.webhooks import WebhookState
     from discovery_engine.view.status import ServerReport
-    from discovery_engine.webhooks.delivery import WebhookState
 
 _MAX_TOOL_SERIES = 500  # tools with series of their own: some 10,000 lines
 _UNKNOWN = "(unknown)"

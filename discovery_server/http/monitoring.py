@@ -21,7 +21,7 @@ from discovery_server.http.asgi import CLOSE, JSON, header_values, refuse, respo
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.fleet import FleetStatus
-    from discovery_engine.webhooks.delivery import WebhookState
+    from discovery_engine.store.webhooks import WebhookState
     from discovery_server.http.asgi import Header, Receive, Scope, Send
 
 _OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405

@@ -38,7 +38,7 @@ HEAVY = (
     "discovery_engine.store.schedule",
     "discovery_engine.store.sqlite.sqlite_registry",
     "discovery_engine.upstream.stdio",
-    "discovery_engine.webhooks",
+    "discovery_engine.store.webhooks",
 )
 
 

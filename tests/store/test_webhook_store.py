@@ -20,8 +20,8 @@ from discovery_engine.store.backends import open_registry
 from discovery_engine.store.refresh_job import ClaimedPart, RefreshTarget
 from discovery_engine.store.registry import Registry
 from discovery_engine.store.schedule import NAMED_FOR
+from discovery_engine.store.webhooks import Delivery
 from discovery_engine.tools.model import ServerName
-from discovery_engine.webhooks.delivery import Delivery
 from tests.factories import make_entry, make_part, make_server, make_settings, save_together
 from tests.store.registry_stores import back_ends, pass_time, url_of
 

@@ -14,16 +14,15 @@ from discovery_engine._util.fetch.fetch_error import FetchError
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.webhook_settings import TEST_EVENT, WebhookSettings
-from discovery_engine.errors import WebhookNotFoundError
-from discovery_engine.secrets.masking import redact_url
-from discovery_engine.webhooks.delivery import WebhookState
-from discovery_engine.webhooks.event import WebhookEvent, stored_event
-from discovery_engine.webhooks.sender import (
+from discovery_engine.engine.webhook_sender import (
     Attempt,
     UnusableWebhookError,
     open_sender,
     target_of,
 )
+from discovery_engine.errors import WebhookNotFoundError
+from discovery_engine.secrets.masking import redact_url
+from discovery_engine.store.webhooks import WebhookEvent, WebhookState, stored_event
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings

@@ -105,9 +105,6 @@ class PostgresRegistry(Registry):
     def write(self, work: Callable[[TimedConnection], T]) -> T:
         return self.database.write(work)
 
-    def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
-        return self.database.run_alone(work)
-
     def _read_decisions(self, work: Callable[[TimedConnection], T]) -> T:
         return self.read(work)
 

@@ -11,13 +11,13 @@ from msgspec import Struct
 from discovery_engine._util.digests import blake2b
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.store.stored_text import key_of, to_column
-from discovery_engine.webhooks.delivery import GIVE_UP_AFTER, MOST_STORED, Delivery, WebhookState
+from discovery_engine.store.webhooks import GIVE_UP_AFTER, MOST_STORED, Delivery, WebhookState
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
     from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.store.statements import Connection
-    from discovery_engine.webhooks.event import StoredEvent
+    from discovery_engine.store.webhooks import StoredEvent
 
 
 class WebhookRow(Struct, frozen=True):

@@ -27,7 +27,7 @@ from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.backends import open_registry, sqlite_url
 from discovery_engine.store.registry import Registry
 from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
-from discovery_engine.webhooks.delivery import GIVE_UP_AFTER, Delivery, WebhookState, backoff_after
+from discovery_engine.store.webhooks import GIVE_UP_AFTER, Delivery, WebhookState, backoff_after
 from tests.factories import make_part, make_server, make_settings
 from tests.receivers import SECRET, Receiver, receiving
 from tests.servers.programs import eventually

@@ -1,1 +1,0 @@
-"""Webhooks: what happens to servers and tools, as signed messages for other programs."""
