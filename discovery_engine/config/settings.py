@@ -217,7 +217,7 @@ class ServerSettings(SettingsSection, frozen=True):
 
     name: Annotated[ServerName, INTERNAL]
     transport: StdioTransport | RemoteTransport | None = None
-    """None in a remembered configuration, and in an entry that has a `problem`."""
+    """None where a remembered one could hold a secret, and in an entry that has a `problem`."""
     description: Annotated[
         str, UNTRUSTED, Values(examples=["Issues and pull requests of our repositories"])
     ] = ""
@@ -590,6 +590,8 @@ class Settings(SettingsSection, frozen=True, dict=True):
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
     registered: Annotated[str, INTERNAL] = ""
     """The mark of the registered servers and switches that these settings take into account."""
+    remembered: Annotated[Literal["", "whole", "in part"], INTERNAL] = ""
+    """Whether these are stored settings; whole if servers can be started with them."""
     warnings: Annotated[tuple[Diagnostic, ...], INTERNAL] = ()
     """Warnings for the owner that stop nothing, for example a source that is missing."""
 

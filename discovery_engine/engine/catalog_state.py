@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.catalog import Catalog, ServerPart
+from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.engine.catalog_store import CatalogStore, UnchangedListings
@@ -96,7 +97,7 @@ class CatalogState:
         """The number of the read that the view has."""
         self._logged: set[Diagnostic] = set()
         self.is_complete = True
-        """True if the settings have transports; `restore_unchanged` does without."""
+        """True if servers can be started with the settings; after `restore_unchanged` not yet."""
 
     async def restore(self, settings: Settings) -> None:
         """Start from `settings` and the stored catalog of the last run."""
@@ -112,10 +113,11 @@ class CatalogState:
             await self._clear_failures(mended)
 
     async def restore_unchanged(self, settings: Settings) -> bool:
-        """Start from the stored catalog under remembered settings, which have no transports.
+        """Start from the stored catalog under remembered settings, which may lack transports.
 
         Returns False, and changes nothing, if something changed since they were stored.
-        `apply_settings` has to follow before anything is started or reached.
+        `complete_unchanged` or `apply_settings` has to follow before anything is started or
+        reached.
         """
         try:
             stored, index = await self._store.load(settings)
@@ -135,6 +137,25 @@ class CatalogState:
             await self._replace_catalog(Catalog.of(parts, revision=revision), settings, index)
             await self._load_usage()
         return True
+
+    async def complete_unchanged(self) -> bool:
+        """Return whether servers can be started with what is remembered, as nothing has changed."""
+        settings = self.view.settings
+        if settings.remembered != "whole" or not await self.knows_decisions():
+            return False
+        self.is_complete = await anyio.to_thread.run_sync(is_current, settings.inputs)
+        return self.is_complete
+
+    async def forget_transports(self) -> None:
+        """Start no server of the remembered files, which are invalid by now."""
+        async with self._changing():
+            settings = self.view.settings
+            servers = tuple(
+                server if server.is_registered else replace(server, transport=None)
+                for server in settings.servers
+            )
+            settings = replace(settings, servers=servers, remembered="in part")
+            self.view = replace(self.view, settings=settings)
 
     async def apply_settings(self, settings: Settings) -> None:
         """Use `settings` from now on, with all parts of the catalog that still apply.

@@ -1,8 +1,8 @@
 """Reads the files of the configuration: at first if they changed, else when they are needed.
 
 What is remembered of an unchanged configuration is enough to answer from, and takes no parser: that
-would be half of what a start costs. Transports are never remembered. So the files are read before
-the first server is started or reached.
+would be half of what a start costs. Where an entry could hold a secret, its transport is not
+remembered. Then the files are read before the first server is started or reached.
 """
 
 from __future__ import annotations
@@ -122,18 +122,30 @@ class ConfigurationLoader:
                 await self._end_changed(before)
 
     async def complete(self) -> None:
-        """Read the files unless they were read. If they are invalid now, no server can be used."""
+        """Read the files, unless they were read or what is remembered of them is enough.
+
+        If they are invalid now, no server can be used.
+        """
         if not self._state.is_complete:
             async with self._changing:
                 await self._complete()
 
     async def _complete(self) -> None:
-        if self._state.is_complete:
+        if self._state.is_complete or await self._is_unchanged():
             return
         try:
             await self._apply()
         except ConfigurationError as error:
             logger.warning("The configuration cannot be read any more:\n%s", error)
+            await self._state.forget_transports()
+
+    async def _is_unchanged(self) -> bool:
+        """Return whether what is remembered is all that servers are started with, as it is now."""
+        is_current = self._registered.is_current
+        return (
+            await anyio.to_thread.run_sync(is_current, self._state.view.settings)
+            and await self._state.complete_unchanged()
+        )
 
     async def _apply(self) -> None:
         """Read the files and apply them.
@@ -225,7 +237,7 @@ def _changed(before: ServerSettings, after: ServerSettings) -> Iterator[Event]:
 
 
 def _entry(server: ServerSettings, *, is_known: bool) -> ServerSettings:
-    """A server as far as it can be compared; remembered settings have no transport.
+    """A server as far as it can be compared; remembered settings may lack its transport.
 
     Where it stands in its file, and how it is switched, is no part of it.
     """

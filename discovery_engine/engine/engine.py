@@ -351,9 +351,13 @@ class Engine(ScopedEngine):
             observed: What running gateways have observed, as `elsewhere` returns it; the worst
                 counts.
         """
+        return await self.servers.with_packages(self._reports(observed))
+
+    def _reports(
+        self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
+    ) -> tuple[ServerReport, ...]:
         states = self._core.upstreams.states()
-        reports = health(self.view, states, now=self._core.environment.clock(), observed=observed)
-        return await self.servers.with_packages(reports)
+        return health(self.view, states, now=self._core.environment.clock(), observed=observed)
 
     async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
         """Return what other gateways that run now have observed of servers, the worst first."""
@@ -558,9 +562,10 @@ class Engine(ScopedEngine):
         lock = LeaderLock(self._core.environment.data, name) if is_stored else None
         await Leadership(self._core.store.local, name, lock=lock).lead(work)
 
-    async def observations(self) -> list[Observation]:
+    def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""
-        return [_observation(report, self.view) for report in await self.health() if report.stats]
+        # Without packages: the verbs of the owner would take 25 MB of every gateway.
+        return [_observation(report, self.view) for report in self._reports() if report.stats]
 
 
 def _observation(server: ServerReport, view: View) -> Observation:

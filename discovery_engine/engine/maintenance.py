@@ -102,7 +102,7 @@ async def _publish_status(engine: Engine, data: Path) -> None:
             async for _ in events:
                 await anyio.sleep(_STATUS_PAUSE)
                 events.clear()
-                if (now := await engine.observations()) != observations:
+                if (now := engine.observations()) != observations:
                     observations = now
                     await anyio.to_thread.run_sync(file.write, observations)
     except OSError as error:

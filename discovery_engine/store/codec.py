@@ -31,7 +31,14 @@ from discovery_engine.catalog import (
 )
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
 from discovery_engine.config.serve_settings import SandboxSettings, ViewSettings
-from discovery_engine.config.settings import InputFile, ServerSettings, Settings, Source
+from discovery_engine.config.settings import (
+    InputFile,
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    Source,
+    StdioTransport,
+)
 from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.overrides.override import Override
@@ -51,7 +58,11 @@ _Reader: TypeAlias = Callable[[JSONValue], Any]
 
 
 def without_secrets(settings: Settings) -> Settings:
-    """Drop what must not be stored: transport, pinned values, keys, headers, commands, excerpts."""
+    """Drop what must not be stored: literals that could be secrets, pinned values, excerpts.
+
+    A transport that has such a literal is dropped whole, and for a shared database each is. The
+    result says in `remembered` whether servers can be started with it.
+    """
     search, embeddings, server = settings.search, settings.search.embeddings, settings.server
     enrich = settings.enrich
     if enrich.url or enrich.api_key:
@@ -60,23 +71,39 @@ def without_secrets(settings: Settings) -> Settings:
         search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
     if server.on_list_changed:
         server = replace(server, on_list_changed=())
-    return replace(
+    stored = replace(
         settings,
         search=search,
         enrich=enrich,
         marketplace=settings.marketplace.without_headers(),
         webhooks=tuple(webhook.without_secrets() for webhook in settings.webhooks),
         server=server,
-        servers=tuple(_server_without_secrets(server) for server in settings.servers),
         overrides=tuple(override.without_values() for override in settings.overrides),
         warnings=tuple(replace(problem, excerpt="") for problem in settings.warnings),
     )
+    servers = [_server_without_secrets(server, settings) for server in settings.servers]
+    is_whole = stored == settings and all(
+        server.is_registered or server == given
+        for server, given in zip(servers, settings.servers, strict=True)
+    )
+    remembered = settings.remembered or ("whole" if is_whole else "in part")
+    return replace(stored, servers=tuple(servers), remembered=remembered)
 
 
-def _server_without_secrets(server: ServerSettings) -> ServerSettings:
+def _server_without_secrets(server: ServerSettings, settings: Settings) -> ServerSettings:
+    is_apart = server.is_registered or settings.registry.url  # the row of its entry; other machines
+    if server.transport and not is_apart and (settings.remembered or _is_safe(server.transport)):
+        return server
     problem = replace(server.problem, excerpt="") if server.problem else None
     sandbox = server.sandbox if server.sandbox.is_on else None
     return replace(server, transport=None, remembered_sandbox=sandbox, problem=problem)
+
+
+def _is_safe(transport: StdioTransport | RemoteTransport) -> bool:
+    # Its patterns are for what is saved, which most starts do not do.
+    from discovery_engine.config.entry_secrets import redact_transport  # noqa: PLC0415
+
+    return redact_transport(transport) == transport
 
 
 def settings_to_text(settings: Settings) -> str:
@@ -118,6 +145,8 @@ def _readers(cls: Any) -> Mapping[str, tuple[str, _Reader | None]]:
 def _reader(key: str, default: object, item: type[Struct] | None) -> _Reader | None:
     if key == "findings":
         return _findings
+    if key == "transport" and default is None:
+        return _transport
     if item:
         return lambda values: tuple([_struct(item, value) for value in values])
     if part := type(default) if isinstance(default, Struct) else _PARTS.get(key):
@@ -125,6 +154,15 @@ def _reader(key: str, default: object, item: type[Struct] | None) -> _Reader | N
     if default == ():
         return lambda values: tuple(map(_frozen, values))
     return _frozen if default is None else None
+
+
+def _transport(record: JSONObject | None) -> StdioTransport | RemoteTransport | None:
+    if record is None:
+        return None
+    fields = {key: value for key, value in record.items() if key != "type"}
+    if record["type"] == "stdio":
+        return _struct(StdioTransport, fields)
+    return _struct(RemoteTransport, fields)
 
 
 def _frozen(value: JSONValue) -> Any:
@@ -322,6 +360,7 @@ _PARTS: dict[str, type[Struct]] = {
     "problem": Diagnostic,
     "origin": Origin,
     "rememberedSandbox": SandboxSettings,
+    "sandbox": SandboxSettings,
     "verdict": Verdict,
     "failure": Failure,
 }

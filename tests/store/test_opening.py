@@ -22,6 +22,7 @@ from discovery_engine.tools.model import ServerName
 from tests.engines import Folder
 from tests.factories import make_definition, tool_names
 from tests.postgres import PostgresServer
+from tests.rows import rows
 from tests.told import Told
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CAC-8")]
@@ -199,16 +200,25 @@ anyio.run(main, *sys.argv[1:])
 
 
 @pytest.mark.requirement("CAC-8")
-async def test_an_unchanged_configuration_is_parsed_when_a_server_is_needed(folder: Folder) -> None:
+@rows(("environ", "parsed"), [({"TOKEN": "${HOME}"}, []), ({"TOKEN": "hunter2"}, ["pydantic"])])
+async def test_an_unchanged_configuration_is_parsed_if_a_server_needs_what_is_not_remembered(
+    folder: Folder, environ: dict[str, str], parsed: list[str]
+) -> None:
     told = await filled(folder, 3)
+    server = told.server()
+    assert server.transport
+    folder.write(replace(server, transport=replace(server.transport, env=environ)))
+    async with folder.open() as engine:
+        await engine.refresh()
 
     words = [sys.executable, "-c", OPEN, str(folder.config), str(folder.data)]
     done = await anyio.run_process(words)
 
     at_first, after_call = done.stdout.decode().splitlines()
     assert at_first == "1"
-    assert after_call.endswith("pydantic")
-    assert told.calls == 1
+    assert after_call.split()[1:] == parsed
+    assert told.called_with == [{}]
+    told.file.with_suffix(".called").unlink()
 
 
 @pytest.mark.requirement("CAC-8")

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from discovery_engine.catalog import DroppedTool, Failure
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.serve_settings import SandboxSettings
+from discovery_engine.config.settings import (
+    OAuthSettings,
+    RegistrySettings,
+    RemoteTransport,
+    StdioTransport,
+)
 from discovery_engine.errors import Origin, RegistryError
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.search.examples.book import WrittenRequests
@@ -124,6 +130,7 @@ def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
         tool_rules=(rule,),
         server_rules=(rule,),
         warnings=(problem,),
+        remembered="in part",
     )
     entries = (
         make_entry("one", "a", prefix="a_", tags=["x"]),
@@ -147,7 +154,33 @@ def test_a_world_with_everything_in_it_comes_back(store: Registry) -> None:
 
 
 @pytest.mark.requirement("REG-2")
-def test_no_transport_and_no_excerpt_is_given_back(store: Registry) -> None:
+def test_a_transport_without_literals_that_may_be_secret_comes_back_whole(store: Registry) -> None:
+    oauth = OAuthSettings(client_id="laptop", client_secret="${SECRET}", scopes=("read",))
+    remote = RemoteTransport("https://example.org/mcp", {"X": "${TOKEN}"}, "sse", oauth)
+    sandbox = SandboxSettings("auto", read=("/srv",), network=True)
+    stdio = StdioTransport("run", ("--port", "80"), {"TOKEN": "${TOKEN}"}, "/srv", sandbox)
+    servers = [make_server("a", transport=stdio), make_server("b", transport=remote)]
+
+    store.save_settings(SCOPE, make_settings(*servers))
+
+    world = store.load(SCOPE)
+    assert world
+    assert world.settings == make_settings(*servers, remembered="whole")
+
+
+@pytest.mark.requirement("REG-2")
+def test_no_transport_is_stored_in_a_database_that_others_share(store: Registry) -> None:
+    server = make_server("a", transport=StdioTransport("run"))
+
+    store.save_settings(SCOPE, make_settings(server, registry=RegistrySettings(url="${DB}")))
+
+    world = store.load(SCOPE)
+    assert world
+    assert world.settings.servers[0].transport is None
+
+
+@pytest.mark.requirement("REG-2")
+def test_no_transport_with_a_secret_and_no_excerpt_is_given_back(store: Registry) -> None:
     problem = make_problem(Origin("f"), "p", "m", excerpt="token: hunter2")
     transports = [
         StdioTransport("run", ("--token=hunter2",), {"TOKEN": "hunter2"}),

@@ -30,7 +30,7 @@ from tests.rows import rows
 
 
 def test_defaults_take_no_room() -> None:
-    assert settings_to_text(Settings()) == "{}"
+    assert settings_to_text(Settings()) == '{"remembered":"whole"}'
     assert json.loads(to_text(make_part("a", "x"))) == {"server": "a", "listed_at": 1000.0}
 
 

@@ -107,12 +107,13 @@ def test_a_file_that_is_private_is_read_without_being_changed(path: Path) -> Non
 
 
 @pytest.mark.requirement("REG-2")
-def test_no_byte_of_a_transport_reaches_the_disk(
+def test_no_byte_of_a_transport_with_a_secret_reaches_the_disk(
     path: Path, sqlite_version: tuple[int, ...]
 ) -> None:
     secret = "hunter2-correct-horse"
     transports = [
-        StdioTransport("run", (secret,), {"TOKEN": secret}),
+        StdioTransport("run", ("--token", secret)),
+        StdioTransport("run", env={"TOKEN": secret}),
         RemoteTransport(f"https://example.org/{secret}", {"Authorization": secret}),
     ]
     with open_sqlite(path, sqlite_version=sqlite_version) as store:
