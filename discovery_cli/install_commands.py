@@ -13,16 +13,16 @@ from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.json_forms.error_form import next_step
-from discovery_engine.engine.json_forms.marketplace_forms import update_form
 from discovery_engine.engine.owner.candidates import shell_word, visible_line
 from discovery_engine.errors import DiscoveryError
+from discovery_engine.marketplace.json_forms import update_form
 
 if TYPE_CHECKING:
     from discovery_cli.invocation import Invocation
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
-    from discovery_engine.engine.owner.installer import Installer
+    from discovery_engine.marketplace.installer.installer import Installer
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput
     from discovery_engine.marketplace.installer.plan import (
         Difference,
@@ -148,7 +148,7 @@ async def planned_installation(
     asks: bool,
 ) -> InstallPlan:
     """The plan with the values of the options, of stdin, and of the person at the terminal."""
-    from discovery_engine.marketplace.installer.install_records import Grants
+    from discovery_engine.store.install_records import Grants
 
     installer, values, to = engine.installer, given_values(options["values"]), options.get("to")
     server, offer = options.get("server", ""), options.get("offer", "")

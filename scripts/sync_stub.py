@@ -24,7 +24,7 @@ STUB = Path(__file__).resolve().parent.parent / "discovery_engine" / "sync" / "m
 _SYNC = {cls.__name__: f"Sync{cls.__name__}" for cls in (*PARTS, Engine, ScopedEngine)}
 _PLAIN = {
     "discovery_engine.rpc.messages.OnProgress": "Progress",
-    "discovery_engine.engine.owner.installer.OnProgress": "OnStep",
+    "discovery_engine.marketplace.installer.installer.OnProgress": "OnStep",
     "discovery_engine.rpc.client.Client": "AnyClient",
     "collections.abc.AsyncIterator": "Iterator",
 }

@@ -18,8 +18,8 @@ from discovery_engine._util.text import one_line
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.engine.owner.enrichment import EnrichmentPlan
-    from discovery_engine.engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
+    from discovery_engine.evaluation.enrichment.enrichment import EnrichmentPlan
+    from discovery_engine.evaluation.enrichment.enrichment_run import EnrichedTool, EnrichmentReport
     from discovery_engine.search.examples.book import WrittenRequests
 
 _SENT = (

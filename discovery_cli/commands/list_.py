@@ -87,10 +87,8 @@ def command(
     view = with_observations(view, invocation.observed(view))
     servers: Sequence[ServerReport] = view.servers()
     if output.as_json or is_long or filters["installed_only"]:
-        from discovery_engine.marketplace.installer.install_records import (
-            installed_packages,
-            with_packages,
-        )
+        from discovery_engine.engine.owner.server_listing import with_packages
+        from discovery_engine.store.install_records import installed_packages
 
         data = Path(data_folder(invocation.data_dir, os.environ))
         servers = with_packages(servers, installed_packages(view.settings, data))

@@ -18,15 +18,15 @@ from discovery_cli.output import Cell, Output, Style, wrapped
 from discovery_cli.progress import is_watched
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import block, columns_of, named, one_line
-from discovery_engine.engine.json_forms.marketplace_forms import (
+from discovery_engine.engine.owner.candidates import visible_line
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.marketplace.entry_details import inputs_of
+from discovery_engine.marketplace.json_forms import (
     entry_details_form,
     page_form,
     source_form,
     sync_form,
 )
-from discovery_engine.engine.owner.candidates import visible_line
-from discovery_engine.errors import DiscoveryError
-from discovery_engine.marketplace.entry_details import inputs_of
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine

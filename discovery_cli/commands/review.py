@@ -488,8 +488,8 @@ def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | 
 
 def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
     """Return the sandbox that an entry has on this system."""
-    from discovery_engine.marketplace.installer.install_records import Grants
     from discovery_engine.marketplace.installer.planner import confinement
+    from discovery_engine.store.install_records import Grants
 
     command = str(entry.get("command", ""))
     return confinement(request.name, Grants(network=False), command, os.environ)

@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.catalog_lock import CatalogLock
     from discovery_engine.engine.owner.configuration_changes import ConfigurationChanges
     from discovery_engine.engine.owner.configured_webhooks import Webhooks
-    from discovery_engine.engine.owner.current_marketplace import CurrentMarketplace
-    from discovery_engine.engine.owner.enrichment import Enrichment
-    from discovery_engine.engine.owner.enrichment_run import EnrichmentReport
-    from discovery_engine.engine.owner.eval_cases import EvalCases
     from discovery_engine.engine.owner.fleet import Fleet
-    from discovery_engine.engine.owner.installer import Installer
     from discovery_engine.engine.owner.owned_servers import OwnedServers
     from discovery_engine.engine.owner.presets import Presets
     from discovery_engine.engine.owner.reviews import Reviews
@@ -43,8 +38,12 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.server_logins import ServerLogins
     from discovery_engine.engine.question_policy import OwnerRoots
     from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
+    from discovery_engine.evaluation.enrichment.enrichment import Enrichment
+    from discovery_engine.evaluation.enrichment.enrichment_run import EnrichmentReport
+    from discovery_engine.evaluation.eval_cases import EvalCases
     from discovery_engine.marketplace.entry_details import EntryDetails
-    from discovery_engine.marketplace.marketplace import Marketplace
+    from discovery_engine.marketplace.installer.installer import Installer
+    from discovery_engine.marketplace.marketplace import CurrentMarketplace, Marketplace
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
     from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
@@ -103,7 +102,7 @@ class Engine(ScopedEngine):
     @cached_property
     def enrichment(self) -> Enrichment:
         """Typical requests, written by a language model: `plan`, `run`, `written`, `forget`."""
-        from discovery_engine.engine.owner.enrichment import Enrichment  # noqa: PLC0415
+        from discovery_engine.evaluation.enrichment.enrichment import Enrichment  # noqa: PLC0415
 
         return Enrichment(
             self,
@@ -162,7 +161,7 @@ class Engine(ScopedEngine):
     @cached_property
     def cases(self) -> EvalCases:
         """Queries and the tools that are right for them: `list`, `add`, `remove`, `run`."""
-        from discovery_engine.engine.owner.eval_cases import EvalCases  # noqa: PLC0415
+        from discovery_engine.evaluation.eval_cases import EvalCases  # noqa: PLC0415
 
         return EvalCases(self)
 
@@ -265,7 +264,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def _marketplaces(self) -> CurrentMarketplace:
-        from discovery_engine.engine.owner.current_marketplace import (  # noqa: PLC0415
+        from discovery_engine.marketplace.marketplace import (  # noqa: PLC0415
             CurrentMarketplace,
         )
 
@@ -281,7 +280,7 @@ class Engine(ScopedEngine):
     @cached_property
     def installer(self) -> Installer:
         """Servers of the marketplace: `plan_install`, `install`, `plan_updates`, `update`, ..."""
-        from discovery_engine.engine.owner.installer import Installer  # noqa: PLC0415
+        from discovery_engine.marketplace.installer.installer import Installer  # noqa: PLC0415
 
         async def find(name: str, version: str) -> EntryDetails:
             return await self.marketplace.show(name, version=version)

@@ -1,1 +1,1 @@
-"""The owner's queries against the catalog, and lint that shows why a tool is hard to find."""
+"""How well tools are found: the owner's queries, lint, and requests written by a language model."""

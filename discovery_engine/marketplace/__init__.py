@@ -1,1 +1,1 @@
-"""Servers that others publish: found, described and compared; nothing here installs or runs one."""
+"""Servers that others publish: found, described, compared and installed."""

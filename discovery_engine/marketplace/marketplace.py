@@ -6,8 +6,10 @@ them costs only itself. Each answer says how old the copies are and what is wron
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+import os
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import anyio
 from msgspec import Struct
@@ -15,6 +17,7 @@ from msgspec import Struct
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
+from discovery_engine.config.settings import Settings
 from discovery_engine.errors import (
     Diagnostic,
     MarketplaceCursorError,
@@ -31,11 +34,11 @@ from discovery_engine.marketplace.entry_details import (
     with_published,
 )
 from discovery_engine.marketplace.entry_search import EntrySearch, FoundEntry
-from discovery_engine.marketplace.entry_store import MarketplaceStore
+from discovery_engine.marketplace.entry_store import FILE_NAME, MarketplaceStore
 from discovery_engine.marketplace.mcp_registry import McpRegistry
 from discovery_engine.marketplace.package_managers.manager_command import Environ, Prerequisites
 from discovery_engine.marketplace.package_names import require_plain
-from discovery_engine.marketplace.package_sources import KnownPackagesSource
+from discovery_engine.marketplace.package_sources import KnownPackagesSource, live_sources
 from discovery_engine.marketplace.source import LiveSource, SourceFailure, SyncedSource
 from discovery_engine.marketplace.synchronizer import (
     Progress,
@@ -366,3 +369,42 @@ def _synced_source(
             yield ServerList(settings, secrets, folder=folder)
         case "npm" | "pypi":
             yield KnownPackagesSource(settings)
+
+
+class CurrentMarketplace:
+    """Makes a marketplace when it is first asked for, and another one when its settings change."""
+
+    def __init__(
+        self,
+        *,
+        data: Path,
+        environ: Mapping[str, str],
+        secrets: SecretResolver,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = MarketplaceStore(data / FILE_NAME, clock=clock)
+        self._environ = environ
+        self._secrets = secrets
+        self._clock = clock
+        self._made: tuple[object, Marketplace] | None = None
+
+    def current(self, settings: Settings) -> Marketplace:
+        """The marketplace of these settings."""
+        key = (settings.marketplace, settings.path)
+        if self._made is None or self._made[0] != key:
+            self._made = (key, self._make(settings))
+        return self._made[1]
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _make(self, settings: Settings) -> Marketplace:
+        folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - "" stays
+        return Marketplace(
+            settings.marketplace,
+            self._store,
+            synced=synced_sources(settings.marketplace, self._secrets, folder=folder),
+            live=live_sources(settings.marketplace, self._environ),
+            environ=self._environ,
+            clock=self._clock,
+        )

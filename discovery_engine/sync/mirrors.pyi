@@ -18,9 +18,6 @@ from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
 from discovery_engine.engine.owner.change_plan import ChangePlan, Projection, QueryMove, TokenPrice
 from discovery_engine.engine.owner.configuration_changes import PlannedChange
 from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
-from discovery_engine.engine.owner.enrichment import EnrichmentPlan
-from discovery_engine.engine.owner.enrichment_run import EnrichedTool, EnrichmentReport
-from discovery_engine.engine.owner.eval_cases import CaseFile, CaseRun
 from discovery_engine.engine.owner.fleet import FleetStatus
 from discovery_engine.engine.owner.owned_servers import AddedServer
 from discovery_engine.engine.owner.search_examination import SearchExamination
@@ -35,11 +32,13 @@ from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.engine.searcher_source import ReindexReport
 from discovery_engine.errors import Diagnostic
+from discovery_engine.evaluation.enrichment.enrichment import EnrichmentPlan
+from discovery_engine.evaluation.enrichment.enrichment_run import EnrichedTool, EnrichmentReport
+from discovery_engine.evaluation.eval_cases import CaseFile, CaseRun
 from discovery_engine.evaluation.queries import QueryCase
 from discovery_engine.evaluation.report import Cost
 from discovery_engine.marketplace.entry import MarketplaceEntry
 from discovery_engine.marketplace.entry_details import EntryDetails
-from discovery_engine.marketplace.installer.install_records import Grants, InstalledServer, Place
 from discovery_engine.marketplace.installer.offered_inputs import AskedInput, GivenValues
 from discovery_engine.marketplace.installer.plan import InstalledChange, InstallPlan, UpdatePlan
 from discovery_engine.marketplace.marketplace import MarketplacePage
@@ -53,6 +52,7 @@ from discovery_engine.store.call_log.log_entry import Actor, ExportForm, LogEntr
 from discovery_engine.store.call_log.log_reader import LogReader
 from discovery_engine.store.call_log.tally import ServerMetrics, Tally
 from discovery_engine.store.call_log.timeline import Timeline
+from discovery_engine.store.install_records import Grants, InstalledServer, Place
 from discovery_engine.store.postgres_gateways import PostgresGateways
 from discovery_engine.store.server_records import PackagePin, ServerOrigin
 from discovery_engine.store.stored_records import AgentAction, AgentRequest, Preset, RequestState

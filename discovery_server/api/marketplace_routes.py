@@ -7,7 +7,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.marketplace_forms import (
+from discovery_engine.engine.owner.server_plans import Target
+from discovery_engine.errors import DiscoveryError, MarketplaceCursorError
+from discovery_engine.marketplace.json_forms import (
     entry_details_form,
     page_form,
     rollback_plan_form,
@@ -16,9 +18,7 @@ from discovery_engine.engine.json_forms.marketplace_forms import (
     update_form,
     update_plan_form,
 )
-from discovery_engine.engine.owner.server_plans import Target
-from discovery_engine.errors import DiscoveryError, MarketplaceCursorError
-from discovery_engine.marketplace.installer.install_records import Grants
+from discovery_engine.store.install_records import Grants
 from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_server.api.paging import InvalidCursorError
 from discovery_server.api.route import (

@@ -9,7 +9,6 @@ import anyio.to_thread
 from msgspec import Meta, Struct, field, to_builtins
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.engine.json_forms.marketplace_forms import request_plan_form
 from discovery_engine.engine.json_forms.owner_forms import (
     candidate_form,
     override_forms,
@@ -18,6 +17,7 @@ from discovery_engine.engine.json_forms.owner_forms import (
 )
 from discovery_engine.engine.owner.candidates import Candidate
 from discovery_engine.errors import PlanChangedError
+from discovery_engine.marketplace.json_forms import request_plan_form
 from discovery_engine.store.stored_records import AgentRequest
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.review import Review

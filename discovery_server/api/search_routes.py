@@ -12,12 +12,11 @@ from discovery_engine.agent.context_costs import answer_tokens, context_costs, d
 from discovery_engine.engine.json_forms.catalog_forms import examination_form, search_form
 from discovery_engine.engine.json_forms.error_form import problem_form
 from discovery_engine.engine.json_forms.owner_forms import (
-    case_file_form,
-    case_run_form,
     change_form,
     section_form,
 )
 from discovery_engine.errors import ConfigurationError
+from discovery_engine.evaluation.eval_cases import case_file_form, case_run_form
 from discovery_engine.evaluation.suggest import drafted_requests
 from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_engine.view.search_answers import SearchKind

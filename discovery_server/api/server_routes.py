@@ -22,7 +22,7 @@ from discovery_engine.engine.json_forms.catalog_forms import (
     tool_form,
     visible_to_form,
 )
-from discovery_engine.engine.json_forms.marketplace_forms import prerequisite_form
+from discovery_engine.marketplace.json_forms import prerequisite_form
 from discovery_engine.tools.limits import QUERY_BYTES, TAGS, require_names
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.explanations import (

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from discovery_engine import open_engine
 from discovery_engine.engine import Engine
-from discovery_engine.engine.owner.installer import Installer
 from discovery_engine.errors import DiscoveryError, InstallRefusedError, PackageChangedError
 from discovery_engine.marketplace.entry import (
     EntryOrigin,
@@ -29,6 +28,7 @@ from discovery_engine.marketplace.entry import (
     PackageOffer,
 )
 from discovery_engine.marketplace.entry_details import EntryDetails
+from discovery_engine.marketplace.installer.installer import Installer
 from tests.servers.package_index import package_index
 from tests.servers.package_servers import node_server, python_server
 from tests.servers.programs import none_left_running

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.change_plan import ChangePlan, QueryMove
     from discovery_engine.engine.owner.configuration_changes import PlannedChange
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
-    from discovery_engine.engine.owner.eval_cases import CaseFile, CaseRun
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.engine.owner.setup_sync import SyncPlan
@@ -246,29 +245,6 @@ def _move_form(move: QueryMove) -> JSONObject:
 def _counts(changes: Sequence[JSONObject]) -> JSONObject:
     counts = Counter(change["what"] for change in changes)
     return {what: counts[what] for what in ("appears", "vanishes", "changes")}
-
-
-def case_file_form(file: CaseFile) -> JSONObject:
-    return {"path": str(file.path), "cases": to_builtins(file.cases)}
-
-
-def case_run_form(run: CaseRun) -> JSONObject:
-    """A run of the saved queries; with one after a change, the differences between the two."""
-    from discovery_engine.evaluation.baseline import (  # noqa: PLC0415 - for this form alone
-        Baseline,
-        metric_changes,
-        query_changes,
-    )
-
-    form: JSONObject = {"before": run.before.to_json(), "after": None, "moves": [], "changes": []}
-    if run.after is None:
-        return form
-    baseline, other = Baseline.of(run.before), Baseline.of(run.after)
-    return form | {
-        "after": run.after.to_json(),
-        "moves": [move.to_json() for move in query_changes(baseline, other)],
-        "changes": [change.to_json() for change in metric_changes(baseline, other)],
-    }
 
 
 def cache_form(view: View, path: Path, now: float) -> JSONObject:

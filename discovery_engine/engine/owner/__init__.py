@@ -6,7 +6,6 @@ blocks is done in a thread.
 
     approvals   `engine.trust`: which servers may be started
     reviews     `engine.review`: which definitions of tools are accepted
-    enrichment  `engine.enrichment`: typical requests that a language model writes for tools
     lock        `engine.lock`: the catalog, pinned in a file
 
 What is decided is what was shown: `approve` takes candidates and `accept` takes reviews, not

@@ -24,7 +24,12 @@ from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.approvals import approve_file, taking_over
 from discovery_engine.engine.owner.candidates import approval_of
 from discovery_engine.engine.owner.server_export import ExportClient, ServerExport, export_server
-from discovery_engine.engine.owner.server_listing import OwnedServer, owned_servers
+from discovery_engine.engine.owner.server_listing import (
+    OwnedServer,
+    owned_servers,
+    with_packages,
+    with_run_packages,
+)
 from discovery_engine.engine.owner.server_plans import (
     NewServer,
     ServerPlan,
@@ -50,11 +55,6 @@ from discovery_engine.errors import (
     ServerNotFoundError,
     UnavailableError,
 )
-from discovery_engine.marketplace.installer.install_records import (
-    installed_packages,
-    with_packages,
-    with_run_packages,
-)
 from discovery_engine.secrets.references import (
     MalformedReferenceError,
     Reference,
@@ -64,6 +64,7 @@ from discovery_engine.secrets.references import (
 )
 from discovery_engine.secrets.resolver import SecretResolver, has_value
 from discovery_engine.secrets.stored_values import SecretText
+from discovery_engine.store.install_records import installed_packages
 from discovery_engine.store.server_records import PackagePin, RegisteredServer, ServerOrigin
 from discovery_engine.upstream.connection import with_fields, written_fields
 from discovery_engine.upstream.state import ServerState

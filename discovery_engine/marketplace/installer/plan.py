@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from discovery_engine.errors import InstallFailedError, MissingInputsError
 from discovery_engine.marketplace.entry import RemoteOffer
-from discovery_engine.marketplace.installer.install_records import Grants, Place
 from discovery_engine.marketplace.installer.offered_inputs import is_secret_input
 from discovery_engine.secrets.masking import without_credentials
 from discovery_engine.secrets.secret_names import NameKind
+from discovery_engine.store.install_records import Grants, Place
 from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.errors import Diagnostic, DiscoveryError
     from discovery_engine.marketplace.entry import MarketplaceEntry, PackageOffer
-    from discovery_engine.marketplace.installer.install_records import InstalledServer
     from discovery_engine.marketplace.installer.offered_inputs import AskedInput
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
+    from discovery_engine.store.install_records import InstalledServer
     from discovery_engine.store.server_records import PackagePin
     from discovery_engine.upstream.stdio.sandbox.choice import Choice
 

@@ -16,7 +16,6 @@ from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.errors import InstallRefusedError
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
 from discovery_engine.marketplace.installer.bundles import BundleDownloads, BundleResolver
-from discovery_engine.marketplace.installer.install_records import Grants, InstallRecords
 from discovery_engine.marketplace.installer.offered_inputs import (
     GivenValues,
     InputValues,
@@ -33,6 +32,7 @@ from discovery_engine.marketplace.installer.packages import PackageResolver, Res
 from discovery_engine.marketplace.installer.plan import InstallPlan, SecretValues
 from discovery_engine.marketplace.package_managers.manager_command import Prerequisites
 from discovery_engine.marketplace.package_names import PACKAGE_KINDS
+from discovery_engine.store.install_records import Grants, InstallRecords
 from discovery_engine.store.server_records import PackagePin
 from discovery_engine.trust import scanner
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose

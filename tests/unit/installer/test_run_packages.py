@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
-from discovery_engine.marketplace.installer.install_records import run_package
+from discovery_engine.engine.owner.server_listing import run_package
 from tests.factories import make_server
 from tests.rows import rows
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
         RemoteOffer,
     )
     from discovery_engine.marketplace.entry_details import EntryDetails
-    from discovery_engine.marketplace.installer.install_records import InstalledServer
     from discovery_engine.marketplace.installer.plan import InstallPlan, UpdatePlan
     from discovery_engine.marketplace.marketplace import MarketplacePage
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
     from discovery_engine.marketplace.synchronizer import SourceReport, SourceState
+    from discovery_engine.store.install_records import InstalledServer
 
 
 def page_form(page: MarketplacePage) -> JSONObject:

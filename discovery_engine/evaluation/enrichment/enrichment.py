@@ -15,15 +15,15 @@ from msgspec import Struct
 
 from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.syntax import is_secure_address
-from discovery_engine.engine.owner.enrichment_run import (
+from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
+from discovery_engine.evaluation.enrichment.endpoint import Endpoint, open_endpoint
+from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
+from discovery_engine.evaluation.enrichment.enrichment_run import (
     EnrichedTool,
     EnrichmentReport,
     EnrichmentRun,
     PlannedRequest,
 )
-from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
-from discovery_engine.evaluation.enrichment.endpoint import Endpoint, open_endpoint
-from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.evaluation.enrichment.tool_messages import ToolMessages, system_message
 from discovery_engine.search.examples.book import WrittenRequests
 from discovery_engine.secrets.masking import redact_url

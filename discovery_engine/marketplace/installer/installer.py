@@ -47,16 +47,6 @@ from discovery_engine.events import (
     ServerUninstalled,
 )
 from discovery_engine.marketplace.installer.bundles import unpack_bundle
-from discovery_engine.marketplace.installer.install_records import (
-    BegunWork,
-    Grants,
-    InstalledServer,
-    InstalledVersion,
-    InstallRecords,
-    Place,
-    place_of,
-    remove_folder,
-)
 from discovery_engine.marketplace.installer.offered_inputs import GivenValues
 from discovery_engine.marketplace.installer.packages import require_same
 from discovery_engine.marketplace.installer.plan import (
@@ -70,6 +60,16 @@ from discovery_engine.marketplace.installer.planner import (
     Planner,
     default_name,
     same_offer,
+)
+from discovery_engine.store.install_records import (
+    BegunWork,
+    Grants,
+    InstalledServer,
+    InstalledVersion,
+    InstallRecords,
+    Place,
+    place_of,
+    remove_folder,
 )
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import stored_secrets, written_fields

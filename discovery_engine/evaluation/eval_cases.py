@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.editing import yaml_text
@@ -20,6 +20,7 @@ from discovery_engine.config.editing.edit import Edit, FileText, read_file
 from discovery_engine.config.files.location import CASE_FILE
 from discovery_engine.engine.owner.planned_changes import Sight
 from discovery_engine.errors import ConfigurationError, NotFoundError
+from discovery_engine.evaluation.baseline import Baseline, metric_changes, query_changes
 from discovery_engine.evaluation.queries import QueryCase, read_cases, read_queries
 from discovery_engine.evaluation.report import Report, run
 
@@ -176,3 +177,20 @@ def _report(file: FileText, view: View, cost: Cost) -> Report:
     content = file.text.encode()
     queries = read_queries(content, file=str(file.path), view=view, allow_missing=True)
     return run(queries, view, cost=cost)
+
+
+def case_file_form(file: CaseFile) -> JSONObject:
+    return {"path": str(file.path), "cases": to_builtins(file.cases)}
+
+
+def case_run_form(run: CaseRun) -> JSONObject:
+    """A run of the saved queries; with one after a change, the differences between the two."""
+    form: JSONObject = {"before": run.before.to_json(), "after": None, "moves": [], "changes": []}
+    if run.after is None:
+        return form
+    baseline, other = Baseline.of(run.before), Baseline.of(run.after)
+    return form | {
+        "after": run.after.to_json(),
+        "moves": [move.to_json() for move in query_changes(baseline, other)],
+        "changes": [change.to_json() for change in metric_changes(baseline, other)],
+    }
