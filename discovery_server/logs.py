@@ -14,11 +14,12 @@ import select
 import stat
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
-from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from queue import Empty, Full, Queue
+from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeAlias
 
 from msgspec import Struct
@@ -259,90 +260,80 @@ class _Pipe:
         os.close(self._descriptor)
 
 
-class LogQueue(QueueHandler):
+class LogQueue(logging.Handler):
     """Passes formatted records to a thread, in which `write` is called with their text.
 
     When `most` records wait, further ones are dropped until these are written; then a line reports
     how many lines that were. `write` may block; when it raises an OSError, the text is dropped.
+    All that waits is written together: beside a busy event loop the thread runs every 5 ms only.
     """
 
-    queue: Queue[logging.LogRecord]
+    # Not a `QueueHandler`: its queue took a tenth of a call for the call's line.
 
     def __init__(self, write: Callable[[str], object], most: int) -> None:
-        super().__init__(Queue(most))
+        super().__init__()
+        self._write = write
+        self._most = most
+        self._waiting: deque[str] = deque()
         self._dropped = 0  # lines
-        self._listener = _BatchListener(self.queue, write)
-        self._listener.start()
+        self._is_busy = self._is_closed = False
+        self._changed = Condition()
+        self._thread = Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.put(f"{self.format(record)}\n")
+        except Exception:  # noqa: BLE001 - as handlers do: no log line stops what is logged
+            self.handleError(record)
 
     def put(self, text: str) -> None:
         """Pass on a text as it is; no-op for an empty one."""
-        if text:
-            self.acquire()
-            try:
-                self.enqueue(_record(text))
-            finally:
-                self.release()
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        return _record(f"{self.format(record)}\n")
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a record, with the lock of this handler."""
-        with suppress(Full):
-            if self._dropped and self.queue.empty():
-                self.queue.put_nowait(_record(f"… {self._dropped} log lines were dropped\n"))
-                self._dropped = 0
-            if not self._dropped:
-                self.queue.put_nowait(record)
+        if not text:
+            return
+        with self._changed:
+            if not self._waiting:
+                self._report_dropped()
+            if self._dropped or len(self._waiting) >= self._most:
+                self._dropped += text.count("\n")
                 return
-        self._dropped += record.msg.count("\n")
+            self._waiting.append(text)
+            if not self._is_busy:
+                self._changed.notify()
 
     def close_within(self, seconds: float) -> bool:
         """Wait at most so long until all is written; True if it is."""
-        written = self.queue.all_tasks_done
-        with written:
-            if not written.wait_for(lambda: not self.queue.unfinished_tasks, seconds):
+        with self._changed:
+            if not self._changed.wait_for(lambda: not (self._waiting or self._is_busy), seconds):
                 return False  # the thread is a daemon, and ends with the process
-        self.enqueue(_record(""))  # with the number of those that were dropped last
-        self._listener.stop()
+            self._report_dropped()
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
         return True
 
+    def _report_dropped(self) -> None:
+        if self._dropped:
+            self._waiting.append(f"… {self._dropped} log lines were dropped\n")
+            self._dropped = 0
 
-class _BatchListener(QueueListener):
-    """Handles all that waits together.
+    def _run(self) -> None:
+        while batch := self._next_batch():
+            with suppress(OSError):  # the reader is gone, or the disk full
+                self._write(batch)
 
-    Beside a busy event loop its thread runs every 5 ms only. Line by line it fell behind 1,200
-    calls that were logged in 0.2 s.
-    """
-
-    queue: Queue[logging.LogRecord | None]
-
-    def __init__(self, queue: Queue[logging.LogRecord], write: Callable[[str], object]) -> None:
-        super().__init__(queue)
-        self._write = write
-
-    def handle(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # the reader is gone, or the disk full
-            self._write(record.msg)
-
-    def enqueue_sentinel(self) -> None:
-        self.queue.put(None)
-
-    def dequeue(self, block: bool) -> logging.LogRecord:  # noqa: FBT001 - the library's signature
-        batch = super().dequeue(block)
-        with suppress(Empty):
-            while batch is not None and len(batch.msg) < _BATCH:  # type: ignore[redundant-expr] # None is the end
-                record = self.queue.get_nowait()
-                self.queue.task_done()
-                if record is None:  # the end, after this batch
-                    self.queue.put_nowait(None)
-                    break
-                batch.msg += record.msg
-        return batch
-
-
-def _record(text: str) -> logging.LogRecord:
-    return logging.makeLogRecord({"msg": text})
+    def _next_batch(self) -> str:
+        """Wait for text; empty at the end."""
+        with self._changed:
+            self._is_busy = False
+            self._changed.notify()
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            self._is_busy = True
+            batch, size = [], 0
+            while self._waiting and size < _BATCH:
+                batch.append(self._waiting.popleft())
+                size += len(batch[-1])
+            return "".join(batch)
 
 
 def write_all(descriptor: int, data: bytes) -> None:
