@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
     from discovery_engine.engine.first_answer import EarlyStart, FirstAnswer
-    from discovery_engine.engine.leadership import Term
-    from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
@@ -266,29 +264,23 @@ async def _share_http(
     folder: tuple[str | Path | None, Mapping[str, str]],
     answered: anyio.Event,
 ) -> None:
-    """Serve HTTP while this process leads the gateways of the data folder."""
+    """Serve HTTP beside stdio while the address is no other gateway's."""
     with anyio.move_on_after(_FIRST_ANSWER):  # its own client comes first
         await answered.wait()
     from discovery_server.http_service import (  # noqa: PLC0415 - the same
         HttpService,
-        SharedHttp,
-        lease_name,
+        serve_shared,
+        wait_for_address,
     )
 
     endpoint, (data_dir, environ) = shared.endpoint, folder
 
-    def open_service(around: Callable[[ASGIApp], ASGIApp]) -> HttpService:
-        return HttpService(engine, gateway, endpoint, shared.tokens, folder, around=around)
-
-    http = SharedHttp(endpoint, open_service, shared.warnings)
-
-    async def serve(term: Term) -> None:
-        async with _served_port(endpoint, environ, data_dir, is_shared=True):
-            await http.serve(term)
-
     while True:
         try:
-            await engine.lead(lease_name(endpoint), serve)
+            with await wait_for_address(endpoint) as listener:
+                async with _served_port(endpoint, environ, data_dir, is_shared=True):
+                    service = HttpService(engine, gateway, endpoint, shared.tokens, folder)
+                    await serve_shared(service, listener, endpoint, shared.warnings)
         except Exception:  # the client on stdio is served all the same
             logger.exception("HTTP is not served by this process; it is tried again")
         await anyio.sleep(_NEXT_TRY)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,6 @@ from discovery_server.api.event_feed import EventFeed
 from discovery_server.http import http_server
 from discovery_server.http.asgi import (
     API_PATH,
-    CLOSE,
     EVENTS_PATH,
     HEALTH_PATH,
     ICON_PATH,
@@ -41,7 +39,6 @@ from discovery_server.http.asgi import (
     OnFirstRequest,
     Paths,
     WithoutWebSockets,
-    respond_text,
 )
 from discovery_server.http.authorization import Authorization, RequiredScopes
 from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
@@ -62,11 +59,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from discovery_engine.engine import Engine
-    from discovery_engine.engine.leadership import Term
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_server.access_token import TokenLimits
     from discovery_server.gateway import Gateway
-    from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
+    from discovery_server.http.asgi import ASGIApp
     from discovery_server.http.connections import ConnectionLimits
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.users import User
@@ -91,7 +87,6 @@ class HttpService:
         tokens: Tokens | None,
         folder: tuple[str | Path | None, Mapping[str, str]],
         *,
-        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
         limits: ConnectionLimits | None = None,
     ) -> None:
         """Serve nothing yet.
@@ -102,7 +97,6 @@ class HttpService:
             endpoint: The valid host names, and the certificate.
             tokens: The valid tokens, beside those of the data folder; None requires no token.
             folder: Where the data folder is, as `open_engine` takes it, and the environment.
-            around: Makes an application around all others.
             limits: Of connections; by default as this process has descriptors.
         """
         self._engine, self._gateway, self._folder = engine, gateway, folder
@@ -113,7 +107,7 @@ class HttpService:
         access = AccessTokens.of_data_folder(*folder, shared=self._shared)
         self._users = Users(tokens, access) if tokens else None
         self._mcp = self._make_mcp()
-        self.app: ASGIApp = around(Guard(self._make_app(), endpoint))
+        self.app: ASGIApp = Guard(self._make_app(), endpoint)
         """The application that answers requests, also where no server runs it."""
         has_tokens = tokens is not None
         self._web = HttpServer(self.app, limits, has_websockets=has_tokens, tls=endpoint.tls)
@@ -274,90 +268,41 @@ logger = logging.getLogger(__name__)
 _BIND_RETRY_INTERVAL = 1.0  # seconds between two tries of an address that is taken
 
 
-def lease_name(endpoint: Endpoint) -> str:
-    """Return the name of the lease for serving this address, which only one process has."""
-    return f"http {endpoint.host}:{endpoint.port}"
+async def wait_for_address(endpoint: Endpoint) -> socket.socket:
+    """The listening socket of one of the gateways that share an address: the first that has it.
 
-
-class SharedHttp:
-    """Serves an address for the terms in which this process leads.
-
-    Of all gateways that share a registry and an address, each is started by a client of its own
-    and serves that over stdio. The one that leads listens, too; when it ends, another one does.
+    The system frees the address when its gateway ends, however it does; then another one has it.
     """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        open_service: Callable[[Callable[[ASGIApp], ASGIApp]], HttpService],
-        warnings: Sequence[str],
-    ) -> None:
-        """`open_service` takes what `HttpService` has as `around`.
-
-        `warnings` are logged whenever it begins to serve.
-        """
-        self._endpoint = endpoint
-        self._open_service = open_service
-        self._warnings = warnings
-
-    async def serve(self, term: Term) -> None:
-        """Serve until the term is lost."""
-        if (listener := await self._listener(term)) is None:
-            return
-        with closing(listener):
-            service = self._open_service(partial(TermGate, term=term))
-            await service.prepare()
-            logger.info("Serving MCP at %s, too", http_server.address(listener, self._endpoint.tls))
-            for warning in self._warnings:
-                logger.warning("%s", warning)
-            async with open_task_group() as tasks:
-                tasks.start_soon(_stop, service, term)
-                # Calls in flight end in peace also when this process is asked to end.
-                with anyio.CancelScope(shield=True):
-                    await service.serve(listener)
-                tasks.cancel_scope.cancel()
-        logger.info("MCP is no longer served over HTTP by this process")
-
-    async def _listener(self, term: Term) -> socket.socket | None:
-        """The listening socket, as soon as the address is free; None if the term is lost."""
-        is_said = False
-        while not term.lost.is_set():
-            try:
-                return http_server.listen(self._endpoint)
-            except ConfigurationError as error:
-                # The leader before may be stopped and hold it, or a program of another kind.
-                if not is_said:
-                    logger.warning("%s; it is tried again", error.message)
-                is_said = True
-            with anyio.move_on_after(_BIND_RETRY_INTERVAL):
-                await term.lost.wait()
-        return None
+    is_said = False
+    while True:
+        try:
+            return http_server.listen(endpoint)
+        except ConfigurationError as error:
+            if not is_said:
+                logger.info("%s; it is tried again until the address is free", error.message)
+            is_said = True
+        await anyio.sleep(_BIND_RETRY_INTERVAL)
 
 
-async def _stop(service: HttpService, term: Term) -> None:
-    """Stop the server when its term is lost, or at the end of this task."""
+async def serve_shared(
+    service: HttpService, listener: socket.socket, endpoint: Endpoint, warnings: Sequence[str]
+) -> None:
+    """Serve over HTTP beside stdio; `warnings` are logged when it begins."""
+    await service.prepare()
+    logger.info("Serving MCP at %s, too", http_server.address(listener, endpoint.tls))
+    for warning in warnings:
+        logger.warning("%s", warning)
+    async with open_task_group() as tasks:
+        tasks.start_soon(_stop, service)
+        # Calls in flight end in peace also when this process is asked to end.
+        with anyio.CancelScope(shield=True):
+            await service.serve(listener)
+        tasks.cancel_scope.cancel()
+
+
+async def _stop(service: HttpService) -> None:
+    """Stop the server at the end of this task."""
     try:
-        await term.lost.wait()
+        await anyio.sleep_forever()
     finally:
         service.stop()
-
-
-_UNAVAILABLE = 503
-_RETRY = (b"retry-after", b"2")  # seconds; by then another process may listen
-
-
-class TermGate:
-    """ASGI middleware of an application that serves for one term."""
-
-    def __init__(self, app: ASGIApp, term: Term) -> None:
-        self._app = app
-        self._term = term
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._term.is_certain or await self._term.confirmed():
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close"})  # before it was accepted: a plain refusal
-        else:
-            text = "Another process serves this address by now"
-            await respond_text(send, _UNAVAILABLE, text, CLOSE, _RETRY)

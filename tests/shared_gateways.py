@@ -8,15 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import httpx2
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
-from discovery_engine.store.stored_records import Lease
 from tests.plain_http import NO_TLS
 from tests.ports import free_port
 
@@ -85,26 +83,6 @@ class Gateways(AbstractContextManager["Gateways"]):
             )
         started = self.running[process.pid] = SharedGateway(process)
         return started
-
-    def lease(self) -> Lease | None:
-        with closing(open_sqlite(self.folder / "data" / "registry.db")) as store:
-            return store.lease(f"http 127.0.0.1:{self.port}")
-
-    def leader(self, *, other_than: int = 0) -> int:
-        """The process that leads, once one does."""
-        for _ in _tries():
-            lease = self.lease()
-            leader = int(lease.holder.partition("-")[0]) if lease and lease.holder else 0
-            if leader not in (0, other_than):
-                return leader
-        raise AssertionError("none leads")
-
-    def wait_agreed(self) -> int:
-        """The process that leads, once it is the one that listens."""
-        for _ in _tries():
-            if (leader := self.leader()) == self.serving():
-                return leader
-        raise AssertionError("one leads, and another one listens")
 
     def serving(self) -> int:
         """The process that listens, once one does."""

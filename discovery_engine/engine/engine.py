@@ -24,7 +24,6 @@ from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import RefreshReport
-    from discovery_engine.engine.leadership import Work
     from discovery_engine.engine.owner.agent_requests import AgentRequests
     from discovery_engine.engine.owner.approvals import Approvals
     from discovery_engine.engine.owner.catalog_lock import CatalogLock
@@ -546,20 +545,6 @@ class Engine(ScopedEngine):
         from discovery_engine.engine.refresh_worker import RefreshWorker  # noqa: PLC0415 - seldom
 
         await RefreshWorker(self._core, options, report).run()
-
-    async def lead(self, name: str, work: Work) -> NoReturn:
-        """Run `work` whenever this process leads the others that share the registry.
-
-        Args:
-            name: What there can be only one of.
-            work: Is given the `Term` in which this process leads, and returns soon after that is
-                lost.
-        """
-        from discovery_engine.engine.leadership import LeaderLock, Leadership  # noqa: PLC0415
-
-        is_stored = self.view.settings.cache.enabled
-        lock = LeaderLock(self._core.environment.data, name) if is_stored else None
-        await Leadership(self._core.store.local, name, lock=lock).lead(work)
 
     def observations(self) -> list[Observation]:
         """The states of the servers used by this process, for other processes."""

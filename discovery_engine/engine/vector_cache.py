@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import secrets
 import time
 from collections.abc import (
     AsyncIterator,
@@ -24,7 +26,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
 
-from discovery_engine.engine.leadership import Leadership
 from discovery_engine.errors import RegistryError
 from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.text.tokenizer import words
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.search.embedders import Embedder, Vector
     from discovery_engine.store.registry import Registry
+    from discovery_engine.store.stored_records import Lease
     from discovery_engine.tools.model import ServerName, Tool
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ Texts: TypeAlias = dict[bytes, tuple[str, ...]]
 # for each batch.
 _TURN = 8  # batches that a process embeds before another one may
 _LOOK = 0.25  # seconds between two looks at what another process embeds
+_LONGEST_TURN = 60.0  # seconds, after which its process is taken for ended
 _GROWTH = 1.5  # growth of the number of vectors after which they are published early
 
 
@@ -100,7 +103,7 @@ class VectorCache:
         self._is_static = is_static
         # By the model alone: configurations share what it gives to a text.
         name = f"embedding with {embedder.model}"
-        self._turn = Leadership(store, name, clock=clock)
+        self._turn = _Turn(store, name, clock)
         self._clock = clock
         self._noted_at = clock()
         self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}
@@ -186,12 +189,20 @@ class VectorCache:
         """
         while not texts.keys() <= self._known.keys():
             try:
-                if not await self._turn.lead_once(lambda _: self._embed(texts)):
-                    await anyio.sleep(_LOOK)
-                    await self._load(texts)
+                lease = await anyio.to_thread.run_sync(self._turn.take)
             except RegistryError as error:
                 logger.debug("Texts are embedded without a lease: %s", error)
                 await self._embed(texts)
+                continue
+            if lease is None:
+                await anyio.sleep(_LOOK)
+                await self._load(texts)
+                continue
+            try:
+                await self._embed(texts)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _from_registry(partial(self._store.release_lease, lease))
 
     async def _embed(self, texts: Texts) -> None:
         """Embed and store those that no other process has stored since they were looked for."""
@@ -241,6 +252,31 @@ class VectorCache:
 
     def _all(self) -> Iterator[_TextKeys]:
         return chain.from_iterable(entries for _, entries in self._parts.values())
+
+
+class _Turn:
+    """A lease of the processes of a registry, of which one holds it at a time.
+
+    Who waits measures by a clock of its own how long nobody else has taken it.
+    """
+
+    def __init__(self, store: Registry, name: str, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._name = name
+        self._clock = clock
+        self._holder = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._seen: Lease | None = None
+        self._seen_at = clock()
+
+    def take(self) -> Lease | None:
+        """The lease; None if another process has it. Raises RegistryError."""
+        lease = self._store.lease(self._name)
+        if lease != self._seen:
+            self._seen, self._seen_at = lease, self._clock()
+        is_old = self._clock() - self._seen_at >= _LONGEST_TURN
+        if lease is not None and not lease.is_free and not is_old:
+            return None
+        return self._store.acquire_lease(self._name, self._holder, instead_of=lease)
 
 
 async def _from_registry(work: Callable[[], T]) -> T | None:

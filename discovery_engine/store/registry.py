@@ -37,7 +37,7 @@ class Registry(StoredCatalog, StoredDecisions):
 
     @property
     def local(self) -> Registry:
-        """The registry of this machine, for what no other one may share: leases of ports, eras."""
+        """The registry of this machine, for what no other one may share: eras."""
         return self
 
     @abstractmethod

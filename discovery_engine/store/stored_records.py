@@ -72,9 +72,8 @@ class Preset(Struct, frozen=True):
 class Lease(Struct, frozen=True):
     """What one process at a time may hold, among all that share a registry.
 
-    It has no time of its own, as clocks jump and machines sleep. Its holder renews it again and
-    again; who waits for it watches, by a clock of their own, whether it was renewed, and takes it
-    if it was not for long enough. `engine.leadership` does both.
+    It has no time of its own, as clocks jump and machines sleep. Who waits for it watches, by a
+    clock of their own, for how long one process has it, and takes it if that is too long.
     """
 
     name: str
@@ -82,7 +81,6 @@ class Lease(Struct, frozen=True):
     """The process that holds it, by a name that no other ever has; empty once it is released."""
     fence: int
     """One more whenever it is acquired: the higher one counts."""
-    renewals: int = 0
 
     @property
     def is_free(self) -> bool:
@@ -221,9 +219,9 @@ class StoredRecords(StoredReader):
     @reads
     def lease(self, db: Connection, name: str) -> Lease | None:
         """Return a lease as it is now, free or held; None if it was never held."""
-        statement = "SELECT holder, fence, renewals FROM leases WHERE key = ?"
+        statement = "SELECT holder, fence FROM leases WHERE key = ?"
         row = db.execute(statement, (key_of(name),)).fetchone()
-        return Lease(name, from_column(row[0]), row[1], row[2]) if row else None
+        return Lease(name, from_column(row[0]), row[1]) if row else None
 
     @writes
     def acquire_lease(
@@ -239,27 +237,17 @@ class StoredRecords(StoredReader):
             """
             INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, ?, 1, 0)
             ON CONFLICT (key) DO UPDATE
-            SET holder = excluded.holder, fence = leases.fence + 1, renewals = 0
+            SET holder = excluded.holder, fence = leases.fence + 1
             WHERE leases.holder = ''
-                OR (leases.holder = ? AND leases.fence = ? AND leases.renewals = ?)
+                OR (leases.holder = ? AND leases.fence = ?)
             RETURNING fence
             """,
             (
                 key_of(name), to_column(name), to_column(holder),
-                to_column(predecessor.holder), predecessor.fence, predecessor.renewals,
+                to_column(predecessor.holder), predecessor.fence,
             ),
         ).fetchone()  # fmt: skip
         return Lease(name, holder, row[0]) if row else None
-
-    @writes
-    def renew_lease(self, db: Connection, lease: Lease) -> Lease | None:
-        """Renew a lease that is held still; None if another holder had it since, or has it."""
-        statement = """
-            UPDATE leases SET renewals = renewals + 1
-            WHERE key = ? AND holder = ? AND fence = ? RETURNING renewals
-            """
-        row = db.execute(statement, _held(lease)).fetchone()
-        return Lease(lease.name, lease.holder, lease.fence, row[0]) if row else None
 
     @writes
     def release_lease(self, db: Connection, lease: Lease) -> None:

@@ -11,7 +11,6 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
 from discovery_engine.engine.executor import CallPreview, OnUnchecked
 from discovery_engine.engine.health import ProbeResult
-from discovery_engine.engine.leadership import Work
 from discovery_engine.engine.owner.agent_requests import RequestPlan
 from discovery_engine.engine.owner.candidates import Candidate
 from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
@@ -446,7 +445,6 @@ class EngineMirror(OnLoop):
     ) -> tuple[ServerReport, ...]: ...
     @property
     def installer(self) -> SyncInstaller: ...
-    def lead(self, name: str, work: Work) -> NoReturn: ...
     @property
     def lock(self) -> SyncCatalogLock: ...
     @property

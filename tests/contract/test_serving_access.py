@@ -260,33 +260,8 @@ def test_one_gateway_serves_http_and_another_one_when_it_is_killed(gateways: Gat
     second = gateways.serving()
     served_again = gateways.ask()
 
-    assert second == gateways.leader() != first
+    assert second != first
     assert "a-token-of" not in gateways.log()
     assert (served.status_code, served_again.status_code) == (200, 200)
     left = [gateway for gateway in started if gateway.process.pid != first]
     assert all("result" in gateway.ask("tools/list", {}) for gateway in left)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
-@pytest.mark.thorough
-@pytest.mark.requirement("SRV-72")
-def test_a_leader_that_was_stopped_leads_no_more_when_it_goes_on(gateways: Gateways) -> None:
-    for _ in range(2):
-        gateways.start()
-    first = gateways.serving()
-    before = gateways.lease()
-    os.kill(first, signal.SIGSTOP)
-
-    second = gateways.leader(other_than=first)
-    os.kill(first, signal.SIGCONT)
-    serving = gateways.wait_agreed()
-    after = gateways.lease()
-
-    assert serving == second
-    assert before is not None
-    assert after is not None
-    assert after.fence == before.fence + 1  # it wrote nothing into the lease
-    assert after.holder.startswith(f"{second}-")
-    assert gateways.ask().status_code == 200
-    assert "result" in gateways.running[first].ask("tools/list", {})
-    gateways.wait_logged("by now")

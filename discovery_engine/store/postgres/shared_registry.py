@@ -2,7 +2,7 @@
 
     database    what all gateways see
     copy        an SQLite file with what this machine last saw of it, and its search index
-    local       the registry of the data folder: leases and eras, which are of this machine, and
+    local       the registry of the data folder: eras, which are of this machine, and
                 the settings, by which a start knows that there is a database
 
 While the database does not answer, what it last said is read from the copy, a decision is refused

@@ -27,7 +27,7 @@ from discovery_engine.search.ranking.relevance import Hit
 from discovery_engine.search.text.lexicon import default_lexicon
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.memory import MemoryRegistry
-from tests.factories import make_catalog, make_part, make_settings
+from tests.factories import Clock, make_catalog, make_part, make_settings
 from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.unit.swaps import lists
@@ -263,3 +263,27 @@ async def test_the_use_of_vectors_is_noted_each_day_until_their_tools_are_gone()
     assert counts[:120] == [2] * 120  # 30 days after the tool has gone
     assert counts[150:] == [1] * 30
     assert len(embedder.given) == 2
+
+
+@pytest.mark.requirement("EMB-2")
+async def test_processes_of_a_registry_embed_each_text_once_also_when_one_was_killed() -> None:
+    clock, catalog = Clock(), make_catalog(make_part("s", *"abcdef"))
+    store, embedder = MemoryRegistry(), Embedding()
+    await embedder.embed([WARM_UP])
+    caches = [VectorCache(store, embedder, scope="s", batch=2, clock=clock) for _ in range(2)]
+    killed = store.acquire_lease("embedding with counting", "killed")
+
+    async def update(cache: VectorCache) -> None:
+        assert len([one async for one in cache.update(catalog)][-1]) == 6
+
+    async with anyio.create_task_group() as tasks:
+        for cache in caches:
+            tasks.start_soon(update, cache)
+        await eventually(lambda: all(cache._turn._seen == killed for cache in caches))
+        assert embedder.given == []
+        clock.now += 60.0
+
+    assert len(embedder.given) == 6
+    lease = store.lease("embedding with counting")
+    assert lease is not None
+    assert lease.is_free
