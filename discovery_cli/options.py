@@ -150,6 +150,13 @@ def _offerings(view: View, kind: OfferingKind) -> list[str]:
     return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
 
 
+def complete_client(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """The clients that servers are read from, or that can be connected."""
+    from discovery_engine.config.sources import SOURCE_TYPES
+
+    return [name for name in SOURCE_TYPES if name != "custom" and name.startswith(incomplete)]
+
+
 complete_server = _completer(_server_names)
 complete_target = _completer(_targets)
 complete_tag = _completer(_tags)

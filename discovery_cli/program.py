@@ -25,6 +25,7 @@ from discovery_engine._util.version import __version__
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Start": {
         "init": "Create a discovery.yaml from the files of your MCP clients.",
+        "connect": "Add this gateway to the configuration of MCP clients.",
         "search": "Find tools by what they do, or by name.",
         "execute": "Call a tool.",
         "serve": "Serve the meta-tools to agents over MCP.",

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
-from msgspec.structs import replace
 
 from discovery_cli.command_group import did_you_mean
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Cell, Output
+from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
-from discovery_engine.config.serialization import serialize_server_redacted
-from discovery_engine.engine.json_forms.error_form import problem_form
-from discovery_engine.secrets.stored_values import length_class
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
-    from discovery_engine.config.editing.import_plan import ImportCandidate, ImportPlan, Stores
-    from discovery_engine.config.settings import Settings, Source
+    from discovery_engine.config.settings import Source
     from discovery_engine.config.sources import SourceResult
-
-_STORES: Mapping[str, Stores] = {"store": "all", "ask": "live", "keep": "none"}
 
 
 @click.command("import")
@@ -75,32 +64,22 @@ def command(
       discovery config import --from ~/Downloads/mcp.json --only github --secrets store
     """
     from discovery_cli import client_files
-    from discovery_cli.invocation import stored_values
-    from discovery_engine.config.editing.import_plan import plan_import
+    from discovery_cli.importing import ask_for_copies, plan_form, write_copies
 
     output = invocation.output
     imported = client_files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
     _require(only, imported)
     target = _target(invocation)
-    settings = _in_force(invocation, target)
-    plan_with = partial(plan_import, imported, settings, only, stored_values(invocation))
-    plan = plan_with(stores=_STORES[secrets])
-    if not output.as_json:
-        show_plan(output, plan)
-    if secrets == "ask" and plan.has_literals:
-        asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
-        plan = _agreed(output, plan, plan_with(stores="all"), asks=asks)
+    asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
+    plan, settings = ask_for_copies(invocation, target, imported, secrets, only=only, asks=asks)
     writes = bool(plan.servers) and not dry_run
-    if writes := writes and client_files.confirm(f"Write {_servers(plan)} into {target}?", yes=yes):
-        with _stored(invocation, plan):
-            _write(invocation, target, plan, settings)
-        say_variables(output, plan)
+    what = counted(len(plan.servers), "server")
+    if writes := writes and client_files.confirm(f"Write {what} into {target}?", yes=yes):
+        write_copies(invocation, target, plan, settings)
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **plan_form(plan)})
     else:
-        output.say(
-            f"wrote {_servers(plan)} into {target}" if writes else f"{target} was not changed"
-        )
+        output.say(f"wrote {what} into {target}" if writes else f"{target} was not changed")
     return ExitCode.USAGE if origins and plan.has_failed else ExitCode.OK
 
 
@@ -115,67 +94,6 @@ def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]])
         if imported and name not in there:
             question = did_you_mean(name, there)
             raise click.UsageError(f"there is no server {name!r} to import{question}")
-
-
-def _in_force(invocation: Invocation, target: Path) -> Settings:
-    """Load the settings of the file and its sources, as the owner switched them."""
-    from discovery_engine.config.loading.loader import load_settings
-    from discovery_engine.config.settings import Settings
-    from discovery_engine.engine.registered_servers import with_registered
-
-    if not target.exists():
-        return Settings()
-    settings = load_settings(str(target))
-    settings = with_registered(settings, data_dir=invocation.data_dir, environ=os.environ)
-    in_files = tuple(server for server in settings.servers if not server.is_registered)
-    return replace(settings, servers=in_files)
-
-
-def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Settings) -> None:
-    from discovery_engine.config.editing.edit import add_servers
-    from discovery_engine.engine.owner.approvals import approve_file, taking_over_in_file
-
-    servers = [candidate.server for candidate in plan.servers]
-    at, data_dir = invocation.clock(), invocation.data_dir
-    edit = add_servers(target, servers, plan.rules)
-    originals = [candidate.original for candidate in plan.servers if candidate.original]
-    with taking_over_in_file(originals, settings, environ=os.environ, data_dir=data_dir, at=at):
-        edit.apply()
-    named = [server.name for server in servers if not server.is_untrusted_origin]
-    approve_file(target, only=named, environ=os.environ, data_dir=data_dir, at=at)
-
-
-def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool) -> ImportPlan:
-    """The plan that stores secrets, if the owner wants that; else the other one."""
-    from discovery_cli import client_files
-
-    if not stored.secrets:
-        return plan
-    if not asks:
-        output.say(f"hint: --secrets store encrypts and stores {_secrets(stored)}")
-        return plan
-    question = f"Encrypt and store {_secrets(stored)}, and refer to them?"
-    if not client_files.confirm(question, yes=False):
-        return plan
-    show_plan(output, stored)
-    return stored
-
-
-def _stored(invocation: Invocation, plan: ImportPlan) -> AbstractContextManager[None]:
-    """A block with the secrets of the plan stored before it."""
-    if not plan.secrets:
-        return nullcontext()
-    from discovery_cli.invocation import owner_secrets
-
-    return owner_secrets(invocation).storing(plan.secrets)
-
-
-def _servers(plan: ImportPlan) -> str:
-    return counted(len(plan.servers), "server")
-
-
-def _secrets(plan: ImportPlan) -> str:
-    return counted(len(plan.secrets), "secret")
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:
@@ -201,65 +119,3 @@ def _target(invocation: Invocation) -> Path:
     from discovery_engine.config.files.location import FILE_NAME, locate
 
     return Path(locate(invocation.config).path or FILE_NAME)
-
-
-_ADVICE = "`sources: [{type: …}]` in discovery.yaml uses the file as it is"
-
-
-def plan_form(plan: ImportPlan) -> JSONObject:
-    return {
-        "servers": [
-            {
-                "name": candidate.server.name,
-                "from": candidate.server.source,
-                "entry": serialize_server_redacted(candidate.server),
-                "variables": list(candidate.variables),
-            }
-            for candidate in plan.servers
-        ],
-        "skipped": [{"name": server.name, "reason": server.reason} for server in plan.skipped],
-        "variables": plan.variables,
-        "secrets": [
-            {"name": name, "length": length_class(text)} for name, text in plan.secrets.items()
-        ],
-        "rule_count": len(plan.rules),
-        "warnings": [problem_form(problem) for problem in plan.warnings],
-    }
-
-
-def show_plan(output: Output, plan: ImportPlan) -> None:
-    rows: list[list[Cell | str]] = [
-        [output.mark(good=True), Cell(candidate.server.name, "strong"), _about(candidate)]
-        for candidate in plan.servers
-    ]
-    rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.skipped]
-    output.table(rows)
-    for name, text in plan.secrets.items():
-        output.say(f"stores {name}: ••••  {length_class(text)} characters")
-    for candidate in plan.servers:
-        if candidate.is_seen:
-            output.say(
-                f"note: {candidate.server.name} gets a secret in its arguments, where other"
-                " programs of this machine can see it"
-            )
-    for problem in plan.warnings:
-        output.say(f"note: {problem}")
-    if any(server.is_secret for server in plan.skipped):
-        output.say(f"hint: {_ADVICE}")
-
-
-def say_variables(output: Output, plan: ImportPlan) -> None:
-    if names := plan.variables:
-        output.say(
-            f"set {', '.join(names)}: secrets are referred to, and were not copied;"
-            " `discovery secrets set` asks for them"
-        )
-
-
-def _about(candidate: ImportCandidate) -> str:
-    entry = serialize_server_redacted(candidate.server)
-    reached = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
-    off = "" if candidate.server.enabled else " (disabled)"
-    origin = candidate.original.origin.file if candidate.original else ""
-    whose = f"{origin}, in place of that entry" if origin else candidate.server.source
-    return f"{' '.join(reached)}{off}, from {whose}"

@@ -135,8 +135,7 @@ def command(
 ) -> None:
     """Serve the meta-tools to agents over MCP.
 
-    Agents start this command themselves: add the command `discovery` with the argument `serve` to
-    their configuration; `discovery init` prints the entry.
+    Agents start this command themselves: `discovery connect CLIENT` adds it to the file of one.
 
     With --http, many clients share one gateway. Only this machine is served, unless you say
     --allow-remote; clients must use an address, the name of this machine, or an --allowed-host.

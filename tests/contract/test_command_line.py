@@ -488,16 +488,19 @@ def test_init_names_what_its_servers_need_and_shows_no_value(fresh: Discovery) -
     (fresh.home / ".mcp.json").write_text('{"mcpServers": {"shared": {"command": "z"}}}')
 
     network = {"SSL_CERT_FILE": "/ca.pem", "https_proxy": "http://me:a-secret-value@proxy:8080"}
-    done = fresh("init", "--yes", SET="a-secret-value", **network)
+    done = fresh("init", "--yes", "--connect", "cursor", SET="a-secret-value", **network)
+    entry = json.loads((fresh.home / ".cursor" / "mcp.json").read_text())["mcpServers"]["discovery"]
     form = fresh("init", "--yes", "--force", "--json", SET="a-secret-value").json
 
     assert (
         "`discovery review servers` approves what comes from a project's file: shared" in done.err
     )
     assert "`export UNSET=… OTHER=…`" in done.err
-    assert "beside PATH, with their values: SET, UNSET, OTHER, https_proxy" in done.err
-    assert '"SSL_CERT_FILE": "/ca.pem"' in done.err
-    assert "-e SSL_CERT_FILE=/ca.pem" in done.err
+    assert "clients pass on no variables; store SET, UNSET, OTHER with" in done.err
+    assert "a password in https_proxy is not written" in done.err
+    path = ":".join(dict.fromkeys(fresh.environ["PATH"].split(":")))
+    data = {"DISCOVERY_DATA_DIR": str(fresh.home / "data")}
+    assert entry["env"] == {"PATH": path, "SSL_CERT_FILE": "/ca.pem", **data}
     assert "a-secret-value" not in done.err + done.out
     assert form["needs"] == {
         "variables": ["SET", "UNSET", "OTHER"],

@@ -16,7 +16,6 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from tests.e2e.serving import FAULT_SERVER, found_by
-from tests.kinds import thinned
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -69,19 +68,11 @@ def person(tmp_path: Path) -> Person:
     return Person(tmp_path)
 
 
-def pasted(said: str, key: str) -> dict[str, Any]:
-    """The entry that was printed for clients which keep their servers under `key`."""
-    start = said.index("  {\n" + f'    "{key}"')
-    found, _ = json.JSONDecoder().raw_decode(said[start:].lstrip())
-    return found[key]["discovery"]
-
-
-@pytest.mark.requirement("CLI-40")
-@pytest.mark.parametrize("key", thinned(["mcpServers", "servers"]))
-async def test_the_printed_entry_works_wherever_a_client_starts_it(
-    person: Person, key: str
-) -> None:
-    entry = pasted(person.init().stderr, key)
+@pytest.mark.requirement("CLI-40", "CON-1")
+async def test_the_written_entry_works_wherever_a_client_starts_it(person: Person) -> None:
+    person.init("--connect", "cursor")
+    file = json.loads((person.home / ".cursor" / "mcp.json").read_text())
+    entry = file["mcpServers"]["discovery"]
     assert Path(entry["command"]).is_absolute()
     assert entry["args"][1] == str(person.home / ".config" / "discovery" / "discovery.yaml")
 

@@ -19,6 +19,7 @@ class CommandLine(NamedTuple):
 COMMAND_LINES: dict[str, CommandLine] = {
     "completion": CommandLine("bash", 0, "basic"),
     "init": CommandLine("--dry-run", 0, "--from nobody"),
+    "connect": CommandLine("", 0, "nobody"),
     "config path": CommandLine("", 0, "x"),
     "config show": CommandLine("", 0, "x"),
     "config sources": CommandLine("", 0, "x"),

@@ -54,6 +54,10 @@ class Edit(Struct, frozen=True):
     after: str
     has_schema: bool = False
     """True if the schema that the file refers to is written beside it."""
+    has_backup: bool = True
+    """True if the file of before is kept beside it."""
+    limit: int = SIZE_LIMIT
+    """Bytes that the file may have."""
 
     @property
     def is_empty(self) -> bool:
@@ -64,11 +68,14 @@ class Edit(Struct, frozen=True):
         """Where the file of before is kept, if there was one."""
         return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
-    def diff(self) -> str:
-        """A unified diff; it shows the text as it is, with the secrets that stand in it."""
+    def diff(self, context: int = 3) -> str:
+        """A unified diff; it shows the text as it is, with the secrets that stand in it.
+
+        Around what differs are `context` lines.
+        """
         before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
         after = self.after.splitlines(keepends=True)
-        return _headed_diff(before, after, str(self.path))
+        return _headed_diff(before, after, str(self.path), context)
 
     def lost_comments(self) -> list[str]:
         """The comments that go, in their order."""
@@ -87,9 +94,9 @@ class Edit(Struct, frozen=True):
             self._replace()
 
     def _replace(self) -> None:
-        if _content(self.path) != self.before:
+        if _content(self.path, self.limit) != self.before:
             raise _error(self.path, "has changed in the meantime", "plan the edit again")
-        if self.before is not None:
+        if self.before is not None and self.has_backup:
             _keep_backups(self.backup)
             _write(self.backup, self.before, like=self.path, follows_link=False)
         _write(self.path, self.after.encode())
@@ -107,13 +114,13 @@ class FileText(Struct, frozen=True):
     text: str
 
 
-def read_file(path: Path) -> FileText:
-    """A file as it is now; the text of one that is not there is empty.
+def read_file(path: Path, limit: int = SIZE_LIMIT) -> FileText:
+    """A file as it is now, of so many bytes; the text of one that is not there is empty.
 
     Raises:
         ConfigurationError: If it cannot be read, or is no text.
     """
-    content = _content(path)
+    content = _content(path, limit)
     return FileText(path, content, "" if content is None else _decoded(path, content))
 
 
@@ -212,10 +219,10 @@ def _settings(path: Path, text: str) -> Settings:
     return parse_settings(text.encode(), file=str(path))
 
 
-def _content(path: Path) -> bytes | None:
+def _content(path: Path, limit: int = SIZE_LIMIT) -> bytes | None:
     """Return the content of a file; None if it is not there."""
     try:
-        return read_input(str(path), limit=SIZE_LIMIT)[0]
+        return read_input(str(path), limit=limit)[0]
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -459,11 +466,11 @@ _PART = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
 _KEY = re.compile(r"""\s*(["']?)([^\s"'#{}\[\],:-][^"'#:]*)\1\s*:(?=\s|$)""")
 
 
-def _headed_diff(before: Sequence[str], after: Sequence[str], name: str) -> str:
+def _headed_diff(before: Sequence[str], after: Sequence[str], name: str, context: int) -> str:
     """A unified diff of lines, of which the last may have no end."""
     lines = (
         _headed(line, before) if line.startswith("@@") else line
-        for line in unified_diff(before, after, name, name)
+        for line in unified_diff(before, after, name, name, n=context)
     )
     return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
 

@@ -75,6 +75,16 @@ class EntryShape(Struct, frozen=True):
     ignored: tuple[str, ...]
 
 
+class NewEntry(Struct, frozen=True):
+    """The members of a new entry beside its keys, and how the entry is written."""
+
+    list: bool
+    one_command: bool
+    stdio: Mapping[str, str | tuple[str, ...]]
+    http: Mapping[str, str | tuple[str, ...]]
+    sse: Mapping[str, str | tuple[str, ...]]
+
+
 class ClientRow(Struct, frozen=True):
     id: str
     label: str
@@ -92,6 +102,8 @@ class ClientRow(Struct, frozen=True):
     bytes: int
     reader: str
     offered: bool
+    folder: str
+    new: NewEntry
 
 
 class Table(Struct, frozen=True):
@@ -112,7 +124,8 @@ def load_table() -> Table:
 def _merged(defaults: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     entry = {**defaults["entry"], **row.get("entry", {})}
     entry["unread"] = {**defaults["entry"]["unread"], **entry["unread"]}
-    return {**defaults, **row, "entry": entry}
+    new = {**defaults["new"], **row.get("new", {})}
+    return {**defaults, **row, "entry": entry, "new": new}
 
 
 def _client(row: Mapping[str, Any]) -> ClientRow:
@@ -193,7 +206,7 @@ class FileLocator(Struct, frozen=True, dict=True):
             if spec.scope == "project":
                 yield from self._nearest(spec, templates)
             else:
-                paths = (self._path(template) for template in templates)
+                paths = (self.path(template) for template in templates)
                 yield from _first(spec, paths, self.cwd)
 
     def _nearest(self, spec: FileSpec, templates: tuple[str, ...]) -> Iterator[FileCandidate]:
@@ -207,7 +220,7 @@ class FileLocator(Struct, frozen=True, dict=True):
         """A path as an owner writes it: from the home folder, from the working folder, or whole."""
         return self.home / path[2:] if path.startswith("~/") else self.cwd / path
 
-    def _path(self, template: str) -> Path:
+    def path(self, template: str) -> Path:
         return self.cwd / _ROOT.sub(self._root, template)
 
     def _root(self, match: re.Match[str]) -> str:

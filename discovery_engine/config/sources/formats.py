@@ -146,7 +146,7 @@ def _lenient_json(text: str) -> JSONValue:
     except json.JSONDecodeError:
         pass
     try:
-        return _plain_json(_without_comments(text))
+        return _plain_json(without_comments(text))
     except json.JSONDecodeError as error:
         if len(text) <= _MOST_JSON5:
             return _json5(text, error)
@@ -157,10 +157,13 @@ def _plain_json(text: str) -> JSONValue:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _without_comments(text: str) -> str:
-    """The same text, blank where comments and trailing commas were, so that places hold."""
+def without_comments(text: str, *, trailing_commas: bool = False) -> str:
+    """The same text, blank where comments and trailing commas were, so that places hold.
+
+    With `trailing_commas` these stay.
+    """
     bare = _COMMENT.sub(_blank, text)
-    return _TRAILING_COMMA.sub(_blank, bare)
+    return bare if trailing_commas else _TRAILING_COMMA.sub(_blank, bare)
 
 
 def _blank(match: re.Match[str]) -> str:

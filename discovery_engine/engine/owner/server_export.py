@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine.config.editing.client_text import FileShape, with_entry
 from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.serialization import serialize_server_redacted
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
-from discovery_engine.config.sources.client_table import ClientRow, load_table
+from discovery_engine.config.sources.client_table import ClientRow, Pointer, load_table
+from discovery_engine.config.sources.formats import Format
 from discovery_engine.secrets.redactor import Redactor
 from discovery_engine.secrets.references import (
     REDACTED,
@@ -43,8 +45,6 @@ ExportClient: TypeAlias = Literal[
     "gemini-cli",
 ]
 
-_NAMES_KIND = ("claude-code", "vscode")
-"""Clients that take no remote server without its `type`."""
 _SYNTAX: Mapping[str, str] = MappingProxyType({"brace": "${%s}", "env": "${env:%s}"})
 _BEARER = "Bearer "
 
@@ -53,7 +53,7 @@ class ServerExport(Struct, frozen=True):
     client: ExportClient
     label: str
     """The name of the client."""
-    format: Literal["json", "toml", "yaml"]
+    format: Format
     text: str
     """The section of its file that has this one server."""
     command: str = ""
@@ -73,12 +73,11 @@ def export_server(server: ServerSettings, client: ExportClient) -> ServerExport:
         return ServerExport(client, "discovery", "yaml", text, values=_referenced(server))
     writer = _EntryWriter(server, load_table().clients[client])
     entry = writer.entry()
-    text, command = _text(server.name, entry, writer.row), ""
+    text, command = with_entry("", shape_of(writer.row), server.name, entry), ""
     if client == "claude-code":
         command = shlex.join(["claude", "mcp", "add-json", server.name, json.dumps(entry)])
-    kind: Literal["json", "toml"] = "toml" if writer.row.format == "toml" else "json"
     values, notes = tuple(writer.values), tuple(writer.notes)
-    return ServerExport(client, writer.row.label, kind, text, command, values, notes)
+    return ServerExport(client, writer.row.label, writer.row.format, text, command, values, notes)
 
 
 class _EntryWriter:
@@ -112,25 +111,25 @@ class _EntryWriter:
 
     def _stdio(self, stdio: StdioTransport) -> JSONObject:
         shape = self.row.entry
-        kind = {shape.kind[0]: "stdio"} if self.row.id in _NAMES_KIND else {}
         passed = [name for name, value in stdio.env.items() if value == f"${{{name}}}"]
         named = passed if shape.env_names else []
         self.values.update(dict.fromkeys(named))
         env = {name: self._written(value, name) for name, value in stdio.env.items()}
         return {
-            **kind,
-            shape.command[0]: self._written(stdio.command, "COMMAND"),
-            shape.args[0]: [self._written(argument, "ARGUMENT") for argument in stdio.args],
-            shape.env[0]: {name: value for name, value in env.items() if name not in named},
+            **program_entry(
+                self.row,
+                self._server.name,
+                [self._written(word, "ARGUMENT") for word in (stdio.command, *stdio.args)],
+                {name: value for name, value in env.items() if name not in named},
+            ),
             **({shape.env_names[0]: named} if named else {}),
             shape.cwd[0]: self._written(stdio.cwd or "", "FOLDER"),
         }
 
     def _remote(self, remote: RemoteTransport) -> JSONObject:
         shape = self.row.entry
-        entry: JSONObject = {}
-        if self.row.id in _NAMES_KIND:
-            entry[shape.kind[0]] = "sse" if remote.kind == "sse" else "http"
+        members = self.row.new.sse if remote.kind == "sse" else self.row.new.http
+        entry = _members(members, self._server.name)
         entry[_address_key(shape.url, remote.kind)] = self._written(remote.url, "URL")
         headers = dict(remote.headers)
         bearer = _variable(headers.get("Authorization", "").removeprefix(_BEARER))
@@ -179,6 +178,27 @@ class _EntryWriter:
         return f"<{name}>"
 
 
+def program_entry(
+    row: ClientRow, name: str, words: Sequence[str], env: Mapping[str, str]
+) -> JSONObject:
+    """The entry of a program, with the `words` that start it, as a client writes it."""
+    shape, (command, *args) = row.entry, words
+    if row.new.one_command:
+        program: JSONObject = {shape.command[0]: [*words]}
+    else:
+        program = {shape.command[0]: command, shape.args[0]: args}
+    return {**_members(row.new.stdio, name), **program, shape.env[0]: {**env}}
+
+
+def _members(members: Mapping[str, str | tuple[str, ...]], name: str) -> JSONObject:
+    """The members that the table of clients has for each new entry."""
+    values = {"true": True, "{name}": name}
+    return {
+        key: values.get(value, value) if isinstance(value, str) else [*value]
+        for key, value in members.items()
+    }
+
+
 def _address_key(keys: Mapping[str, str], kind: str) -> str:
     """The key of an address, by what it says about the transport."""
     transport = "http" if kind == "auto" else kind  # what most servers speak
@@ -204,33 +224,8 @@ def _referenced(server: ServerSettings) -> tuple[str, ...]:
     return tuple(writer.values)
 
 
-def _text(name: str, entry: JSONObject, row: ClientRow) -> str:
+def shape_of(row: ClientRow, pointer: Pointer | None = None) -> FileShape:
+    """Where a file of a client has its servers; by default in that of all projects."""
     pointers = (file.containers[0] for file in row.files if file.containers)
-    pointer = next(candidate for candidate in pointers if "{project}" not in candidate)
-    if row.format == "toml":
-        return "\n".join(_toml(".".join(map(_toml_key, (*pointer, name))), entry)) + "\n"
-    document: JSONObject = {name: entry}
-    for key in reversed(pointer):
-        document = {key: document}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def _toml(table: str, entry: JSONObject) -> Iterator[str]:
-    yield f"[{table}]"
-    for key, value in entry.items():
-        yield f"{_toml_key(key)} = {_toml_value(value)}"
-
-
-def _toml_value(value: object) -> str:
-    match value:
-        case dict():
-            members = (f"{_toml_key(key)} = {_toml_value(member)}" for key, member in value.items())
-            return f"{{ {', '.join(members)} }}"
-        case list():
-            return f"[{', '.join(map(_toml_value, value))}]"
-    # As in JSON, but for the one control character that JSON need not escape.
-    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _toml_key(key: str) -> str:
-    return key if key.isascii() and key.replace("-", "_").isidentifier() else _toml_value(key)
+    pointer = pointer or next(candidate for candidate in pointers if "{project}" not in candidate)
+    return FileShape(row.format, pointer, row.new.list)

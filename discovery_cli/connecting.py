@@ -1,0 +1,346 @@
+"""Clients connected to this gateway: the entry in each one's file shown, agreed to and written."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from discovery_cli import client_files
+from discovery_cli.command_group import did_you_mean
+from discovery_cli.gateway_command import NAME, gateway_command, needs_of, of_network
+from discovery_cli.importing import ask_for_copies, write_copies
+from discovery_cli.invocation import Invocation
+from discovery_cli.server_changes import show_diff_lines
+from discovery_engine._util.quantities import counted
+from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.config.sources.client_table import FileLocator, layout_of
+from discovery_engine.engine.owner.connected_clients import (
+    ClientPlace,
+    Connection,
+    Records,
+    connectable,
+    find_place,
+    names_in,
+    own_entries,
+    plan_connection,
+    plan_undo,
+)
+from discovery_engine.engine.owner.server_export import program_entry
+from discovery_engine.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
+    from discovery_engine.config.editing.import_plan import ImportPlan
+    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.sources.client_table import ClientRow
+    from discovery_engine.errors import Diagnostic
+
+
+class Options(Struct, frozen=True):
+    view: str = ""
+    in_project: bool = False
+    move: bool = False
+    undo: bool = False
+    dry_run: bool = False
+    yes: bool = False
+
+
+class Machine(Struct, frozen=True):
+    """Where the files of clients are on this machine, and those of before."""
+
+    locator: FileLocator
+    records: Records
+
+    @classmethod
+    def here(cls, data_dir: str | None) -> Machine:
+        locator = FileLocator(os.environ, Path.home(), Path.cwd(), layout_of(sys.platform))
+        return cls(locator, Records(Path(data_folder(data_dir, os.environ)) / "clients"))
+
+    @property
+    def clients(self) -> dict[str, ClientRow]:
+        return {client.id: client for client in connectable(self.locator)}
+
+    def place(self, name: str, *, in_project: bool) -> ClientPlace:
+        """The file of a client.
+
+        Raises:
+            UsageError: If there is no such client, or it is not on this machine.
+        """
+        clients = self.clients
+        if name not in clients:
+            question = did_you_mean(name, clients)
+            raise click.UsageError(f"{name!r} is no client that can be connected{question}")
+        client = clients[name]
+        place = find_place(self.locator, client, in_project=in_project)
+        if place is None:
+            raise click.UsageError(f"{client.label} has no file for a project: omit --project")
+        if not place.is_here:
+            looked = ", ".join(map(str, place.looked))
+            raise click.UsageError(f"{client.label} was not found: looked for {looked}")
+        return place
+
+    def here_now(self) -> list[ClientPlace]:
+        """The files of the clients on this machine, and of this project."""
+        places = []
+        for client in self.clients.values():
+            user = find_place(self.locator, client, in_project=False)
+            project = find_place(self.locator, client, in_project=True)
+            if user and user.is_here:
+                places.append(user)
+            is_other = project and project.exists and not (user and _is_same(user, project))
+            if project and is_other:
+                places.append(project)
+        return places
+
+
+def _is_same(one: ClientPlace, other: ClientPlace) -> bool:
+    return one.path.resolve() == other.path.resolve()
+
+
+def connect(
+    invocation: Invocation, machine: Machine, places: Sequence[ClientPlace], options: Options
+) -> list[JSONObject]:
+    """Connect clients, or take their entries out again; return what became of each.
+
+    Raises:
+        UsageError: If a file cannot be used, before any is written.
+    """
+    output = invocation.output
+    config = None if options.undo else _config(invocation, options)
+    target = config or (_own_config() if options.move else None)
+    for place in places:
+        _planned(invocation, machine, place, target, options)
+    forms = []
+    for place in places:
+        # Planned one by one: what one client's servers are moved to, the next one's may be in.
+        copies = _copies(invocation, place, target) if options.move and target else None
+        moved = _moved(place, copies[0]) if copies else []
+        connection = _planned(invocation, machine, place, target, options, moved)
+        if not output.as_json:
+            output.say(f"{place.client.label}: {place.path}")
+            show_diff_lines(output, connection.diff())
+        question = f"{'Remove' if connection.is_deleted else 'Write'} {place.path}?"
+        writes = not (connection.is_empty or options.dry_run)
+        if writes := writes and client_files.confirm(question, yes=options.yes):
+            if copies and target:
+                write_copies(invocation, target, *copies)
+            connection.apply()
+        for line in _outcome(connection, machine.records, is_written=writes):
+            output.say(line)
+        forms.append(_form(connection, machine.records, is_written=writes))
+    if target and target.exists():
+        _say_needs(invocation, target)
+    elif not (target or options.undo):
+        output.say("note: there is no configuration yet; `discovery init --global` writes one")
+    return forms
+
+
+def _config(invocation: Invocation, options: Options) -> Path | None:
+    """The configuration that the entry names; None if there is none yet.
+
+    Raises:
+        UsageError: If it was only found in this folder, is not there or lacks the view.
+    """
+    from discovery_engine.config.files.location import locate
+    from discovery_engine.config.loading.loader import load_settings
+    from discovery_engine.view.scope import named_scope
+
+    location = locate(invocation.config)
+    if location.is_discovered:
+        path = shlex.quote(str(location.path))
+        raise click.UsageError(
+            f"{location.path} was only found in this folder, and clients would start what it has;"
+            f" `discovery connect --config {path}` names it"
+        )
+    is_new = options.move and location.path and not Path(location.path).exists()
+    settings = load_settings(location.path) if location.path and not is_new else None
+    if options.view:
+        if settings is None:
+            raise click.UsageError("there is no configuration, so it has no view")
+        named_scope(settings, options.view)
+    return Path(location.path) if location.path else None
+
+
+def _own_config() -> Path:
+    from discovery_engine.config.files.location import user_config_path
+
+    return Path(user_config_path(os.environ))
+
+
+def _planned(
+    invocation: Invocation,
+    machine: Machine,
+    place: ClientPlace,
+    config: Path | None,
+    options: Options,
+    moved: Sequence[str] = (),
+) -> Connection:
+    if options.undo:
+        return plan_undo(place, machine.records, machine.locator)
+    command = gateway_command(config, os.environ, data_dir=invocation.data_dir, view=options.view)
+    entry_of = partial(program_entry, place.client, words=command.words, env=command.env)
+    return plan_connection(place, entry_of, machine.records, machine.locator, without=moved)
+
+
+def _copies(
+    invocation: Invocation, place: ClientPlace, config: Path
+) -> tuple[ImportPlan, Settings]:
+    """The servers of a client's file as entries of the configuration, with their secrets stored."""
+    imported = [
+        (name, replace(result, warnings=tuple(filter(_is_news, result.warnings))))
+        for name, result in client_files.read([place.source] if place.exists else [])
+    ]
+    return ask_for_copies(invocation, config, imported, "store", asks=False)
+
+
+def _is_news(warning: Diagnostic) -> bool:
+    return warning.code != "SOURCE_ITSELF"
+
+
+def _moved(place: ClientPlace, plan: ImportPlan) -> list[str]:
+    """The file's names of the servers that the configuration has then."""
+    there = [server.name for server in plan.skipped if not server.is_problem]
+    taken = [(c.original or c.server) for c in plan.servers]
+    names = [server.renamed_from or server.name for server in taken]
+    return names_in(place, {*there, *names})
+
+
+def _outcome(connection: Connection, records: Records, *, is_written: bool) -> Iterable[str]:
+    place = connection.place
+    label = place.client.label
+    if connection.is_undo:
+        yield from _undone(connection, records, is_written=is_written)
+    elif connection.is_empty:
+        yield f"{label} is connected already"
+    elif not is_written:
+        yield f"{place.path} was not changed"
+    else:
+        own = " --project" if place.spec.scope == "project" else ""
+        yield f"connected {label}; restart it, or reload its servers"
+        yield f"to undo: `discovery connect {place.client.id}{own} --undo`"
+        if own:
+            yield "note: the entry has paths of this machine; do not commit it"
+
+
+def _undone(connection: Connection, records: Records, *, is_written: bool) -> Iterable[str]:
+    path, label = connection.place.path, connection.place.client.label
+    if connection.is_empty:
+        yield f"{label} is not connected: {path} has no entry of this gateway"
+    elif not is_written:
+        yield f"{path} was not changed"
+    elif connection.is_deleted:
+        yield f"removed {path}, which was not there before"
+    elif connection.is_restored:
+        yield f"{path} is as it was before"
+        if connection.moved:
+            names = ", ".join(connection.moved)
+            yield f"note: {names} stay in discovery.yaml, too; `discovery remove` removes them"
+    else:
+        yield f"{path} was changed by others: only the entry {connection.name!r} is taken out"
+        if (original := records.original(path)).exists():
+            yield f"the file as it was before is {original}"
+
+
+def _form(connection: Connection, records: Records, *, is_written: bool) -> JSONObject:
+    place, original = connection.place, records.original(connection.place.path)
+    return {
+        "client": place.client.id,
+        "path": str(place.path),
+        "entry": connection.name,
+        "written": is_written,
+        "connected": not connection.is_undo and (is_written or connection.is_empty),
+        "restored": connection.is_restored and is_written,
+        "moved": list(connection.moved),
+        "backup": str(original) if original.exists() else None,
+        "diff": connection.diff(),
+    }
+
+
+def _say_needs(invocation: Invocation, config: Path) -> None:
+    from discovery_engine.config.loading.loader import load_settings
+
+    needs = needs_of(load_settings(config), os.environ)
+    if needs.variables:
+        names = ", ".join(needs.variables)
+        invocation.output.say(
+            f"note: clients pass on no variables; store {names} with `discovery secrets set`"
+        )
+    if hidden := [name for name in of_network(os.environ) if "@" in os.environ[name]]:
+        names = ", ".join(hidden)
+        invocation.output.say(f"note: a password in {names} is not written; add it to `env` there")
+
+
+def found_forms(machine: Machine) -> list[JSONObject]:
+    """The clients on this machine: the file of each, its servers, and whether it is connected."""
+    forms = []
+    for place in machine.here_now():
+        count, is_connected, problem = 0, False, ""
+        try:
+            if place.exists:
+                count, is_connected = own_entries(place, machine.records, machine.locator)
+        except ConfigurationError as error:
+            problem = str(error)
+        forms.append(
+            {
+                "client": place.client.id,
+                "label": place.client.label,
+                "scope": place.spec.scope,
+                "path": str(place.path),
+                "exists": place.exists,
+                "connected": is_connected,
+                "servers": count,
+                "problem": problem or None,
+            }
+        )
+    return forms
+
+
+def show_found(invocation: Invocation, forms: Sequence[JSONObject]) -> None:
+    output = invocation.output
+    output.table(
+        [
+            [output.mark(good=form["connected"]), form["client"], _state(form), form["path"]]
+            for form in forms
+        ]
+    )
+    for problem in filter(None, (form["problem"] for form in forms)):
+        output.say(f"note: {problem}")
+    usable = [f for f in forms if not f["problem"]]
+    if not forms:
+        output.say("no MCP client was found on this machine")
+    elif others := [form["client"] for form in usable if not form["connected"]]:
+        output.say(f"next: `discovery connect {others[0]}` adds the entry of this gateway")
+    if any(form["connected"] and form["servers"] for form in usable):
+        output.say("next: with --move, a client's own servers go into discovery.yaml")
+
+
+def _state(form: JSONObject) -> str:
+    if form["problem"]:
+        return "cannot be read"
+    state = "connected" if form["connected"] else "not connected"
+    return f"{state}, {counted(form['servers'], 'server')}" if form["servers"] else state
+
+
+def links(invocation: Invocation, view: str) -> dict[str, str]:
+    """Addresses that open a client with the entry, which it then asks about."""
+    config = _config(invocation, Options(view=view))
+    command = gateway_command(config, os.environ, data_dir=invocation.data_dir, view=view)
+    entry = {"command": command.words[0], "args": list(command.words[1:]), "env": {**command.env}}
+    text = quote(base64.b64encode(json.dumps(entry).encode()), safe="")
+    named = json.dumps({"name": NAME, "type": "stdio", **entry})
+    return {
+        "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?name={NAME}&config={text}",
+        "vscode": f"vscode:mcp/install?{quote(named, safe='')}",
+    }
