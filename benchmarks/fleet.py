@@ -22,6 +22,7 @@ SCRIPTS = {
     "operations": ("fleet_operations.py", [], []),
     "unchanged": ("fleet_unchanged.py", ["--servers", "500"], []),
     "search": ("fleet_search.py", ["--sizes", "20000"], ["--sizes", "100000,1000000"]),
+    "vectors": ("fleet_vectors.py", ["--sizes", "5000"], ["--sizes", "100000,200000"]),
     "opening": ("fleet_opening.py", ["--tools", "20000", "--servers", "400"], []),
     "gateways": ("fleet_gateways.py", ["--changes", "10"], []),
     "chaos": ("fleet_chaos.py", ["--minutes", "2", "--servers", "100"], []),

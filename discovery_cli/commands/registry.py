@@ -211,6 +211,7 @@ def _show(output: Output, report: RegistryReport) -> None:
             f"  {scopes}, {counted(database.decisions, 'decision')}, "
             f"{counted(database.vectors, 'vector')}, {database.size / 1e6:.1f} MB"
         )
+        output.line(f"  {database.vector_note}")
 
 
 def _form(report: RegistryReport) -> JSONObject:

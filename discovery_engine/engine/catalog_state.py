@@ -57,7 +57,7 @@ from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine.search.usage import UseCount
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.store.refresh_job import RefreshClaim, SaveOutcome
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName, ToolKey
@@ -263,7 +263,7 @@ class CatalogState:
             if source is self._searcher:  # views keep the searcher that they have opened
                 self.view = replace(self.view, open_searcher=source)
 
-    async def set_vectors(self, vectors: Vectors | None) -> None:
+    async def set_vectors(self, vectors: ToolVectors | None) -> None:
         """Use these vectors for semantic search; None searches by words only."""
         async with self._changing():
             self.view = replace(self.view, vectors=vectors)

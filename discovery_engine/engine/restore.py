@@ -334,6 +334,10 @@ class _DatabaseForEachCall:
         with self._opened() as database:
             return database.write(work)
 
+    def run_alone(self, work: Callable[[Any], T]) -> T:
+        with self._opened() as database:
+            return database.run_alone(work)
+
     @contextmanager
     def _opened(self) -> Iterator[SearchDatabase]:
         with self._open() as store:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
 
 import anyio
 from cachetools import LRUCache
@@ -33,17 +33,20 @@ from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.analyzer import split_clauses
 from discovery_engine.search.text.lexicon import lexicon_for
 from discovery_engine.secrets.resolver import SecretResolver
+from discovery_engine.store.search_database import NoVectorSearchError
 from discovery_engine.view.notices import Notice, by_words
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.store.registry import Registry
+    from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
 
+C = TypeVar("C", bound=VectorCache)
 _Query: TypeAlias = tuple[Vector, ...]
 Reader: TypeAlias = Callable[[str], str]
 
@@ -85,6 +88,8 @@ class _Wanted(Struct, frozen=True):
     book: ExampleBook
     synonyms: tuple[tuple[str, ...], ...]
     """A text is read with them before it is translated."""
+    is_in_database: bool
+    """True if the database compares vectors. Whatever is reserved is always searched in memory."""
 
     @classmethod
     def by(cls, view: View) -> _Wanted:
@@ -98,6 +103,7 @@ class _Wanted(Struct, frozen=True):
             scope,
             view.book,
             settings.search.synonyms,
+            settings.search.is_in_database and not settings.reserves,
         )
 
     @property
@@ -110,7 +116,7 @@ class SemanticSearch:
     def __init__(
         self,
         view: Callable[[], View],
-        set_vectors: Callable[[Vectors | None], Awaitable[None]],
+        set_vectors: Callable[[ToolVectors | None], Awaitable[None]],
         store: Registry,
         events: EventBus,
         *,
@@ -124,7 +130,7 @@ class SemanticSearch:
         Args:
             view: Gives the current view.
             set_vectors: Puts vectors into the current view.
-            store: Keeps vectors between runs.
+            store: Keeps vectors between runs; a database may compare them, too.
             events: Say when the catalog or the settings change.
             secrets: Gives `${references}` their values.
             data: The data folder, where the installed model is.
@@ -270,21 +276,19 @@ class SemanticSearch:
             self._loaded.set()
             self._queries.clear()
             await embedder.embed([WARM_UP])
-            await self._follow(wanted, events, embedder)
+            if wanted.is_in_database and (search := self._store.search):
+                try:
+                    tools = self._in_database(search, wanted, embedder)
+                    await self._follow(wanted, events, embedder, tools)
+                except NoVectorSearchError as error:
+                    logger.warning("Vectors are compared in each gateway: %s", error)
+            await self._follow(wanted, events, embedder, self._cache(VectorCache, wanted, embedder))
         self._embedder = None
 
-    async def _follow(self, wanted: _Wanted, events: Subscription, embedder: Embedder) -> None:
+    async def _follow(
+        self, wanted: _Wanted, events: Subscription, embedder: Embedder, tools: VectorCache
+    ) -> None:
         """Keep the vectors of the view up to date until the settings change."""
-        tools = VectorCache(
-            self._store,
-            embedder,
-            scope=wanted.scope,
-            batch=wanted.embeddings.batch,
-            book=wanted.book,
-            read=wanted.read,
-            is_static=wanted.embeddings.is_static,
-            clock=self._clock,
-        )
         while _Wanted.by(self._view()) == wanted:
             catalog, anew = self._view().catalog, self._wanted_anew
             async for vectors in tools.update(catalog, anew=anew is not None):
@@ -296,6 +300,30 @@ class SemanticSearch:
                 self._wanted_anew = None
                 anew.set(len(self._view().vectors or ()))
             await self._next_change(events, tools.updated_each)
+
+    def _in_database(
+        self, search: SearchDatabase, wanted: _Wanted, embedder: Embedder
+    ) -> VectorCache:
+        # Only then: most configurations compare vectors in memory.
+        from discovery_engine.engine.vector_cache import (  # noqa: PLC0415
+            StoredVectorCache,
+        )
+
+        tools = self._cache(StoredVectorCache, wanted, embedder)
+        tools.search_in(search, lambda: self._view().searcher)
+        return tools
+
+    def _cache(self, kind: type[C], wanted: _Wanted, embedder: Embedder) -> C:
+        return kind(
+            self._store,
+            embedder,
+            scope=wanted.scope,
+            batch=wanted.embeddings.batch,
+            book=wanted.book,
+            read=wanted.read,
+            is_static=wanted.embeddings.is_static,
+            clock=self._clock,
+        )
 
     async def _without(self, wanted: _Wanted, events: Subscription) -> None:
         await self._set_vectors(None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import compress, groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -188,6 +188,8 @@ class Searcher:
             profiles = self._index.profiles(doc_id for doc_id, _ in scores)
             moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
+        if similarities:
+            similarities.prefetch(entries[doc_id].tool for doc_id, _ in scores)
         fuse = self._fusion(query, similarities) if similarities else _words_alone
         ranked = self._ranked(query, entries, scores, fuse, agreement, tag_shares, usage)
         return tuple(_hits(query, ranked, limit))
@@ -369,6 +371,14 @@ def _words_alone(words: float, _: Tool) -> tuple[float, float]:
 
 POOL = 60
 """Tools that are scored in full."""
+_NARROW = 0.25  # of all tools; among fewer, no others are compared where that takes long
+
+
+def few_servers(index: Index, within: Subset | None) -> frozenset[ServerName] | None:
+    """The servers of a subset; None if it is no small part of all tools."""
+    if within is None or within.size >= _NARROW * index.size:
+        return None
+    return frozenset(within.servers(index))
 
 
 class CandidateFinder:
@@ -401,7 +411,7 @@ class CandidateFinder:
         others = set(filter(allowed, query.name_matches))
         others.update(self._best_tagged(query, tag_shares, most, allowed, within))
         if similarities:
-            others.update(self._most_similar(similarities, most, allowed))
+            others.update(self._most_similar(similarities, most, allowed, within))
         scores = self._scores_with(by_words, others, query.terms)
         # By words alone only what has a score is found.
         return seen, [candidate for candidate in scores if candidate[1] or candidate[0] in others]
@@ -417,12 +427,14 @@ class CandidateFinder:
         similarities: Similarities,
         most: int,
         allowed: Callable[[DocId], bool],
+        within: Subset | None,
     ) -> Iterable[DocId]:
         def is_allowed(tool: Tool) -> bool:
             doc_id = self._index.doc_id(tool)
             return doc_id is not None and allowed(doc_id)
 
-        nearest = similarities.nearest(most, is_allowed)
+        servers = partial(few_servers, self._index, within)
+        nearest = similarities.nearest(most, is_allowed, servers)
         return (doc_id for tool in nearest if (doc_id := self._index.doc_id(tool)))
 
     def _best_tagged(

@@ -6,20 +6,25 @@ with all of them: 100,000 of 384 numbers take 4 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.tools.model import Tool
+    from discovery_engine.tools.model import ServerName, Tool
 
 _STORED_TYPE = "<f2"  # half the size of a float, and the ranking is the same
 _LEAST_RANGE = 0.1  # from the lowest cosine to 1, where all tools are much alike
 _NONE: Mapping[int, bytes] = MappingProxyType({})
 _SORTED_FIRST = 4  # times as many tools as are wanted; the others only if these do not suffice
+
+
+def _everywhere() -> None:
+    return None
 
 
 def pack(vector: Vector) -> bytes:
@@ -41,6 +46,25 @@ def pack_mean(vectors: Sequence[Vector]) -> bytes:
 def packed_size(dimensions: int) -> int:
     """How many bytes a stored vector has."""
     return dimensions * int(_STORED_TYPE[-1])
+
+
+class ToolVectors(Protocol):
+    """The vectors of a catalog's tools, wherever they are."""
+
+    def __len__(self) -> int:
+        """How many tools have one."""
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def only(self, tools: Iterable[Tool]) -> ToolVectors:
+        """The same of some of its tools: the similarities of others influence nothing."""
+
+    def compare(self, query: Sequence[Vector]) -> Similarities | None:
+        """The similarity of each tool to a query, by the vectors of the whole and its clauses.
+
+        None if there are no vectors, or those of the query have another length.
+        """
 
 
 class Vectors:
@@ -86,7 +110,6 @@ class Vectors:
         return int(self._matrix.shape[1])
 
     def only(self, tools: Iterable[Tool]) -> Vectors:
-        """The same of some of its tools: the similarities of others influence nothing."""
         from discovery_engine.search.arrays import np
 
         rows = [row for tool in tools if (row := self.row(tool)) is not None]
@@ -100,10 +123,6 @@ class Vectors:
         return row if row is not None and self.tools[row] == tool else None
 
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
-        """The similarity of each tool to a query, by the vectors of the whole and its clauses.
-
-        None if there are no vectors, or those of the query have another length.
-        """
         from discovery_engine.search.arrays import np
 
         vectors = [np.asarray(vector, dtype=np.float32) for vector in query]
@@ -118,7 +137,7 @@ class Vectors:
         whole, *clauses = map(self._cosines, vectors)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
-        return Similarities(self, whole, self._only)
+        return ComparedVectors(self, whole, self._only)
 
     def _cosines(self, asked: Any) -> Any:
         """Return all cosines; with examples the mean of both: neither is enough alone."""
@@ -142,30 +161,38 @@ def _unit_rows(stored: Sequence[bytes]) -> Any:
     return rows / lengths
 
 
-class Similarities:
+class Similarities(ABC):
     """The cosine of each tool's vector and a query's, from -1 to 1."""
 
-    def __init__(self, vectors: Vectors, cosines: Any, only: Any = None) -> None:
-        """`only` are the rows of the tools that count; None if all do."""
-        self._vectors = vectors
-        self._cosines = cosines
-        counted = cosines if only is None else cosines[only]
-        self.best = float(counted.max())
-        self.mean = float(counted.mean())
-        self.lowest = float(counted.min())
-        self.is_static = vectors.is_static
+    def __init__(
+        self, *, best: float, mean: float, lowest: float, count: int, is_static: bool
+    ) -> None:
+        """`best`, `mean` and `lowest` are those of all `count` tools with a vector."""
+        self.best = best
+        self.mean = mean
+        self.lowest = lowest
+        self.is_static = is_static
+        self._count = count
 
+    @abstractmethod
     def cosine(self, tool: Tool) -> float | None:
         """None if there is no vector of the tool as it is now."""
-        row = self._vectors.row(tool)
-        return None if row is None else float(self._cosines[row])
 
-    def nearest(self, most: int, accepts: Callable[[Tool], bool]) -> list[Tool]:
-        """The accepted tools of the highest similarity, the highest first."""
-        tools = list(islice(filter(accepts, self._sorted(_SORTED_FIRST * most)), most))
-        if len(tools) == most or len(self._vectors) <= _SORTED_FIRST * most:
-            return tools
-        return list(islice(filter(accepts, self._sorted(len(self._vectors))), most))
+    @abstractmethod
+    def nearest(
+        self,
+        most: int,
+        accepts: Callable[[Tool], bool],
+        servers: Callable[[], Collection[ServerName] | None] = _everywhere,
+    ) -> list[Tool]:
+        """The accepted tools of the highest similarity, the highest first.
+
+        `servers` has all that have any, if they are few; otherwise None.
+        """
+
+    @abstractmethod
+    def prefetch(self, tools: Iterable[Tool]) -> None:
+        """The cosines of these are asked for next."""
 
     def relative(self, tool: Tool) -> float | None:
         """The similarity of a tool, from 0, the lowest of all tools, to 1, identity.
@@ -174,9 +201,44 @@ class Similarities:
         the catalog shows how high. None if the tool has no vector, or there is no other tool.
         """
         cosine = self.cosine(tool)
-        if cosine is None or len(self._vectors) == 1:
+        if cosine is None or self._count == 1:
             return None
         return (cosine - self.lowest) / max(1 - self.lowest, _LEAST_RANGE)
+
+
+class ComparedVectors(Similarities):
+    """Similarities to vectors in memory."""
+
+    def __init__(self, vectors: Vectors, cosines: Any, only: Any = None) -> None:
+        """`only` are the rows of the tools that count; None if all do."""
+        self._vectors = vectors
+        self._cosines = cosines
+        counted = cosines if only is None else cosines[only]
+        super().__init__(
+            best=float(counted.max()),
+            mean=float(counted.mean()),
+            lowest=float(counted.min()),
+            count=len(vectors),
+            is_static=vectors.is_static,
+        )
+
+    def cosine(self, tool: Tool) -> float | None:
+        row = self._vectors.row(tool)
+        return None if row is None else float(self._cosines[row])
+
+    def nearest(
+        self,
+        most: int,
+        accepts: Callable[[Tool], bool],
+        servers: Callable[[], Collection[ServerName] | None] = _everywhere,  # noqa: ARG002 - the others cost little
+    ) -> list[Tool]:
+        tools = list(islice(filter(accepts, self._sorted(_SORTED_FIRST * most)), most))
+        if len(tools) == most or len(self._vectors) <= _SORTED_FIRST * most:
+            return tools
+        return list(islice(filter(accepts, self._sorted(len(self._vectors))), most))
+
+    def prefetch(self, tools: Iterable[Tool]) -> None:
+        """All are known."""
 
     def _sorted(self, most: int) -> Iterator[Tool]:
         from discovery_engine.search.arrays import np

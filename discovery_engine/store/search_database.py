@@ -8,6 +8,10 @@ from typing import Any, Protocol, TypeVar
 T = TypeVar("T")
 
 
+class NoVectorSearchError(Exception):
+    """The database cannot compare vectors; the message has the reason and the owner's next step."""
+
+
 class SearchDatabase(Protocol):
     """Some methods of `PostgresRegistry`; `work` is given a connection.
 
@@ -17,3 +21,5 @@ class SearchDatabase(Protocol):
     def read(self, work: Callable[[Any], T]) -> T: ...
 
     def write(self, work: Callable[[Any], T]) -> T: ...
+
+    def run_alone(self, work: Callable[[Any], T]) -> T: ...

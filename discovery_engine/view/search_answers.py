@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.query.retrieval import AnalyzedQuery
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.search.vectors import Similarities, Vectors
+    from discovery_engine.search.vectors import Similarities, ToolVectors
     from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
@@ -241,7 +241,7 @@ class ToolSearch(Struct, frozen=True):
     catalog: Catalog
     addresses: AddressBook
     searcher: Searcher
-    vectors: Vectors | None
+    vectors: ToolVectors | None
     usage: Mapping[ToolKey, float]
     notices: AnswerNotices
     memo: SearchMemo

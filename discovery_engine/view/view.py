@@ -58,14 +58,14 @@ if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.search.vectors import Vectors
+    from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.tools.findings import Finding
     from discovery_engine.view.scoped_catalog import UriGuard
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
     OpenBook: TypeAlias = Callable[[], ExampleBook]
 else:  # `help(View)` needs the names; loading the search for them would make every start slower
-    OpenSearcher, OpenBook, Vectors, UriGuard = Callable, Callable, object, object
+    OpenSearcher, OpenBook, ToolVectors, UriGuard = Callable, Callable, object, object
 
 
 _SHARED = ("addresses", "offerings", "connectable", "_memos")
@@ -111,7 +111,7 @@ class View(Struct, frozen=True, dict=True):
     """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
     outage: RegistryOutage | None = None
     """Why the catalog may be older than that of other gateways; None if the registry answers."""
-    vectors: Vectors | None = None
+    vectors: ToolVectors | None = None
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
     """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""

@@ -14,6 +14,7 @@ from discovery_engine.store.backends import open_database
 from discovery_engine.store.transfer import content_of
 from tests.factories import make_part, make_settings
 from tests.postgres import PostgresServer
+from tests.rows import rows
 from tests.store.test_registry_copy import SCOPE, fill
 
 ROOT = Path(__file__).parents[2]
@@ -32,10 +33,14 @@ def run(server: PostgresServer, folder: Path, command: str, **environ: str) -> s
 
 
 @pytest.mark.requirement("PGS-35")
+@rows("has_pgvector", [True, False])
 def test_a_backup_is_restored_with_all_that_is_copied(
-    postgres_server: PostgresServer, tmp_path: Path
+    postgres_server: PostgresServer, tmp_path: Path, *, has_pgvector: bool
 ) -> None:
     url, new = postgres_server.create_database(), postgres_server.create_database()
+    if has_pgvector:
+        with postgres_server.admin(new.rpartition("/")[2]) as admin:
+            admin.execute("CREATE EXTENSION vector")
     with closing(open_database(url)) as original:
         fill(original)
         expected = content_of(original)

@@ -207,7 +207,7 @@ def database(place: str, state: DatabaseState | None, error: RegistryError | Non
     if state.advice:
         hint = "change that, then run `discovery registry check`"
         return Check("REGISTRY_ADVICE", "; ".join(state.advice), hint, subject)
-    return Check.passed(subject, f"{place}, PostgreSQL {state.server}")
+    return Check.passed(subject, f"{place}, PostgreSQL {state.server}; {state.vector_note}")
 
 
 def search_place(search: SearchSettings, tools: int) -> Check:

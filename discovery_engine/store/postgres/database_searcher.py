@@ -25,7 +25,7 @@ from discovery_engine.errors import RegistryError
 from discovery_engine.search.index.index import DocId, Index, TagTable
 from discovery_engine.search.index.postings import IDS, Postings
 from discovery_engine.search.query.retrieval import Candidates, Retrieval
-from discovery_engine.search.searcher import Searcher
+from discovery_engine.search.searcher import Searcher, few_servers
 from discovery_engine.search.text.lexicon import Lexicon, lexicon_for
 from discovery_engine.store.postgres.search_documents import (
     Place,
@@ -63,7 +63,6 @@ _TINY = 4  # times as many tools as are worth scoring: they are fetched, whateve
 _MORE = 60
 _TOOLS_FOR_MORE = 4_000
 _MOST_SCORED = 500  # tools with a tag that is asked for
-_NARROW = 0.25  # of all tools; among fewer, no others are looked at
 _MAX_CANDIDATE_TOOLS = 20_000  # tools that are looked at where too few of the first may be shown
 # Each posting is a page of the database. Of 100,000 tools 98.5 % of the answers are those of
 # memory; with half as many 97.5 %, with all 99 %.
@@ -197,7 +196,7 @@ class _Retrieval(Retrieval):
         if within is not None and within.size <= _TINY * least:
             chosen = [*filter(allowed, within)]
         else:
-            servers = _few_servers(index, within)
+            servers = few_servers(index, within)
             near = self._near(2 * count, _POSTINGS, servers)
             chosen = [*islice(filter(allowed, near), count)]
             if len(chosen) < count:
@@ -226,13 +225,6 @@ class _Retrieval(Retrieval):
             near = self._stored.nearest(weights, most, postings=postings, servers=servers)
             self._nearest_of[most, servers] = near
         return near
-
-
-def _few_servers(index: Index, within: Subset | None) -> frozenset[ServerName] | None:
-    """The servers of a subset; None if it is no small part of all tools."""
-    if within is None or within.size >= _NARROW * index.size:
-        return None
-    return frozenset(within.servers(index))
 
 
 class DatabaseSearcher(Searcher):

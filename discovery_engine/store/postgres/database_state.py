@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.store.gateway_records import SHARES_NOTHING, STATE_KEY
+from discovery_engine.store.postgres.search_vectors import is_recent
 from discovery_engine.store.tables import decision_table
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ class DatabaseState(Struct, frozen=True):
     is_local: bool
     """True if the database is on this machine."""
     is_superuser: bool
+    pgvector: str
+    """The version that is installed in the database; empty if none is."""
+    can_have_pgvector: bool
+    """True if the server has pgvector, so that `CREATE EXTENSION vector` installs it."""
     configurations: int
     decisions: int
     vectors: int
@@ -35,6 +40,27 @@ class DatabaseState(Struct, frozen=True):
     has_secret: bool = True
     """True if gateways can derive a key that they share."""
     has_short_password: bool = False
+
+    @property
+    def vector_note(self) -> str:
+        """Where vectors are compared, and what it takes to compare them in the database."""
+        if self.pgvector and is_recent(self.pgvector):
+            return (
+                f"pgvector {self.pgvector}: with `search.where: database`, vectors are compared in "
+                "the database"
+            )
+        if self.pgvector:
+            how = f"{self.pgvector} is older than 0.8: `ALTER EXTENSION vector UPDATE`"
+        elif self.can_have_pgvector:
+            how = (
+                "is not installed: `CREATE EXTENSION vector`, as an administrator of the database,"
+            )
+        else:
+            how = "is not installed: its package on the server of the database"
+        return (
+            f"vectors are kept as bytes and compared in each gateway; pgvector {how} and a restart "
+            "of the gateways would let the database compare them"
+        )
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -80,7 +106,7 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
     def read(db: TimedConnection) -> DatabaseState:
         row = db.execute(_STATE).fetchone()
         assert row is not None  # noqa: S101 - a SELECT of scalars has one row
-        server, is_standby, default, is_super, size = row
+        server, is_standby, default, is_super, installed, available, size = row
         scopes, vectors = db.execute(_COUNTS).fetchone() or (0, 0)
         return DatabaseState(
             str(server),
@@ -89,6 +115,8 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
             bool(db.pgconn.ssl_in_use),
             database.address.is_local,
             bool(is_super),
+            installed or "",
+            available is not None,
             scopes,
             decision_table.newest(db),
             vectors,
@@ -104,6 +132,8 @@ _STATE = """
     SELECT current_setting('server_version'), pg_is_in_recovery(),
         current_setting('default_transaction_read_only'),
         (SELECT rolsuper FROM pg_roles WHERE rolname = current_user),
+        (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
+        (SELECT default_version FROM pg_available_extensions WHERE name = 'vector'),
         (SELECT sum(pg_total_relation_size(oid)) FROM pg_class
             WHERE relnamespace = 'discovery'::regnamespace AND relkind = 'r')
     """

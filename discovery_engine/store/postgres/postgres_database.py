@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -98,6 +98,12 @@ class PostgresDatabase:
         """A connection of the caller's own, beside the others; the caller closes it."""
         with self._errors():
             return self._connected(self.timeout)
+
+    def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
+        """Run on a connection of its own, in no transaction, for as long as it takes."""
+        with self._errors(), closing(self._connected(self.timeout)) as connection:
+            connection.deadline = None
+            return work(connection)
 
     def check(self) -> None:
         """Reach the database, and bring its tables up to date."""

@@ -105,6 +105,9 @@ class PostgresRegistry(Registry):
     def write(self, work: Callable[[TimedConnection], T]) -> T:
         return self.database.write(work)
 
+    def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
+        return self.database.run_alone(work)
+
     def _read_decisions(self, work: Callable[[TimedConnection], T]) -> T:
         return self.read(work)
 

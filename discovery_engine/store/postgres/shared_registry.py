@@ -281,6 +281,9 @@ class SharedRegistry(PostgresRegistry):
     def write(self, work: Callable[[TimedConnection], T]) -> T:
         return self._asked_if_available(lambda: super(SharedRegistry, self).write(work))
 
+    def run_alone(self, work: Callable[[TimedConnection], T]) -> T:
+        return self._asked_if_available(lambda: super(SharedRegistry, self).run_alone(work))
+
     def _asked_if_available(self, ask: Callable[[], T]) -> T:
         if not self._may_ask() and (error := self.availability.error):
             raise error

@@ -1,4 +1,4 @@
--- version: 15
+-- version: 14
 -- usable from: 12
 -- Text of others has no longest length, and an index of PostgreSQL takes 2.7 KB: a column `key` is
 -- the digest of all that makes a row the only one of its kind.
@@ -297,6 +297,26 @@ CREATE TABLE discovery.search_terms (
     PRIMARY KEY (search_index, key)
 );
 CREATE INDEX search_terms_by_revision ON discovery.search_terms (search_index, revision);
+
+-- The vectors that a model gave to the tools of a search index. They themselves are in the table
+-- `search_vectors`, which the program makes where it finds pgvector: its type is needed for that.
+CREATE TABLE discovery.search_spaces (
+    id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    search_index bigint NOT NULL REFERENCES discovery.search_indexes ON DELETE CASCADE,
+    key bytea NOT NULL,
+    model text NOT NULL,
+    dimensions int NOT NULL,
+    used_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (search_index, key, dimensions)
+);
+
+-- The servers whose documents have their vectors.
+CREATE TABLE discovery.search_vector_servers (
+    space int NOT NULL REFERENCES discovery.search_spaces ON DELETE CASCADE,
+    server bigint NOT NULL REFERENCES discovery.search_servers ON DELETE CASCADE,
+    PRIMARY KEY (space, server)
+);
+CREATE INDEX search_vector_servers_by_server ON discovery.search_vector_servers (server);
 
 -- Webhooks, and events on their way to them. A delivery is claimed by moving `due_at` to the end of
 -- the lease; NULL where it is dead. Times are Unix times in seconds by `clock_timestamp()`.
