@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.evaluation.enrichment.enrichment import EnrichmentPlan
     from discovery_engine.evaluation.enrichment.enrichment_run import EnrichedTool, EnrichmentReport
-    from discovery_engine.search.examples.book import WrittenRequests
 
 _SENT = (
     "Each request has a tool's name, title, description and parameters as its server lists them,"
@@ -48,7 +46,6 @@ _SENT = (
 @click.option("--again", is_flag=True, help="Also send tools that have typical requests.")
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--show", is_flag=True, help="Show what was written, and send nothing.")
 @click.option("--forget", is_flag=True, help="Delete what was written, and send nothing.")
 @pass_invocation
 def command(
@@ -59,7 +56,6 @@ def command(
     again: bool,
     dry_run: bool,
     yes: bool,
-    show: bool,
     forget: bool,
 ) -> ExitCode:
     """Have a language model write typical requests for tools.
@@ -77,12 +73,10 @@ def command(
       discovery tune enrich --dry-run
       discovery tune enrich --server notes
     """
-    if show or forget:
-        if (show and forget) or again or dry_run:
-            raise click.UsageError(
-                "--show and --forget can be combined only with --server and --tool"
-            )
-        return _kept(invocation, servers, tools, is_over=forget, yes=yes)
+    if forget:
+        if again or dry_run or tools:
+            raise click.UsageError("--forget can be combined only with --server")
+        return _forget(invocation, servers, yes=yes)
     if servers and tools:
         raise click.UsageError("--server and --tool cannot be combined; give only the tools")
     plan = invocation.run(lambda engine: engine.enrichment.plan(servers, tools=tools, again=again))
@@ -105,36 +99,21 @@ def command(
     return _answer(output, plan, report)
 
 
-def _kept(
-    invocation: Invocation,
-    servers: tuple[str, ...],
-    tools: tuple[str, ...],
-    *,
-    is_over: bool,
-    yes: bool,
-) -> ExitCode:
+def _forget(invocation: Invocation, servers: tuple[str, ...], *, yes: bool) -> ExitCode:
     output = invocation.output
-    texts = invocation.run(lambda engine: engine.enrichment.written(servers, tools=tools))
-    forms = list(map(_written_form, texts))
-    if not output.as_json:
-        for text in texts:
-            _show_written(output, text)
-    if not is_over:
-        if output.as_json:
-            output.answer({"tools": forms})
-        elif not texts:
-            output.say("nothing was written; `discovery tune enrich` has it written")
-        return ExitCode.OK
+    texts = invocation.run(lambda engine: engine.enrichment.written(servers))
+    for text in texts if not output.as_json else ():
+        output.line(f"{one_line(text.server)}:{one_line(text.tool)}")
     question = f"Delete what was written for {counted(len(texts), 'definition')}?"
-    is_agreed = bool(texts) and client_files.is_agreed(output, question, yes=yes)
-    forgotten = invocation.run(lambda engine: engine.enrichment.forget(texts)) if is_agreed else 0
-    if output.as_json:
-        output.answer({"tools": forms, "forgotten_count": forgotten})
-    elif is_agreed or not texts:
-        output.say(f"deleted what was written for {counted(forgotten, 'definition')}")
-    else:
-        output.say("nothing was deleted; --yes deletes what is shown")
-    return ExitCode.OK if is_agreed or not texts else ExitCode.DISABLED
+    if texts and not client_files.is_agreed(output, question, yes=yes):
+        output.report({"forgotten_count": 0}, "nothing was deleted; --yes deletes what is shown")
+        return ExitCode.DISABLED
+    forgotten = invocation.run(lambda engine: engine.enrichment.forget(texts))
+    output.report(
+        {"forgotten_count": forgotten},
+        f"deleted what was written for {counted(forgotten, 'definition')}",
+    )
+    return ExitCode.OK
 
 
 def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
@@ -170,14 +149,6 @@ def _show_tool(output: Output, tool: EnrichedTool) -> None:
         return
     output.table([[output.mark(good=True), Cell(tool.key.label, "strong")]])
     for text in tool.requests:
-        output.line(f"    {one_line(text)}")
-
-
-def _show_written(output: Output, entry: WrittenRequests) -> None:
-    label = f"{one_line(entry.server)}:{one_line(entry.tool)}"
-    output.line(label, "strong")
-    output.line(f"  {one_line(entry.model)}, {_day(entry.at)}", "faint")
-    for text in entry.requests:
         output.line(f"    {one_line(text)}")
 
 
@@ -233,19 +204,3 @@ def _report_form(report: EnrichmentReport, left_count: int) -> JSONObject:
         "message": failure.message if failure else "",
         "hint": failure.hint if failure else "",
     }
-
-
-def _written_form(entry: WrittenRequests) -> JSONObject:
-    return {
-        "server": entry.server,
-        "tool": entry.tool,
-        "fingerprint": entry.fingerprint,
-        "requests": list(entry.requests),
-        "model": entry.model,
-        "instructions_version": entry.instructions,
-        "written_at": entry.at,
-    }
-
-
-def _day(at: float) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(at))

@@ -454,8 +454,6 @@ class EnrichSettings(SettingsSection, frozen=True):
     English."""
     concurrency: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=32, examples=[1])] = 4
     """For how many tools the model is asked at the same time."""
-    requests_per_minute: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=6000, examples=[500])] = 60
-    """How often the model is asked in a minute, at most."""
     timeout: Annotated[float, UNTRUSTED, Values(gt=0, le=3600, examples=[300])] = 60.0
     """Seconds that the model has for an answer."""
 

@@ -10,7 +10,6 @@ the description. Schemas are untrusted; whatever one contains, smolagents takes 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -34,15 +33,14 @@ _INPUT_KEYWORDS = (
     "additionalProperties",
     "default",
 )
-_DEPTH = 4  # branches within branches whose types are named
-_VALUES = 32  # of an enum, whose types take no longer to name than to look at a subschema
+_BRANCHES = 100
 
 
 def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dict[str, Any]:
     """An argument; `root` is where references of its schema lead into."""
     facts = schema if isinstance(schema, dict) else {}
     most = most_looked_at(len(root.get("properties") or ()))
-    types = _types(facts, root, most)
+    types = _types(facts)
     kinds = [kind for kind in _TYPES if kind in types] or list(_TYPES)
     input_form: dict[str, Any] = {
         "type": kinds[0] if len(kinds) == 1 else kinds,
@@ -55,62 +53,28 @@ def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dic
     return input_form
 
 
-def _types(schema: JSONValue, root: JSONObject, most: int) -> set[str]:
-    """The types that a schema names; none if it allows any, or needs more than `most` looks.
-
-    References may lead from thousands of branches to one subschema; its types are read once.
-    """
-    types: set[str] = set()
-    read: set[int] = set()
-    branches = [schema]
-    for _ in range(_DEPTH + 1):
-        nested: list[JSONValue] = []
-        for branch in branches:
-            facts = _resolved(branch, root)
-            values = _list(facts, "type") or _list(facts, "enum")
-            most -= 1 + len(values) // _VALUES
-            if most < 0:
-                return set()
-            if id(facts) not in read:
-                read.add(id(facts))
-                types.update(_named(facts))
-                nested += _list(facts, "anyOf") + _list(facts, "oneOf")
-        branches = nested
-    return types
+def _types(facts: JSONObject) -> set[str]:
+    """The types that a schema and its branches name; none if they name none."""
+    branches = [facts]
+    for key in ("anyOf", "oneOf"):
+        members = facts.get(key)
+        branches += members[:_BRANCHES] if isinstance(members, list) else []
+    return set().union(*(_named(branch) for branch in branches if isinstance(branch, dict)))
 
 
-def _named(facts: JSONObject) -> Iterator[str]:
-    """The types that a subschema names, without those of its branches."""
+def _named(facts: JSONObject) -> set[str]:
     kind = facts.get("type")
     if kind is None:
         values = facts.get("enum", [facts["const"]] if "const" in facts else [])
-        yield from map(_type_of, values if isinstance(values, list) else [])
-        return
+        return set(map(_type_of, values if isinstance(values, list) else []))
     named = kind if isinstance(kind, list) else [kind]
-    yield from (name for name in named if isinstance(name, str))
-    if "number" in named and isinstance(kind, list):
-        yield "integer"  # which smolagents takes for a number only where it is the one type
-
-
-def _list(facts: JSONObject, key: str) -> list[JSONValue]:
-    value = facts.get(key)
-    return value if isinstance(value, list) else []
+    types = {name for name in named if isinstance(name, str)}
+    # smolagents takes a whole number for a number only where that is the one type.
+    return types | {"integer"} if "number" in types and isinstance(kind, list) else types
 
 
 def _type_of(value: JSONValue) -> str:
     return _TYPE_OF.get(type(value), "object")
-
-
-def _resolved(schema: JSONValue, root: JSONObject) -> JSONObject:
-    """The subschema, or what its local `$ref` leads to."""
-    facts = schema if isinstance(schema, dict) else {}
-    reference = facts.get("$ref")
-    if not isinstance(reference, str) or not reference.startswith("#/"):
-        return facts
-    target: JSONValue = root
-    for step in reference[2:].split("/"):
-        target = target.get(step) if isinstance(target, dict) else None
-    return target if isinstance(target, dict) else {}
 
 
 def _description(facts: JSONObject, root: JSONObject, kinds: list[str], most: int) -> str:

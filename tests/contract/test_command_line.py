@@ -142,7 +142,6 @@ OTHERS = [
     ["config", "path"],
     ["config", "reload"],
     ["doctor", "--exit-zero"],
-    ["tune", "enrich", "--show"],
     ["tune", "enrich", "--dry-run"],
     ["completion", "zsh"],
     ["config", "import", "--dry-run"],

@@ -43,7 +43,7 @@ def listing(folder: Path, name: str, definitions: list[dict[str, Any]]) -> Any:
 
 
 def enrich(url: str, **more: Any) -> dict[str, Any]:
-    written = {"url": url, "model": "m", "apiKey": "${THE_KEY}", "requestsPerMinute": 6000}
+    written = {"url": url, "model": "m", "apiKey": "${THE_KEY}"}
     return {"enrich": written | more}
 
 
@@ -237,23 +237,20 @@ def test_it_shows_what_would_be_sent_and_what_was_written(home: Discovery) -> No
 
 @pytest.mark.thorough
 @pytest.mark.requirement("ENR-27")
-def test_what_was_written_can_be_shown_and_forgotten(home: Discovery) -> None:
+def test_what_was_written_is_forgotten_once_its_owner_agrees(home: Discovery) -> None:
     with chat_endpoint(about_each_tool) as (url, _):
         configure_home(home, url)
         home("tune", "enrich", "--server", "garden", "--yes", THE_KEY=KEY)
-    shown = home("tune", "enrich", "--show")
-    form = home("tune", "enrich", "--show", "--server", "garden", "--json").json["tools"]
-    unasked = home("tune", "enrich", "--forget", "--tool", "garden:cut_it")
-    forgotten = home("tune", "enrich", "--forget", "--tool", "garden:cut_it", "--yes", "--json")
-    rest = home("tune", "enrich", "--show", "--json").json["tools"]
-    wrong = home("tune", "enrich", "--show", "--again")
+    shown = home("inspect", "garden:water_it")
+    unasked = home("tune", "enrich", "--forget", "--server", "garden")
+    forgotten = home("tune", "enrich", "--forget", "--server", "garden", "--yes", "--json")
+    rest = home("inspect", "garden:water_it")
 
-    assert "garden:water_it" in shown.out
     assert "news of water it" in shown.out
-    assert [(one["tool"], one["model"]) for one in form] == [("cut_it", "m"), ("water_it", "m")]
-    assert (unasked.code, forgotten.code, wrong.code) == (4, 0, 2)
-    assert forgotten.json["forgotten_count"] == 1
-    assert [one["tool"] for one in rest] == ["water_it"]
+    assert (unasked.code, forgotten.code) == (4, 0)
+    assert "garden:water_it" in unasked.out
+    assert forgotten.json["forgotten_count"] == 2
+    assert "news of water it" not in rest.out
 
 
 REQUEST = "Are there untracked files or am I on a clean tree?"  # of git_status in the pack

@@ -50,7 +50,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "review accept": CommandLine("1", 2, ""),
     "review decline": CommandLine("1", 2, ""),
     "config lock": CommandLine("", 0, "x"),
-    "tune enrich": CommandLine("--show", 0, "--tool shout"),
+    "tune enrich": CommandLine("--forget", 0, "--tool shout"),
     "registry reindex": CommandLine("", 0, "x"),
     "registry clear": CommandLine("tiny", 0, "nobody"),
     "registry info": CommandLine("", 0, "x"),

@@ -135,7 +135,6 @@ class Enrichment:
             url,
             model=enrich.model,
             key=key,
-            per_minute=enrich.requests_per_minute,
             timeout=enrich.timeout,
         ) as endpoint:
             run = EnrichmentRun(
@@ -148,28 +147,10 @@ class Enrichment:
                     await self._apply()
         return run.report()
 
-    async def written(
-        self, servers: Collection[str] = (), *, tools: Collection[str] = ()
-    ) -> tuple[WrittenRequests, ...]:
-        """Return what is kept of these servers and tools, even if none has these names now.
-
-        Args:
-            servers: Only what is kept of these; all if none is named.
-            tools: Only what is kept of these, as `name` or `server:name`, with the name that their
-                server gave them or the one that they are listed by.
-        """
+    async def written(self, servers: Collection[str] = ()) -> tuple[WrittenRequests, ...]:
+        """Return what is kept of these servers, or of all, even if none has these names now."""
         records = await anyio.to_thread.run_sync(self._store.written_requests)
-        listed = self._listed_names() if tools else {}
-
-        def is_named(text: WrittenRequests) -> bool:
-            names = {text.tool, *listed.get((text.server, text.tool), ())}
-            return any(name in tools or f"{text.server}:{name}" in tools for name in names)
-
-        chosen = (
-            record
-            for record in records
-            if (not servers or record.server in servers) and (not tools or is_named(record))
-        )
+        chosen = (record for record in records if not servers or record.server in servers)
         return tuple(sorted(chosen, key=lambda record: (record.server, record.tool, record.at)))
 
     async def forget(self, texts: Iterable[WrittenRequests]) -> int:
@@ -184,12 +165,6 @@ class Enrichment:
         forgotten = await anyio.to_thread.run_sync(self._store.forget_requests, tools)
         await self._apply()
         return forgotten
-
-    def _listed_names(self) -> dict[tuple[str, str], tuple[str, ...]]:
-        """The names that tools are listed by, by server and its name of the tool."""
-        parts = self._host.view.catalog.parts.values()
-        tools = (entry.tool for part in parts for entry in part.entries)
-        return {(tool.server, tool.upstream_name): (tool.name, tool.given_name) for tool in tools}
 
     async def _chosen(
         self, servers: Collection[str], tools: Collection[str]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from discovery_engine.errors import DiscoveryError
 
@@ -15,7 +15,7 @@ class EnrichmentError(DiscoveryError):
     """True if the error would be the same for every other tool."""
 
     @classmethod
-    def of_answer(cls, message: str, *, hint: str = "") -> EnrichmentError:
+    def of_answer(cls, message: str, *, hint: str = "") -> Self:
         """An answer that is of no use; the next one may be."""
         error = cls(message, hint=hint)
         error.is_final = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from discovery_engine.evaluation.enrichment.endpoint import Endpoint
     from discovery_engine.secrets.redactor import Redactor
     from discovery_engine.store.registry import Registry
-    from discovery_engine.tools.model import ServerName, Tool, ToolKey
+    from discovery_engine.tools.model import Tool, ToolKey
 
 _TRIES = 2  # answers for one tool, of which one must be of use
-_FAILURES = 5  # in a row, of a server's tools or of servers; the rest would fail, too
+_FAILURES = 5  # tools in a row; the rest would fail, too
 
 
 class PlannedRequest(Struct, frozen=True):
@@ -38,7 +38,7 @@ class PlannedRequest(Struct, frozen=True):
 def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
     """One of each server, then the next of each.
 
-    So an endpoint that serves none of them is noticed after a few tools, not a few of each server.
+    So a server of whose tools nothing can be written is last, and keeps no other from its requests.
     """
     by_server: defaultdict[str, list[PlannedRequest]] = defaultdict(list)
     for request in requests:
@@ -80,19 +80,14 @@ class EnrichmentRun:
         self._endpoint = endpoint
         self._instructions = instructions
         self._settings = settings
-        self._servers = [server.name for server in settings.servers]
         self._store = store
         self._redactor = redactor
         self._clock = clock
         self._on_done = on_done
         self._done: list[EnrichedTool] = []
         self._tokens = 0
-        self._failed: Counter[ServerName] = Counter()
-        """By server, its tools in a row without an answer of use."""
-        self._failing: set[ServerName] = set()
-        """The servers whose tools were asked about since the last answer of use."""
-        self._left_out: EnrichmentError | None = None
-        """The error of the last tool of a server whose other tools are not asked about."""
+        self._failed = 0
+        """Tools in a row without an answer of use."""
         self._failure: EnrichmentError | None = None
 
     async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:
@@ -102,37 +97,39 @@ class EnrichmentRun:
             for request in waiting:
                 if self._failure:
                     return
-                if self._failed[request.entry.key.server] < _FAILURES:
-                    await self._ask(request)
+                await self._ask(request)
 
         async with open_task_group() as tasks:
             for _ in range(min(self._settings.enrich.concurrency, len(requests))):
                 tasks.start_soon(work)
 
     def report(self) -> EnrichmentReport:
-        return EnrichmentReport(tuple(self._done), self._tokens, self._failure or self._left_out)
+        return EnrichmentReport(tuple(self._done), self._tokens, self._failure)
 
     async def _ask(self, request: PlannedRequest) -> None:
-        tool = request.entry.tool
+        tool, key = request.entry.tool, request.entry.key
         try:
             requests = await self._requests(tool, request.message)
         except EnrichmentError as error:
-            await self._fail(request.entry.key, error)
-            return
-        enrich = self._settings.enrich
-        record = WrittenRequests(
-            tool.server,
-            tool.upstream_name,
-            tool.fingerprint,
-            requests,
-            enrich.model,
-            VERSION,
-            self._clock(),
-        )
-        await anyio.to_thread.run_sync(self._store.save_requests, [record])
-        del self._failed[request.entry.key.server]
-        self._failing.clear()
-        await self._add(EnrichedTool(request.entry.key, requests))
+            self._failed += 1
+            if error.is_final or self._failed >= _FAILURES:
+                self._failure = self._failure or error
+            outcome = EnrichedTool(key, problem=error.message)
+        else:
+            written = WrittenRequests(
+                tool.server,
+                tool.upstream_name,
+                tool.fingerprint,
+                requests,
+                self._settings.enrich.model,
+                VERSION,
+                self._clock(),
+            )
+            await anyio.to_thread.run_sync(self._store.save_requests, [written])
+            self._failed = 0
+            outcome = EnrichedTool(key, requests)
+        self._done.append(outcome)
+        await finish(self._on_done(outcome))
 
     async def _requests(self, tool: Tool, message: str) -> tuple[str, ...]:
         """The requests that a model wrote for a tool, once they are of use.
@@ -140,8 +137,9 @@ class EnrichmentRun:
         Raises:
             EnrichmentError: If none are.
         """
+        servers = [server.name for server in self._settings.servers]
         languages = self._settings.enrich.languages
-        checks = Checks(tool, languages, self._servers, self._redactor.redact)
+        checks = Checks(tool, languages, servers, self._redactor.redact)
         problem = ""
         for _ in range(_TRIES):
             completion = await self._endpoint.complete(self._instructions, message)
@@ -152,16 +150,3 @@ class EnrichmentRun:
             except AnswerError as error:
                 problem = str(error)
         raise EnrichmentError.of_answer(f"the answer is of no use: {problem}")
-
-    async def _fail(self, key: ToolKey, error: EnrichmentError) -> None:
-        self._failed[key.server] += 1
-        self._failing.add(key.server)
-        if error.is_final or len(self._failing) >= _FAILURES:
-            self._failure = self._failure or error
-        elif self._failed[key.server] >= _FAILURES:
-            self._left_out = error
-        await self._add(EnrichedTool(key, problem=error.message))
-
-    async def _add(self, tool: EnrichedTool) -> None:
-        self._done.append(tool)
-        await finish(self._on_done(tool))
