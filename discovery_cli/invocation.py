@@ -78,6 +78,10 @@ class Invocation(Struct):
     no_progress: bool = False
     frozen: bool = False
     as_json: bool = False
+    program: str | None = None
+    """The command that starts the one server of this run."""
+    address: str | None = None
+    """The URL of the one server of this run."""
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
@@ -98,8 +102,15 @@ class Invocation(Struct):
         )
 
     @property
+    def only_server(self) -> str | None:
+        """The name of the server that was given in place of a configuration."""
+        return "server" if self.program or self.address else None
+
+    @property
     def options(self) -> str:
         """The options of another command about the same configuration and data."""
+        if self.only_server:  # these are gone at the end of the run
+            return ""
         flags = {"--config": self.config, "--data-dir": self.data_dir}
         return shlex.join(word for name, value in flags.items() if value for word in (name, value))
 

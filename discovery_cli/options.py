@@ -34,9 +34,58 @@ def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
     def command(context: click.Context, /, *args: object, **options: object) -> object:
         invocation = context.ensure_object(Invocation)
         invocation.note_exposed_data()
+        if invocation.only_server:
+            _use_one_server(invocation)
         return context.invoke(function, invocation, *args, **options)
 
     return update_wrapper(command, function)
+
+
+def _use_one_server(invocation: Invocation) -> None:
+    """Give a run a configuration and data of its own, which go with it."""
+    import json
+    import shlex
+    from pathlib import Path
+    from tempfile import TemporaryDirectory
+
+    if invocation.config or (invocation.program and invocation.address):
+        raise click.UsageError("--command, --url and --config exclude each other")
+    entry: dict[str, object] = {"url": invocation.address}
+    if invocation.program:
+        try:
+            words = shlex.split(invocation.program)
+        except ValueError as error:
+            raise click.UsageError(f"--command cannot be read: {error}") from None
+        names = [word.partition("=")[0] for word in words]
+        count = next((i for i, word in enumerate(words) if not _is_assignment(word)), len(words))
+        if count == len(words):
+            raise click.UsageError("--command names no program")
+        env = {name: words[i].partition("=")[2] for i, name in enumerate(names[:count])}
+        entry = {"command": words[count], "args": words[count + 1 :], "env": env}
+    entry["trust"] = "open"  # a review would be forgotten with the run, and a person reads this
+    folder = Path(invocation.at_end.enter_context(TemporaryDirectory(prefix="discovery-")))
+    invocation.config, invocation.data_dir = str(folder / "discovery.yaml"), str(folder / "data")
+    text = json.dumps({"servers": {invocation.only_server: entry}})
+    Path(invocation.config).write_text(text, encoding="utf-8")
+
+
+def _is_assignment(word: str) -> bool:
+    return bool(re.match(r"[A-Za-z_]\w*=", word))
+
+
+def one_server_options(function: Callable[..., object]) -> Callable[..., object]:
+    """Add `--command` and `--url`, for a server that no configuration has."""
+    option = partial(click.option, callback=_store, expose_value=False)
+    program = option(
+        "--command",
+        "program",
+        metavar="COMMAND",
+        help="Use only the server that COMMAND starts, without a configuration; it is `server`.",
+    )
+    address = option(
+        "--url", "address", metavar="URL", help="Use only the remote server at URL, likewise."
+    )
+    return program(address(function))
 
 
 view_option = click.option(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from discovery_engine.errors import UntrustedServerError
     from discovery_engine.search.ranking.hit_explanation import HitExplanation
     from discovery_engine.search.ranking.relevance import Hit
+    from discovery_engine.tools.model import Tool
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
@@ -25,6 +26,7 @@ Row = list["Cell | str"]
 
 _REPORTED = {"REGISTRY_LOST", "REGISTRY_UNAVAILABLE"}  # when the registry is opened
 _HELD_BACK = {"TOOL_WITHHELD", "TOOL_UNUSABLE"}
+_MOST_ARGUMENTS = 6  # that a row names
 _MAX_LISTED_SERVERS = 5  # servers that a line names before it counts the others
 _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
@@ -107,13 +109,23 @@ def tool_row(
     with_tags: bool = False,
     with_server: bool = False,
 ) -> Row:
-    """A mark, the name, perhaps tags, and its summary or why it is disabled."""
-    name = entry.key.label if with_server else named(entry.tool.name)
+    """A mark, the name, perhaps tags, and its summary or why it is disabled.
+
+    With the server before the name; else with the arguments behind it.
+    """
+    name = entry.key.label if with_server else _call_text(entry.tool)
     row: Row = [output.mark(good=entry.verdict.enabled), Cell(name, "strong")]
     if with_tags:
         row.append(tag_text(entry))
     about = entry.tool.summary if entry.verdict.enabled else f"disabled: {_why(entry, view)}"
     return [*row, _summary(about)]
+
+
+def _call_text(tool: Tool) -> str:
+    """For instance `create_issue(title, labels?)`; of many arguments the first ones."""
+    names = [f"{named(p.name)}{'' if p.required else '?'}" for p in tool.parameters]
+    cut = [*names[:_MOST_ARGUMENTS], "…"] if len(names) > _MOST_ARGUMENTS else names
+    return f"{named(tool.name)}({', '.join(cut)})"
 
 
 def _why(entry: Entry, view: View) -> str:

@@ -18,6 +18,7 @@ from discovery_cli.options import (
     complete_target,
     engine_in_view,
     in_view,
+    one_server_options,
     pass_invocation,
     view_option,
 )
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @view_option
+@one_server_options
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -74,6 +76,7 @@ def command(
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
       discovery execute github create_issue --args @issue.json
+      discovery execute --command "uvx mcp-server-time" get_current_time timezone=UTC
     """
     arguments = read_object(document, "--args") if document is not None else {}
     request = _Request(words, server, arguments, view_name)

@@ -15,6 +15,7 @@ from discovery_cli.options import (
     complete_server,
     complete_target,
     in_view,
+    one_server_options,
     pass_invocation,
     view_option,
 )
@@ -60,6 +61,7 @@ _INSPECT_TIMEOUT = 10.0  # seconds in which a server must be there to be shown
 @click.option("--disabled", "which", flag_value="disabled", help="List disabled tools.")
 @click.option("--all", "which", flag_value="all", help="List enabled and disabled tools.")
 @view_option
+@one_server_options
 @pass_invocation
 def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
@@ -82,6 +84,7 @@ def command(  # noqa: PLR0913 - one for each option
       discovery inspect github
       discovery inspect github:create_issue
       discovery inspect --tools
+      discovery inspect --url https://mcp.example.com/mcp
     """
     portrait = DetailPrinter(
         invocation.output, invocation.clock(), compact=compact, args=with_args, examples=examples

@@ -14,6 +14,7 @@ from discovery_cli.options import (
     complete_server,
     engine_in_view,
     in_view,
+    one_server_options,
     pass_invocation,
     tag_option,
     view_option,
@@ -76,6 +77,7 @@ class Filters(TypedDict):
 @click.option("--explain", is_flag=True, help="Show how much each word adds to a match.")
 @max_tokens_option
 @view_option
+@one_server_options
 @pass_invocation
 def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,

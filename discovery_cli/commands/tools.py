@@ -14,6 +14,7 @@ from discovery_cli.options import (
     any_tag_option,
     complete_server,
     in_view,
+    one_server_options,
     pass_invocation,
     tag_option,
     view_option,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--tags", "with_tags", is_flag=True, help="Also show the tags.")
 @max_tokens_option
 @view_option
+@one_server_options
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -59,8 +61,9 @@ def command(
       discovery tools
       discovery tools github --tag issues
       discovery tools --view readers
+      discovery tools --command "uvx mcp-server-time"
     """
-    output = invocation.output
+    output, server = invocation.output, server or invocation.only_server
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
 
     def is_chosen(entry: Entry) -> bool:
