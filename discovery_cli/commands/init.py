@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     shell_complete=complete_client,
     help="Add the gateway to the file of this client; may be repeated. By default, you are asked.",
 )
+@click.option(
+    "--demo", is_flag=True, help="Show with made up servers what this is, and keep nothing."
+)
 @click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @pass_invocation
@@ -61,6 +64,7 @@ def command(
     clients: tuple[str, ...],
     yes: bool,
     is_global: bool,
+    demo: bool,
     dry_run: bool,
     force: bool,
 ) -> None:
@@ -73,6 +77,7 @@ def command(
     \b
       discovery init --global --connect cursor
       discovery init --from cursor --dry-run
+      discovery init --demo
     """
     from discovery_cli import client_files, value_prompts
     from discovery_engine.config.editing.edit import first_configuration, new_file
@@ -81,6 +86,9 @@ def command(
     from discovery_engine.engine.owner.approvals import approve_file
 
     output = invocation.output
+    if demo:
+        _show_demo(output)
+        return
     if is_global and invocation.config:
         raise click.UsageError("--global and --config cannot be combined")
     target = Path(user_config_path(os.environ) if is_global else invocation.config or FILE_NAME)
@@ -126,8 +134,25 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
     files = client_files.found_files()
     if not files:
         output.say("no configuration of another client was found on this machine")
+        if yes or output.as_json or not client_files.may_ask():
+            output.say("`discovery init --demo` shows with made up servers what this is")
+        elif click.confirm("See with made up servers what this is?", err=True):
+            _show_demo(output)
         return []
     return _chosen(output, files, yes=yes)
+
+
+def _show_demo(output: Output) -> None:
+    from discovery_cli.demo import run_demo
+
+    if output.as_json:
+        output.answer({"steps": [asdict(step) for step in run_demo()]})
+        return
+    for step in run_demo():
+        output.line(step.about, "strong")
+        output.line(f"$ {step.command}", "faint")
+        output.text(f"{step.shown}")
+    output.say("nothing of it was kept; next: `discovery init --global`")
 
 
 def _chosen(output: Output, files: Sequence[ClientFile], *, yes: bool) -> list[Source]:

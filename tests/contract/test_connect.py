@@ -249,3 +249,21 @@ def test_links_open_clients_with_the_same_entry(discovery: Discovery) -> None:
         "type": "stdio",
         **entry,
     }
+
+
+@pytest.mark.requirement("CLI-92")
+def test_the_demo_shows_what_it_says_and_keeps_nothing(discovery: Discovery) -> None:
+    before = contents(discovery.home)
+
+    demo = discovery("init", "--demo", "--json", TMPDIR=str(discovery.home)).json["steps"]
+
+    assert [step["code"] for step in demo] == [0, 0, 4, 2, 0]
+    search, call, refusal, nothing, tokens = [step["shown"] for step in demo]
+    assert search.startswith("✓  calendar:find_free_time")
+    assert "sure match" in search
+    assert call == "Tuesday 14:00\n"
+    assert "disables tools matching '*delete*'" in refusal
+    assert "no tool mentions 'order', 'pizza'" in nothing
+    assert "all tools up front" in tokens
+    assert not any(str(discovery.home) in step["shown"] for step in demo)
+    assert contents(discovery.home) == before
