@@ -27,6 +27,10 @@ STATELESS_HEADERS = {
     "mcp-name": "execute_tool",
 }
 EVENTS = {"accept": "text/event-stream"}
+PING = request(1, "ping")
+NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/x"}
+VERSION = "mcp-protocol-version"
+UNREADABLE, NO_SESSION = {"accept": "text/html"}, {"mcp-session-id": "0" * 32}
 
 
 class Waiting:
@@ -104,6 +108,43 @@ async def test_a_batch_of_2025_03_26_is_answered_with_an_array_or_refused_as_a_w
     assert sorted(one["id"] for one in answers[0].json()) == [1, 2]
     assert (answers[1].status_code, answers[1].content) == (202, b"")
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.requirement("SRV-27")
+@rows(
+    ("method", "headers", "message", "status", "code"),
+    [
+        ("POST", UNREADABLE, INITIALIZE, 406, -32600),
+        ("POST", {**STATELESS_HEADERS, **UNREADABLE}, STATELESS, 406, -32600),
+        ("POST", {"content-type": "text/plain"}, INITIALIZE, 415, -32600),
+        ("POST", {"content-type": "application/json; charset=utf-8"}, INITIALIZE, 200, None),
+        ("GET", {"accept": "application/json"}, None, 406, -32600),
+        ("GET", NO_SESSION, None, 404, -32600),
+        ("GET", EVENTS, None, 400, -32600),
+        ("GET", {VERSION: "2026-07-28"}, None, 405, -32600),
+        ("DELETE", {VERSION: "2026-07-28"}, None, 405, -32600),
+        ("DELETE", {}, None, 400, -32600),
+        ("PUT", {}, PING, 405, -32600),
+        ("POST", {}, PING, 400, -32600),
+        ("POST", {}, NOTIFICATION, 400, -32600),
+        ("POST", {}, {}, 400, -32600),
+        ("POST", NO_SESSION, PING, 404, -32600),
+        ("POST", {}, STATELESS, 400, -32020),
+        ("POST", {VERSION: "2026-07-28"}, NOTIFICATION, 202, None),
+        ("POST", {VERSION: "2099-01-01"}, NOTIFICATION, 400, -32022),
+        ("POST", {VERSION: "2026-07-28"}, [PING], 400, -32600),
+        ("POST", STATELESS_HEADERS, request(1, "tools/call", **EXECUTE), 400, -32602),
+    ],
+)
+async def test_a_request_that_is_not_as_specified_is_refused_with_its_status(
+    method: str, headers: dict[str, str], message: Any, status: int, code: int | None
+) -> None:
+    async with served(make_engine()) as address, SessionClient(address) as client:
+        answer = await client.http.request(method, address, json=message, headers=headers)
+
+    error = answer.json().get("error") if answer.content else None
+    assert (answer.status_code, error and error["code"]) == (status, code)
+    assert "allow" in answer.headers or status != 405
 
 
 @asynccontextmanager
