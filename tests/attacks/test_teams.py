@@ -19,6 +19,7 @@ import pytest
 from discovery_engine.agent.registry_tool import READING
 from discovery_engine.rpc.protocol import LATEST_HANDSHAKE
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
+from discovery_server.access_token import TokenLimits
 from discovery_server.api.application import ROUTES
 from discovery_server.eras import methods_of
 from tests.api_server import OWN, Api
@@ -128,6 +129,31 @@ async def test_every_answer_to_another_team_is_as_if_it_was_not_configured(
     seen = differing(answers, expected)
     assert len(seen) > len(expected) // 2  # the questions are about what is reserved
     assert '"server_count":3' in answers["GET /status {}"].replace(" ", "")
+
+
+@pytest.mark.requirement("SCP-2")
+async def test_views_and_limits_of_a_token_hold_within_what_its_team_sees(tmp_path: Path) -> None:
+    async with placed(tmp_path, with_reserved=True) as api:
+        content = json.loads(Folder(tmp_path).config.read_text("utf-8"))
+        content["views"] = {"payers": {"servers": ["payroll"]}}
+        Folder(tmp_path).config.write_text(json.dumps(content), "utf-8")
+        await api.engine.reload()
+        narrowings: list[dict[str, Any]] = [
+            {"view": "payers"},
+            {"limits": TokenLimits(servers=("pay*",))},
+        ]
+        names, texts = [], []
+        for principals in (OWN_TEAM, OTHER_TEAMS):
+            for narrowing in narrowings:
+                token = api.tokens.create(principals=principals, **narrowing)[0]
+                listed = (await api.ask("/servers", token=token)).json()["servers"]
+                names.append([server["name"] for server in listed])
+                async with SessionClient(f"{api.origin}/mcp", token) as client:
+                    texts.append((await client.call_statelessly("list_mcp_servers", {})).text)
+
+    assert names == [["payroll"], ["payroll"], [], []]
+    assert ["payroll" in text for text in texts] == [True, True, False, False]
+    assert not [text for text in texts if "docs" in text]
 
 
 @pytest.mark.requirement("SCP-10")
