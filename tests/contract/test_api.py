@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import anyio
@@ -15,8 +16,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from discovery_engine.events import ResourceUpdated
+from discovery_server.api import watched_resources
 from tests.api_server import OWN, Api, command_line, served
-from tests.engines import Folder, good
+from tests.engines import Folder, good, heard
+from tests.factories import make_definition
+from tests.servers.offerings import World, resource
+from tests.servers.programs import eventually
 from tests.unit.server import web
 
 pytestmark = pytest.mark.anyio
@@ -63,6 +69,24 @@ async def test_a_missing_scope_is_named(api: Api) -> None:
         ("SCOPE_MISSING", "read"),
     ]
     assert all(f"--scope {form['needed']}" in form["hint"] for form in forms)
+
+
+@pytest.mark.requirement("API-2")
+async def test_a_token_without_admin_is_not_shown_what_is_disabled(api: Api) -> None:
+    reader = api.tokens.create(scopes=frozenset({"read"}))[0]
+    paths = (
+        "/tools?all=true",
+        "/servers/good/tools?all=true",
+        "/servers/good/tools/pid?all=true",
+        "/servers/good/tools/pid?why=true",
+        "/servers/good/offerings?kind=resource&all=true",
+    )
+
+    statuses = [
+        (await api.ask(path, token=token)).status_code for path in paths for token in (OWN, reader)
+    ]
+
+    assert statuses == [200, 403] * len(paths)
 
 
 @pytest.mark.requirement("API-4")
@@ -292,6 +316,74 @@ async def test_the_owner_switches_servers_and_decides_over_the_api(folder: Folde
     assert waiting["id"] == asked.id
     assert declined.json()["state"] == "declined"
     assert (unknown.status_code, unknown.json()["code"]) == (404, "REQUEST_NOT_FOUND")
+
+
+@pytest.mark.requirement("API-7", "API-16")
+async def test_resources_are_listed_in_pages_and_their_updates_arrive_as_events(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(folder.path / "world.json").offer(
+        tools=[make_definition("notify")], resources=[resource("x:/1"), resource("x:/2")]
+    )
+    update = {"method": "notifications/resources/updated", "params": {"uri": "x:/1"}}
+    rules = {"resourceRules": [{"pattern": "*/2", "enabled": False}]}
+    async with served(folder, world.server(era="legacy"), sections=rules) as api:
+        offered: dict[str, Any] = {"kind": "resource", "all": True, "limit": 1}
+        first = await api.get("/servers/docs/offerings", **offered)
+        rest = await api.get("/servers/docs/offerings", **offered, cursor=first["next_cursor"])
+        enabled = await api.get("/servers/docs/offerings", kind="resource")
+
+        async def follow(uri: str, *, on: bool = True) -> httpx2.Response:
+            body = {"uri": uri, "on": on}
+            return await api.ask("/servers/docs/resources/subscribe", "POST", json=body)
+
+        followed = [(await follow("x:/1")).json() for _ in range(2)]
+        listed = await api.get("/subscriptions")
+        with api.engine.subscribe(ResourceUpdated) as events:
+            await api.engine.execute("docs", "notify", update)
+            event = await heard(events, ResourceUpdated, "docs")
+        monkeypatch.setattr(watched_resources, "_MAX_WATCHED_RESOURCES", 1)
+        beyond = await follow("x:/1")
+        left = [(await follow("x:/1", on=False)).json()["on"] for _ in range(2)]
+        with anyio.fail_after(60):
+            await eventually(lambda: len(world.asked("resources/unsubscribe")) == 1)
+        none = await api.get("/subscriptions")
+        unknown = await follow("z:/none")
+
+    pages = [[item["uri"] for item in page["items"]] for page in (first, rest, enabled)]
+    assert pages == [["x:/1"], ["x:/2"], ["x:/1"]]
+    assert rest["next_cursor"] is None
+    assert followed == [{"server": "docs", "uri": "x:/1", "on": True}] * 2
+    assert (listed["resources"], none["resources"]) == (followed[:1], [])
+    assert (event.uri, left) == ("x:/1", [False, False])
+    assert (beyond.status_code, unknown.status_code) == (429, 404)
+    assert len(world.asked("resources/subscribe")) == 1
+
+
+@pytest.mark.requirement("API-16")
+async def test_the_configuration_is_shown_without_secrets_and_with_its_mistakes(
+    folder: Folder,
+) -> None:
+    async with served(folder) as api:
+        content = json.loads(folder.config.read_text("utf-8"))
+        secret = {"env": {"API_TOKEN": "s3cr3t-value"}}
+        content["servers"]["good"] |= secret
+        content["servers"]["wrong"] = {"comand": "x", **secret}
+        folder.config.write_text(json.dumps(content), "utf-8")
+        reloaded = (await api.ask("/reload", "POST", json={})).json()
+        shown = await api.get("/configuration")
+        folder.config.write_text("servers: [", "utf-8")
+        refused = await api.ask("/reload", "POST", json={})
+        kept = await api.get("/configuration")
+
+    assert shown == reloaded
+    assert (shown["path"], kept["path"]) == (str(folder.config), str(folder.config))
+    assert "s3cr3t" not in json.dumps([shown, kept])
+    command = content["servers"]["good"]["command"]
+    assert shown["configuration"]["servers"]["good"]["command"] == command
+    codes = [[problem["code"] for problem in answer["problems"]] for answer in (shown, kept)]
+    assert codes == [["CONFIG_UNKNOWN_KEY"], ["CONFIG_SYNTAX", "CONFIG_UNKNOWN_KEY"]]
+    assert (refused.status_code, shown["warnings"]) == (409, [])
 
 
 @pytest.mark.requirement("API-16")
