@@ -6,7 +6,6 @@ with cleaned texts, and named by their addresses; results pass unchanged.
 
 from __future__ import annotations
 
-import binascii
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from bisect import bisect_right
@@ -184,11 +183,11 @@ def _own_document(view: View, uri: str, version: str) -> JSONObject:
 
 
 def _first_page(entries: Sequence[OfferingEntry]) -> Sequence[OfferingEntry]:
-    """Return as many entries as a page may have, but at least one."""
+    """Return as many entries as a page may have; each is far smaller than a page."""
     size = 0
     for count, entry in enumerate(entries):
         size += len(entry.offering.source)
-        if count and size > _PAGE_SIZE:
+        if size > _PAGE_SIZE:
             return entries[:count]
     return entries
 
@@ -225,7 +224,7 @@ def _position(cursor: str) -> _Position:
         match json.loads(urlsafe_b64decode(cursor.encode("ascii"))):
             case [str() as server, str() as identifier]:
                 return server, identifier
-    except (ValueError, binascii.Error, RecursionError):
+    except (ValueError, RecursionError):
         pass
     raise RpcError(INVALID_PARAMS, "Invalid cursor: give the `nextCursor` of the page before")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -311,6 +312,29 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
     assert '"name": "review"' in completed["completion"]["values"][0]
     assert unknown["error"]["code"] == (-32602 if era == "modern" else -32002)
     assert ("one", "template:db://{table}", "ok") in called
+
+
+@pytest.mark.requirement("RES-30")
+async def test_pages_hold_each_once_whatever_happens_between_them(folder: Folder) -> None:
+    uris = [f"x:/{number:04}" for number in range(600)]
+    world = World(folder.path / "w.json").offer(resources=[resource(uri) for uri in uris])
+
+    async with engine_of(folder.path, {"docs": offering(world)}) as engine, client_of(engine) as w:
+        await engine.refresh()
+        first = (await ask(w, "resources/list"))["result"]
+        world.offer(resources=[resource(uri) for uri in [*uris[240:], "x:/0000a", "x:/9999"]])
+        await engine.refresh()
+        second = (await ask(w, "resources/list", cursor=first["nextCursor"]))["result"]
+        third = (await ask(w, "resources/list", cursor=second["nextCursor"]))["result"]
+        nested = urlsafe_b64encode(b"[" * 99_999).decode()
+        wrong = ["", "W10=", "no base64", "\u00e9", "W1sx", "WzEsIDJd", nested]
+        refused = [await ask(w, "resources/list", cursor=cursor) for cursor in wrong]
+
+    assert [one["uri"] for one in first["resources"]][-250:] == uris[:250]
+    rest = [one["uri"] for page in (second, third) for one in page["resources"]]
+    assert rest == [*uris[250:], "x:/9999"]
+    assert "nextCursor" not in third
+    assert [answer["error"]["code"] for answer in refused] == [-32602] * len(wrong)
 
 
 # -- updates ---------------------------------------------------------------------------------------

@@ -268,3 +268,28 @@ async def test_a_subscriber_is_notified_of_its_task_to_the_end(tmp_path: Path) -
     assert [one["params"]["status"] for one in changes] == ["working", "working", "completed"]
     assert {one["params"]["taskId"] for one in changes} == {task}
     assert text_of(changes[-1]["params"]["result"]) == "{}"
+
+
+@pytest.mark.requirement("TSK-20", "TSK-30")
+async def test_a_task_that_is_gone_is_answered_like_a_forged_id(tmp_path: Path) -> None:
+    gone = {"lost": -32602, "dies": -32603, "other_id": -32700}
+    async with client_of(tmp_path, *gone, "cancelled", "endless") as client:
+        tasks = {mode: (await client.call(f"{mode}:work"))["taskId"] for mode in gone}
+        first = [(await client.about("get", tasks[mode]))["error"]["code"] for mode in gone]
+        again = [(await client.about("get", tasks[mode]))["error"] for mode in gone]
+        forged = (await client.about("get", "forged"))["error"]
+        log = await client.log("lost")
+        cancelled = await client.get((await client.call("cancelled:work"))["taskId"])
+        endless = (await client.call("endless:work"))["taskId"]
+        ended = await client.about("cancel", endless)
+        stopped = await client.log("endless")
+
+    assert first == list(gone.values())
+    assert again == [forged] * len(gone)
+    assert log == [["tasks/get", "task-1"]]
+    assert (cancelled["status"], cancelled["statusMessage"]) == (
+        "cancelled",
+        "the night shift ended",
+    )
+    assert ended["result"]["resultType"] == "complete"
+    assert stopped == [["tasks/cancel", "task-1"]]
