@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -418,6 +419,70 @@ async def test_an_address_that_nobody_answers_at_is_explained_without_its_secret
     assert "connection refused by 127.0.0.1:9" in f"{errors['refused']} {errors['refused'].detail}"
     assert "s3cret" not in f"{errors} {reports}"
     assert all("nothing was sent" in error.hint or error.hint for error in errors.values())
+
+
+HINTS = {
+    "certificate": ("invalid peer certificate: UnknownIssuer", "`CURL_CA_BUNDLE`", "passEnv"),
+    "proxy": ("npm error ECONNREFUSED registry", "`CORP_HTTP_PROXY`", "passEnv"),
+    "docker": ("Cannot connect to the Docker daemon at unix:///x", "`DOCKER_HOST`", "passEnv"),
+    "ssh": ("git@host: Permission denied (publickey).", "`SSH_AUTH_SOCK`", "passEnv"),
+    "secret": ("Error: BRAVE_API_KEY environment variable is required",
+               "`discovery secrets set secret/BRAVE_API_KEY` and",
+               "`env: {BRAVE_API_KEY: ${secret:secret/BRAVE_API_KEY}}`"),
+    "key-error": ("KeyError: 'SHOP_TOKEN'", "needs SHOP_TOKEN", "{SHOP_TOKEN: ${secret:"),
+    "plain": ("Missing environment variable: DATABASE_PATH", "`env: {DATABASE_PATH: …}`", ""),
+    "set-here": ("HOME_BASE is not set", "`env: {HOME_BASE: ${HOME_BASE}}`", "'set-here'"),
+    "own": ("LOCAL_TOKEN is unset", "it needs LOCAL_TOKEN: `env: {LOCAL_TOKEN: ${LOCAL_T", ""),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("UPS-11")
+async def test_a_variable_that_a_failed_start_lacks_is_named_with_the_way_to_give_it(
+    folder: Folder,
+) -> None:
+    names = ("CURL_CA_BUNDLE", "CORP_HTTP_PROXY", "DOCKER_HOST", "SSH_AUTH_SOCK", "LOCAL_TOKEN")
+    ours = dict.fromkeys(names, "x") | {"PATH": os.environ["PATH"], "HOME_BASE": "/srv"}
+    lines = {name: line for name, (line, *_) in HINTS.items()} | {"given": "KeyError: 'GIVEN_KEY'"}
+    servers = {}
+    for name, line in lines.items():  # in files: as an argument it might be taken for a secret
+        (folder.path / name).write_text(line, "utf-8")
+        servers[name] = shell('cat "$0" >&2; exit 1', str(folder.path / name))
+    servers["given"]["env"] = {"GIVEN_KEY": "given"}
+
+    async with engine_of(folder.path, servers, environ=ours) as engine:
+        hints = {name: (await outcome(engine, name)).hint for name in servers}
+
+    wrong = {
+        name: hints[name]
+        for name, (_, *words) in HINTS.items()
+        if any(word not in hints[name] for word in words)
+    }
+    assert wrong == {}
+    assert "GIVEN_KEY" not in hints["given"]
+
+
+@pytest.mark.requirement("UPS-11")
+async def test_a_program_that_the_system_does_not_start_is_an_error_with_the_reason(
+    folder: Folder,
+) -> None:
+    odd = folder.path / "odd"
+    odd.write_bytes(b"\x7fELF")
+    odd.chmod(0o700)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with engine_of(folder.path, {"odd": {"command": str(odd)}, "good": fault()}) as engine:
+        error = await outcome(engine, "odd")
+        os.close(free := os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))  # no further descriptor
+        try:
+            busy = await outcome(engine, "good")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        again = await outcome(engine, "good")
+
+    assert (busy.kind, busy.retry_after, again) == (FailureKind.BUSY, 1.0, "{}")
+    assert isinstance(error, UnavailableError)
+    assert "its program cannot be started: " in error.message
+    assert (str(odd) in error.message, str(odd) in error.detail) == (False, True)
 
 
 @pytest.mark.requirement("UPS-12")

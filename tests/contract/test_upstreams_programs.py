@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,19 @@ from pathlib import Path
 import anyio
 import pytest
 
+from discovery_engine import ServerState
 from tests.engines import Folder
-from tests.server_entries import Entry, call, configure, engine_of, fault, report_of, shell
+from tests.server_entries import (
+    Entry,
+    call,
+    configure,
+    engine_of,
+    fault,
+    pid_of,
+    report_of,
+    shell,
+    until,
+)
 from tests.servers.programs import descendants, eventually, is_running
 
 pytestmark = pytest.mark.anyio
@@ -170,6 +182,25 @@ def words(entry: Entry) -> list[str]:
 
 def numbers(file: Path) -> list[int]:
     return [int(line) for line in file.read_text("ascii").split()] if file.exists() else []
+
+
+@pytest.mark.requirement("UPS-24")
+async def test_programs_end_with_a_killed_reaper_and_the_next_call_starts_them(
+    folder: Folder,
+) -> None:
+    async with engine_of(folder.path, {"a": fault(), "b": fault("stubborn")}) as engine:
+        pids = [await pid_of(engine, name) for name in ("a", "b")]
+        os.kill(parent_of(pids[0]), signal.SIGKILL)
+        for name in ("a", "b"):
+            await until(engine, name, lambda report: report.state is not ServerState.READY)
+        await eventually(lambda: not any(map(is_running, pids)))
+        others = [await pid_of(engine, name) for name in ("a", "b")]
+
+    assert not {*others} & {*pids}
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[1])
 
 
 LEAKS = r"import os, sys; sys.stderr.write('\x1b[31mkey %s\nlast words' % os.environ['KEY'])"
