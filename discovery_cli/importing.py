@@ -68,7 +68,7 @@ def _in_force(invocation: Invocation, target: Path) -> Settings:
     """Load the settings of the file and its sources, as the owner switched them."""
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
-    from discovery_engine.engine.registered_servers import with_registered
+    from discovery_engine.engine.restore import with_registered
 
     if not target.exists():
         return Settings()

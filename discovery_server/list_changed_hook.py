@@ -17,7 +17,7 @@ from anyio import BrokenResourceError, WouldBlock
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.secrets.references import UnsetReference
 from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
-from discovery_engine.upstream.stdio.executable import child_environment
+from discovery_engine.upstream.stdio.environment import child_environment
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream

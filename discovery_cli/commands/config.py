@@ -210,7 +210,7 @@ def reload(invocation: Invocation) -> None:
 
 def _load(invocation: Invocation) -> Settings:
     from discovery_engine.config.loading.loader import load_settings
-    from discovery_engine.engine.registered_servers import with_registered
+    from discovery_engine.engine.restore import with_registered
 
     settings = load_settings(invocation.config)
     return with_registered(settings, data_dir=invocation.data_dir, environ=os.environ)

@@ -94,7 +94,7 @@ def _projection(
 ) -> Projection:
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.engine.owner.change_plan import in_place_of, project
-    from discovery_engine.engine.registered_servers import with_registered
+    from discovery_engine.engine.restore import with_registered
 
     register = partial(with_registered, data_dir=invocation.data_dir, environ=os.environ)
     current = register(resolve_settings(invocation.config, os.environ, frozen=invocation.frozen))

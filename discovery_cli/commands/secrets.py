@@ -209,7 +209,7 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
     These are names of servers; an override, which may be of many servers, is `overrides.INDEX`.
     """
     from discovery_engine.config.loading.loader import resolve_settings
-    from discovery_engine.engine.registered_servers import with_registered
+    from discovery_engine.engine.restore import with_registered
     from discovery_engine.rules.overrides.pinning import pinned_secrets
     from discovery_engine.upstream.connection import stored_secrets
 

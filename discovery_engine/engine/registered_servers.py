@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -25,9 +23,9 @@ from discovery_engine.config.settings import (
     Settings,
     with_default_sandbox,
 )
-from discovery_engine.engine.restore import open_store, registration_mark, registry_path
 from discovery_engine.errors import Diagnostic, RegistryError
 from discovery_engine.rules.rule import NOBODY
+from discovery_engine.store.stored_reader import registration_mark
 from discovery_engine.tools.model import ServerName
 from discovery_engine.trust.server_identity import switched_as
 
@@ -76,21 +74,6 @@ class RegisteredServers:
         except RegistryError as error:
             logger.debug("The mark of registered servers cannot be read: %s", error)
             return True
-
-
-def with_registered(
-    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
-) -> Settings:
-    """The settings of files with what is registered for them, where no engine is open."""
-    is_there = settings.registry.url or registry_path(data_dir, environ).exists()
-    if not settings.cache.enabled or not is_there:
-        return settings
-    try:
-        with closing(open_store(settings, data_dir=data_dir, environ=environ)) as store:
-            return RegisteredServers(store, environ).join(settings)
-    except RegistryError as error:
-        logger.warning("The registered servers cannot be read: %s", error)
-        return settings
 
 
 def registrations(store: Registry, settings: Settings) -> Registrations:

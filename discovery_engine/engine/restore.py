@@ -37,6 +37,7 @@ from discovery_engine.store.backends import (
     open_registry,
     sqlite_url,
 )
+from discovery_engine.store.stored_reader import registration_mark
 from discovery_engine.view.notices import RegistryOutage, lost
 from discovery_engine.view.view import View
 
@@ -218,15 +219,6 @@ def unchanged_settings(
     )
     needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
     return None if needs_more else settings
-
-
-def registration_mark(store: StoredReader, settings: Settings) -> str:
-    """The mark of what is registered and switched for a configuration; empty if nothing ever was.
-
-    The settings are current as long as it is the one that they have.
-    """
-    marks = map(store.servers_mark, decision_scopes(settings.path, settings.name))
-    return "+".join(filter(None, marks))
 
 
 def _with_registered(store: Registry, settings: Settings) -> Settings | None:
@@ -413,3 +405,20 @@ def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Pa
     """Where the registry is: in `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
     named = os.fspath(data_dir) if data_dir is not None else None
     return Path(data_folder(named, environ)) / _REGISTRY
+
+
+def with_registered(
+    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+) -> Settings:
+    """The settings of files with what is registered for them, where no engine is open."""
+    is_there = settings.registry.url or registry_path(data_dir, environ).exists()
+    if not settings.cache.enabled or not is_there:
+        return settings
+    from discovery_engine.engine.registered_servers import RegisteredServers  # noqa: PLC0415
+
+    try:
+        with closing(open_store(settings, data_dir=data_dir, environ=environ)) as store:
+            return RegisteredServers(store, environ).join(settings)
+    except RegistryError as error:
+        logger.warning("The registered servers cannot be read: %s", error)
+        return settings

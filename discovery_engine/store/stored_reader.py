@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.statements import Transactions, reads
 from discovery_engine.store.stored_text import from_column, key_of
@@ -17,6 +18,7 @@ from discovery_engine.store.tables import decision_table, request_table, snapsho
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
     from discovery_engine.search.examples.book import WrittenRequests
     from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.snapshot import Snapshot
@@ -87,3 +89,12 @@ class StoredReader(Transactions):
     def written_requests(self, db: Connection) -> tuple[WrittenRequests, ...]:
         """All that is written."""
         return request_table.load(db)
+
+
+def registration_mark(store: StoredReader, settings: Settings) -> str:
+    """The mark of what is registered and switched for a configuration; empty if nothing ever was.
+
+    The settings are current as long as it is the one that they have.
+    """
+    marks = map(store.servers_mark, decision_scopes(settings.path, settings.name))
+    return "+".join(filter(None, marks))

@@ -38,7 +38,8 @@ from discovery_engine.trust.server_identity import (
 )
 from discovery_engine.upstream.connection import resolved_fields, with_fields, written_fields
 from discovery_engine.upstream.file_digests import digests_of, project_of
-from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
+from discovery_engine.upstream.stdio.environment import child_environment
+from discovery_engine.upstream.stdio.executable import on_this_machine
 
 TransportSettings = StdioTransport | RemoteTransport
 Programs: TypeAlias = dict[tuple[str, tuple[str, ...], str | None, str | None], str]

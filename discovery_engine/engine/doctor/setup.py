@@ -50,7 +50,8 @@ from discovery_engine.store.call_log.log_reader import LogReader
 from discovery_engine.store.call_log.log_tables import CallLogError, Loss
 from discovery_engine.upstream.connection import admitted_transport
 from discovery_engine.upstream.server_output import OutputRedactor
-from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
+from discovery_engine.upstream.stdio.environment import child_environment
+from discovery_engine.upstream.stdio.executable import on_this_machine
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
 from discovery_engine.upstream.stdio.sandbox.means import find_means

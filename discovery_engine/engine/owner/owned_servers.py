@@ -68,7 +68,8 @@ from discovery_engine.store.install_records import installed_packages
 from discovery_engine.store.server_records import PackagePin, RegisteredServer, ServerOrigin
 from discovery_engine.upstream.connection import with_fields, written_fields
 from discovery_engine.upstream.state import ServerState
-from discovery_engine.upstream.stdio.executable import child_environment, on_this_machine
+from discovery_engine.upstream.stdio.environment import child_environment
+from discovery_engine.upstream.stdio.executable import on_this_machine
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

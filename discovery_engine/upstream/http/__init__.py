@@ -3,6 +3,6 @@
 http_transport    messages over streamable HTTP, or over SSE, the transport of old servers
   http_peer       the JSON-RPC of both; event_stream reads events
   http_client     the HTTP client of both: redirects, refusals, JSON and events of a response
-    outage        why an exchange failed, as text
+    http_failure  why an exchange failed, as a value and as text
     logins        the logins of servers: `oauth` obtains and sends their tokens
 """

@@ -17,7 +17,6 @@ from typing import Self
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import httpx2
-from msgspec import Struct
 
 from discovery_engine._util.json import JSONValue
 from discovery_engine._util.retry_after import retry_after
@@ -30,8 +29,13 @@ from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
 from discovery_engine.upstream.http.event_stream import EventStream, cost
+from discovery_engine.upstream.http.http_failure import (
+    HttpError,
+    HttpFailure,
+    causes,
+    outage,
+)
 from discovery_engine.upstream.http.logins import ServerLogin
-from discovery_engine.upstream.http.outage import Outage, causes, outage
 from discovery_engine.upstream.transport import is_resource_exhausted
 
 SESSION = "mcp-session-id"
@@ -72,45 +76,6 @@ _COMMON_TYPES = (
     *("text/html", "text/plain", "text/xml"),
 )
 _BROKEN = (httpx2.TransportError, httpx2.DecodingError)
-
-
-class HttpFailure(Struct, frozen=True):
-    """Why one HTTP exchange failed."""
-
-    reason: str
-    status: int | None = None
-    outage: Outage | None = None
-    """The cause, if no answer came."""
-    detail: str = ""
-    """The message of the server or a library, for the owner only."""
-    os_error: OSError | None = None
-    """Set if this process was out of resources, so that nothing was sent."""
-    was_sent: bool = True
-    """False if the request provably never reached the server."""
-    lost_session: bool = False
-    """The server refused the request because the session does not exist any more."""
-    retry_after: float | None = None
-    """Seconds of the server's Retry-After header."""
-    challenge: str = ""
-    """The server's WWW-Authenticate header."""
-    hint: str = ""
-    """The next step, where more is known than the status says."""
-    can_log_in: bool = False
-    """True if a person could log in, and has not yet."""
-    is_explained: bool = False
-    """True if the reason is a sentence about the login, rather than a status."""
-    announces_endpoint: bool = False
-    """The server has the SSE transport, and its endpoint cannot be used."""
-    lacks_scope: bool = False
-    """The server accepts the token, but not for this request."""
-
-
-class HttpError(RpcError):
-    """An HTTP exchange that failed, in place of the answer to its request."""
-
-    def __init__(self, failure: HttpFailure, *, code: int = CONNECTION_CLOSED) -> None:
-        super().__init__(code, failure.reason)
-        self.failure = failure
 
 
 class HttpClient:

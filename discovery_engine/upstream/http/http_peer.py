@@ -55,13 +55,12 @@ from discovery_engine.upstream.http.http_client import (
     NOT_APPROVED,
     SESSION,
     HttpClient,
-    HttpError,
-    HttpFailure,
     is_of_lost_session,
     media_type,
     named_type,
     origin_of,
 )
+from discovery_engine.upstream.http.http_failure import HttpError, HttpFailure
 from discovery_engine.upstream.transport import MessageHandlers, answer_request, encoded_answer
 
 _ACCEPTED = {

@@ -24,7 +24,8 @@ from discovery_engine.rpc.request_headers import (
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
-from discovery_engine.upstream.http.http_client import HttpClient, HttpError, HttpFailure
+from discovery_engine.upstream.http.http_client import HttpClient
+from discovery_engine.upstream.http.http_failure import HttpError, HttpFailure
 from discovery_engine.upstream.http.http_peer import HttpPeer, open_sse_peer, open_streamable_peer
 from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.transport import (

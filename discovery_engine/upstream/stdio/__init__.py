@@ -2,7 +2,8 @@
 
     pipe_transport    messages over the pipes, and the answers to requests of the server
       pipes           its stdin and stdout; splits stdout into messages, drops unsolicited answers
-    executable        which program is started, with which environment
+    environment       the variables that a program inherits
+    executable        which program is started
     reaper            starts it from a separate process (reaper_program), which ends it and all
                       that it started even if this process is killed
       process         drains its stderr, ends it with its group

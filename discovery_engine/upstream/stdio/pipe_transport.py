@@ -34,12 +34,12 @@ from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.rpc.stream_peer import LineSink, StreamPeer
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.stdio.executable import (
+from discovery_engine.upstream.stdio.environment import (
     child_environment,
     environment_hint,
     is_harmless,
-    on_this_machine,
 )
+from discovery_engine.upstream.stdio.executable import on_this_machine
 from discovery_engine.upstream.stdio.pipes import MessageReader, OnFault
 from discovery_engine.upstream.stdio.process import ChildProcess, OnLines, supervise
 from discovery_engine.upstream.stdio.reaper import Reaper

@@ -26,7 +26,7 @@ from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.errors import FailureKind, SecretStoreError
 from discovery_engine.secrets.encrypted_store import EncryptedStore, Stamp
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.http.http_client import HttpError, HttpFailure
+from discovery_engine.upstream.http.http_failure import HttpError, HttpFailure, Outage
 from discovery_engine.upstream.http.oauth.stored_login import (
     StoredLogin,
     exclusively,
@@ -41,7 +41,6 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
     open_client,
     refresh,
 )
-from discovery_engine.upstream.http.outage import Outage
 
 REFUSED = "it refuses the token of its login, although it is new: it may be for another audience"
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed

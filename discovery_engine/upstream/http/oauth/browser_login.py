@@ -23,6 +23,7 @@ from discovery_engine._util.tasks import Promise, finish, open_task_group
 from discovery_engine._util.text import quoted
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.upstream.http.http_failure import outage
 from discovery_engine.upstream.http.oauth import metadata
 from discovery_engine.upstream.http.oauth.stored_login import StoredLogin
 from discovery_engine.upstream.http.oauth.token_endpoint import (
@@ -32,7 +33,6 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
     challenge_field,
     exchange,
 )
-from discovery_engine.upstream.http.outage import outage
 
 _PROBE = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 _UNAUTHORIZED = 401

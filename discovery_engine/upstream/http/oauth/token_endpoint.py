@@ -21,8 +21,8 @@ from discovery_engine._util.text import quoted
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.errors import FailureKind
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
+from discovery_engine.upstream.http.http_failure import Outage, outage
 from discovery_engine.upstream.http.oauth.stored_login import StoredLogin
-from discovery_engine.upstream.http.outage import Outage, outage
 
 _Model = TypeVar("_Model", bound=BaseModel)
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.config.settings import ServerSettings, StdioTransport
-from discovery_engine.upstream.stdio.executable import is_harmless
+from discovery_engine.upstream.stdio.environment import is_harmless
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.container_run import MountGrants, confined_run
 from discovery_engine.upstream.stdio.sandbox.launch import Launch, SandboxError

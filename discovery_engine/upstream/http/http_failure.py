@@ -14,6 +14,8 @@ import httpx2
 from msgspec import Struct
 
 from discovery_engine.errors import FailureKind
+from discovery_engine.rpc.messages import RpcError
+from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 
 _PORTS = {"http": 80, "https": 443}
 _ENDPOINT = "check that url is an MCP endpoint"
@@ -25,6 +27,45 @@ class Outage(Struct, frozen=True):
     hint: str = ""
     detail: str = ""
     """The message of a library, which may quote the server."""
+
+
+class HttpFailure(Struct, frozen=True):
+    """Why one HTTP exchange failed."""
+
+    reason: str
+    status: int | None = None
+    outage: Outage | None = None
+    """The cause, if no answer came."""
+    detail: str = ""
+    """The message of the server or a library, for the owner only."""
+    os_error: OSError | None = None
+    """Set if this process was out of resources, so that nothing was sent."""
+    was_sent: bool = True
+    """False if the request provably never reached the server."""
+    lost_session: bool = False
+    """The server refused the request because the session does not exist any more."""
+    retry_after: float | None = None
+    """Seconds of the server's Retry-After header."""
+    challenge: str = ""
+    """The server's WWW-Authenticate header."""
+    hint: str = ""
+    """The next step, where more is known than the status says."""
+    can_log_in: bool = False
+    """True if a person could log in, and has not yet."""
+    is_explained: bool = False
+    """True if the reason is a sentence about the login, rather than a status."""
+    announces_endpoint: bool = False
+    """The server has the SSE transport, and its endpoint cannot be used."""
+    lacks_scope: bool = False
+    """The server accepts the token, but not for this request."""
+
+
+class HttpError(RpcError):
+    """An HTTP exchange that failed, in place of the answer to its request."""
+
+    def __init__(self, failure: HttpFailure, *, code: int = CONNECTION_CLOSED) -> None:
+        super().__init__(code, failure.reason)
+        self.failure = failure
 
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
