@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine._util.word_diff import word_diff
+from discovery_engine.engine.json_forms.owner_forms import word_diff
 
 
 @given(st.text("ab .", max_size=30), st.text("ab .", max_size=30))
