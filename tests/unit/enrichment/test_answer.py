@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.evaluation.enrichment.answer import LONGEST, AnswerError, Checks
+from discovery_engine.evaluation.enrichment.enrichment_run import LONGEST, AnswerError, Checks
 from discovery_engine.secrets.redactor import Redactor
 from tests.factories import make_tool
 from tests.rows import rows
