@@ -125,14 +125,20 @@ async def test_tools_that_fit_are_bound_behind_the_search_and_stay_in_their_orde
 
 @pytest.mark.requirement("FRM-3")
 async def test_beyond_the_limit_the_tool_leaves_that_was_not_called_lately(folder: Folder) -> None:
-    async with world(folder) as engine:
+    async with world(folder, server={"steps": True}) as engine:
         tools = engine.toolset(mode="select", limit=2)
         await tools.select("forecast", limit=1)
         await tools.select("add_label", limit=1)
         await tools.named("sky__forecast").call({})
         await tools.select("create_issue", limit=1)
+        called = names(tools.tools())
+        steps = [{"tool": "sky__forecast"}, {"tool": "sky__none"}, "no step"]
+        for part in (steps[:1], steps, 5):
+            await tools.call_as_result("execute_steps", {"steps": part})
+        await tools.select("add_label", limit=1)
 
-        assert names(tools.tools()) == [*SEARCH, "sky__forecast", "github__create_issue"]
+        assert called == [*SEARCH, "execute_steps", "sky__forecast", "github__create_issue"]
+        assert names(tools.tools()) == [*called[:-1], "github__add_label"]
 
 
 @pytest.mark.requirement("FRM-7")

@@ -235,7 +235,6 @@ def test_it_shows_what_would_be_sent_and_what_was_written(home: Discovery) -> No
     assert KEY not in dry.out + done.out + done.err
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("ENR-27")
 def test_what_was_written_is_forgotten_once_its_owner_agrees(home: Discovery) -> None:
     with chat_endpoint(about_each_tool) as (url, _):

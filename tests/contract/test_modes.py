@@ -291,6 +291,21 @@ async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) 
     assert (found["evicted"], found["poolSize"]) == (["zoo__feed_cat"], 2)
 
 
+@pytest.mark.requirement("MOD-31")
+async def test_a_tool_that_a_step_called_is_not_the_next_to_be_evicted(folder: Folder) -> None:
+    server = {"poolLimit": 2, "poolWeights": {"score": 0, "freshness": 1}, "steps": True}
+    async with (
+        dynamic(folder, {"zoo": ANIMALS}, **server) as (_, gateway),
+        client_of(gateway) as client,
+    ):
+        await client.found("feed a cat with fish")
+        await client.found("wash a dog with soap")
+        await client.called("execute_steps", steps=[{"tool": "zoo__feed_cat"}])
+        found = await client.found("count the birds in a tree")
+
+    assert found["evicted"] == ["zoo__wash_dog"]
+
+
 @pytest.mark.requirement("MOD-36")
 async def test_each_client_has_a_pool_of_its_own(folder: Folder) -> None:
     async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), AsyncExitStack() as stack:

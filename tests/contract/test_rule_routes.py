@@ -127,6 +127,34 @@ async def test_saving_changes_the_section_alone_keeps_a_backup_and_is_in_force_a
 
 
 @pytest.mark.requirement("API-41")
+async def test_a_plan_names_what_changes_how_queries_move_and_mistakes_and_writes_nothing(
+    folder: Folder,
+) -> None:
+    async with served(folder) as api:
+        text = await commented(api, folder)
+        rules = {"toolRules": "- {pattern: echo, enabled: false}"}
+        made = await plan(api, rules, queries=["echo a text", "pid", "environment"])
+        wrong = {"toolRules": "# ours\n- pattern: a\n  enabld: false\n"}
+        mistaken = await plan(api, wrong)
+        refused = await save(api, wrong, "any")
+
+    what = {(change["server"], change["tool"]): change["what"] for change in made["tools"]}
+    assert what == {("good", "echo"): "vanishes", ("good", "pid"): "appears"}
+    assert made["tools_counts"] == {"appears": 1, "vanishes": 1, "changes": 0}
+    echo, pid, environment = made["queries"]
+    assert (echo["before"], echo["moved"]) == (["good:echo"], True)
+    assert "good:echo" not in echo["after"]
+    assert (pid["before"], pid["after"]) == ([], ["good:pid"])
+    assert pid["decision"] == {"before": "none", "after": "match"}
+    assert pid["confidence"]["after"] > pid["confidence"]["before"]
+    assert not environment["moved"]
+    assert (mistaken["digest"], refused.status_code) == (None, 409)
+    [problem] = mistaken["problems"]
+    assert (problem["code"], problem["line"], problem["column"]) == ("CONFIG_UNKNOWN_KEY", 3, 3)
+    assert read(folder.config) == text
+
+
+@pytest.mark.requirement("API-41")
 async def test_values_of_pinned_arguments_are_edited_around_and_never_shown(folder: Folder) -> None:
     overrides = """\
 overrides:

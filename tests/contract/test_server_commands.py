@@ -341,6 +341,29 @@ async def test_secrets_are_stored_and_variables_referred_to(
 
 
 @pytest.mark.requirement("OWN-40")
+async def test_the_local_file_beside_a_setup_file_adds_keys_and_servers(folder: Folder) -> None:
+    post = {"command": "true", "args": ["x"], "env": {"A": "1", "B": "2"}}
+    path = written(folder.path, {"post": post, "odd": "text"})
+    local = {
+        "post": {"env": {"B": "3"}, "args": ["y"]},
+        "odd": {"command": "odd"},
+        "new": {"url": "https://x.example"},
+    }
+    written(folder.path, local, "setup.local.json")
+    folder.write()
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+        servers = [await engine.servers.get(name) for name in ("post", "odd", "new")]
+
+    assert (report.registered, report.errors) == (("post", "odd", "new"), ())
+    assert [server.record and server.record.entry for server in servers] == [
+        {"command": "true", "args": ["y"], "env": {"A": "1", "B": "3"}},
+        {"command": "odd"},
+        {"url": "https://x.example"},
+    ]
+
+
+@pytest.mark.requirement("OWN-40")
 def test_the_command_shows_asks_and_reports(
     tmp_path: Path, forked: Preloaded, folder: Folder, mail_server: Told
 ) -> None:
