@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.command_group import Group
+from discovery_cli.command_group import Group, did_you_mean
 from discovery_cli.error_output import problem_lines
 from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation, view_of
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import counted
+from discovery_engine._util.suggestions import nearest
 from discovery_engine.engine.json_forms.error_form import problem_form
-from discovery_engine.errors import UnavailableError, plain_reason
+from discovery_engine.errors import ServerNotFoundError, UnavailableError, plain_reason
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -37,6 +38,7 @@ def command() -> None:
     \b
       discovery config check
       discovery config import --from cursor
+      discovery config export --format vscode
       discovery config lock --check
     """
 
@@ -313,6 +315,60 @@ def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool)
 
 def _count(plan: SyncPlan) -> str:
     return counted(len(plan.plans), "server")
+
+
+def _export_formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    from discovery_engine.engine.owner.server_export import EXPORT_CLIENTS
+
+    return [name for name in EXPORT_CLIENTS if name.startswith(incomplete)]
+
+
+@command.command("export")
+@click.argument("names", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
+@click.option(
+    "--format",
+    "client",
+    metavar="CLIENT",
+    required=True,
+    shell_complete=_export_formats,
+    help="The client whose file is written, for instance cursor, vscode or codex; or discovery.",
+)
+@pass_invocation
+def export(invocation: Invocation, names: tuple[str, ...], *, client: str) -> None:
+    """Print the servers as the file of another client.
+
+    Without SERVER, all that are enabled. Secrets are left out: references stay where the client
+    has them, otherwise `<NAME>` stands for the value to enter.
+
+    \b
+      discovery config export --format vscode > .vscode/mcp.json
+      discovery config export --format codex github
+    """
+    from discovery_engine.engine.owner.server_export import EXPORT_CLIENTS, export_servers
+
+    if client not in EXPORT_CLIENTS:
+        question = did_you_mean(client, EXPORT_CLIENTS)
+        raise click.UsageError(f"there is no format {client!r}{question}")
+    output, settings = invocation.output, _load(invocation)
+    by_name = {str(server.name): server for server in settings.servers}
+    for name in names:
+        if name not in by_name:
+            raise ServerNotFoundError(name, nearest(name, by_name))
+    chosen = [by_name[name] for name in dict.fromkeys(names or by_name)]
+    left_out = [s.name for s in chosen if not (s.transport and (s.enabled or names))]
+    exported = export_servers([s for s in chosen if s.name not in left_out], client)
+    if output.as_json:
+        form = {"format": client, "text": exported.text, "left_out": left_out}
+        lists = {"values": list(exported.values), "notes": list(exported.notes)}
+        output.answer({**form, **lists})
+        return
+    output.write(exported.text)
+    for note in exported.notes:
+        output.say(f"note: {note}")
+    if left_out:
+        output.say(f"left out, since it is off or broken: {', '.join(left_out)}")
+    if exported.values:
+        output.say(f"{exported.label} needs values for {', '.join(exported.values)}")
 
 
 @command.command("lock")

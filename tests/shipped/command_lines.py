@@ -25,6 +25,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "config sources": CommandLine("", 0, "x"),
     "config schema": CommandLine("", 0, "x"),
     "config check": CommandLine("", 0, "--config {home}/none.yaml"),
+    "config export": CommandLine("--format codex", 0, "--format nobody"),
     "config reload": CommandLine("", 0, "x"),
     "refresh": CommandLine("", 0, "nobody"),
     "list": CommandLine("", 0, "--status asleep"),

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.config.editing.client_text import FileShape, with_entry
 from discovery_engine.config.editing.yaml_text import block
@@ -45,12 +46,30 @@ ExportClient: TypeAlias = Literal[
     "gemini-cli",
 ]
 
-_SYNTAX: Mapping[str, str] = MappingProxyType({"brace": "${%s}", "env": "${env:%s}"})
+OWN_FORMAT = "discovery"
+EXPORT_CLIENTS = (
+    OWN_FORMAT,
+    *(
+        row.id
+        for row in load_table().clients.values()
+        if row.reader == "entries" and row.format != "any"
+    ),
+)
+"""Ours, and every client that can be given servers."""
+
+_SYNTAX: Mapping[str, str] = MappingProxyType(
+    {
+        "brace": "${%s}",
+        "env": "${env:%s}",
+        "curly_env": "{env:%s}",
+        "secrets": "${{ secrets.%s }}",
+    }
+)
 _BEARER = "Bearer "
 
 
 class ServerExport(Struct, frozen=True):
-    client: ExportClient
+    client: str
     label: str
     """The name of the client."""
     format: Format
@@ -64,20 +83,45 @@ class ServerExport(Struct, frozen=True):
     """Settings of the entry that the client does not have."""
 
 
-def export_server(server: ServerSettings, client: ExportClient) -> ServerExport:
+def export_server(server: ServerSettings, client: str) -> ServerExport:
     """The entry of a server whose transport is known, for a client."""
-    if client == "discovery":
-        entry = serialize_server_redacted(server)
-        entry.pop("source", None)
-        text = "servers:\n" + block({server.name: entry}, column=2)
-        return ServerExport(client, "discovery", "yaml", text, values=_referenced(server))
-    writer = _EntryWriter(server, load_table().clients[client])
-    entry = writer.entry()
-    text, command = with_entry("", shape_of(writer.row), server.name, entry), ""
-    if client == "claude-code":
-        command = shlex.join(["claude", "mcp", "add-json", server.name, json.dumps(entry)])
-    values, notes = tuple(writer.values), tuple(writer.notes)
-    return ServerExport(client, writer.row.label, writer.row.format, text, command, values, notes)
+    exported = export_servers([server], client)
+    if client != "claude-code":
+        return exported
+    entry = _EntryWriter(server, load_table().clients[client]).entry()
+    words = ["claude", "mcp", "add-json", server.name, json.dumps(entry)]
+    return replace(exported, command=shlex.join(words))
+
+
+def export_servers(servers: Sequence[ServerSettings], client: str) -> ServerExport:
+    """A file of a client that has these servers, whose transports are known, and nothing else.
+
+    Args:
+        servers: In the order of the file.
+        client: One of `EXPORT_CLIENTS`, in the table of clients or ours.
+    """
+    if client == OWN_FORMAT:
+        entries = {server.name: serialize_server_redacted(server) for server in servers}
+        for entry in entries.values():
+            entry.pop("source", None)
+        values = dict.fromkeys(name for server in servers for name in _referenced(server))
+        text = block({"servers": {**entries}})
+        return ServerExport(client, client, "yaml", text, values=tuple(values))
+    row = load_table().clients[client]
+    writers = [_EntryWriter(server, row) for server in servers]
+    written = {server.name: writer.entry() for server, writer in zip(servers, writers, strict=True)}
+    text, shape = "", shape_of(row)
+    # An entry is put before those of a JSON file, and behind those of others.
+    for name in reversed(written) if shape.kind == "json" else written:
+        text = with_entry(text, shape, name, written[name])
+    return ServerExport(
+        client,
+        row.label,
+        row.format,
+        text,
+        values=tuple(dict.fromkeys(name for writer in writers for name in writer.values)),
+        notes=tuple(dict.fromkeys(note for writer in writers for note in writer.notes)),
+    )
 
 
 class _EntryWriter:
@@ -146,8 +190,11 @@ class _EntryWriter:
             headers = {name: text for name, text in headers.items() if name not in named}
         if remote.oauth.client_id:
             self.notes.append(f"{self.row.label} logs in with a client of its own")
-        texts = {name: self._written(text, name) for name, text in headers.items()}
-        return {**entry, shape.headers[0]: texts}
+        texts: JSONObject = {name: self._written(text, name) for name, text in headers.items()}
+        # A key with a dot is one within another, as Continue has them.
+        for key in reversed(shape.headers[0].split(".") if texts else ()):
+            texts = {key: texts}
+        return {**entry, **texts}
 
     def _written(self, text: str, name: str) -> str:
         """A text with references as the client writes them, and a placeholder for each secret."""
