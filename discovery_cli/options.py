@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.invocation import Invocation
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.offering import OfferingKind
 
@@ -226,7 +227,7 @@ any_tag_option = click.option(
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"([1-9][0-9]{0,4})([smhdw])")
+_DURATION = lazy_pattern(r"([1-9][0-9]{0,4})([smhdw])")
 
 
 def duration_or_date(

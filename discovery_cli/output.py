@@ -10,7 +10,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import clean, columns_of, one_line
 
 SCHEMA_VERSION = 1
@@ -39,7 +39,7 @@ _ASCII = str.maketrans(
     {"…": "...", "\u2013": "-", "\u2014": "-", "\u2018": "'", "\u2019": "'", "•": "*"}
 )
 _MARKS = ("✓", "✗", "…")
-_COMMAND = re.compile(r"(?:^|`|(?<=hint: )|(?<=next: ))discovery (?=[a-z])")
+_COMMAND = lazy_pattern(r"(?:^|`|(?<=hint: )|(?<=next: ))discovery (?=[a-z])")
 _GAP = "  "
 _USUAL_WIDTH = 80
 _NARROWEST = 20  # columns that the last cell of a row keeps on any terminal

@@ -8,13 +8,13 @@ collector traverses again and again: two million brackets in 4 MiB blocked the e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.rpc.in_flight import MessageStream
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import (
@@ -68,8 +68,8 @@ _SLICE = 64 * 1024  # bytes counted at once
 _EDGE = 512  # bytes
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
-_BEGINNING = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*)*" + _ID + rb"[,}]")
-_END = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb")*\}\s*$")
+_BEGINNING = lazy_pattern(rb"\s*\{\s*(?:" + _OTHER + rb",\s*)*" + _ID + rb"[,}]")
+_END = lazy_pattern(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb")*\}\s*$")
 
 
 class _Envelope(msgspec.Struct):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.agent.execution import task_state
 from discovery_engine.agent.meta_arguments import Caller
 from discovery_engine.errors import DiscoveryError, TaskNotFoundError, UpstreamProtocolError
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from discovery_server.eras import ClientRequest
 
 TASK_METHODS = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-_HANDLE = re.compile(r"[\w-]{32}\.([0-9a-f]{16})", re.ASCII)
+_HANDLE = lazy_pattern(r"[\w-]{32}\.([0-9a-f]{16})", re.ASCII)
 
 
 def process_of(task: str) -> str:

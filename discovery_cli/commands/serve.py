@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -19,6 +18,7 @@ from msgspec import Struct
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
+from discovery_engine._util.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
     from discovery_server.http.guard import Endpoint
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LAST_PORT = 65_535
 _Folders: TypeAlias = tuple[str | None, str | None]
 """The arguments of `app.Exchanges`."""
-_HOST = re.compile(r"[\w.-]+")
+_HOST = lazy_pattern(r"[\w.-]+")
 
 
 def _address(

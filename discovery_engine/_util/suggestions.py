@@ -6,13 +6,14 @@ word of the other, or goes on from it: `issues` is near `create_issue`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
+
+from discovery_engine._util.lazy_pattern import lazy_pattern
 
 _OFFERED = 3
 _ALIKE = 0.6  # of 1; below this a suggestion puzzles more than it helps
 _MIN_PREFIX_LENGTH = 3  # letters; what is shorter begins too many words
-_BREAKS = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
+_BREAKS = lazy_pattern(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

@@ -136,7 +136,7 @@ def _columns_of_character(character: str) -> int:
 
 
 def _is_plain(text: str) -> bool:
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():
         return True
     return not _not_usual().search(text) or not _any_raw().search(text)
 

@@ -27,10 +27,12 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 TokenCount: TypeAlias = Callable[[str], int]
 """Counts the tokens of a text: a tokenizer's own count, or an estimate."""
 
-_PIECES = re.compile(
+_PIECES = lazy_pattern(
     r"(?P<word> ?(?:[A-Z\xc0-\xde]?[a-z\xdf-\u024f]+|[A-Z]+(?![a-z])))"
     r"|(?P<digits> ?[0-9]{1,3})"
     r"|(?P<break>\s*\n)"

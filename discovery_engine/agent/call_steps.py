@@ -11,12 +11,12 @@ the present item (`item`). The part is chosen by JMESPath: data, of which no cod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import quoted
 from discovery_engine.agent.meta_arguments import meant_argument
 from discovery_engine.agent.result_query import PathQuery, QueryError, shape
@@ -32,7 +32,7 @@ ITEM = "item"
 _FROM = "$from"
 _KEYS = frozenset({"id", "server", "tool", "arguments", "forEach", "select"})
 _REFERENCE_KEYS = frozenset({_FROM, "path"})
-_ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_ID = lazy_pattern(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _EXAMPLE = 'for instance [{"id": "a", "tool": "server:tool", "arguments": {}}]'
 _DEPTH = 32  # levels of arguments
 _MAX_REFUSED_TEXT_LENGTH = 40  # characters of what is refused

@@ -7,7 +7,6 @@ what a model reads: the text blocks, the structured content, and all other block
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_json
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.budget import UNITS, end_within, estimated_tokens
 from discovery_engine.rpc.json_codec import encode_finite
@@ -258,8 +258,8 @@ _EMPTY = 2  # tokens of a list or a text without content
 _MEMBER = 4  # tokens of the smallest member of an object
 _ESCAPE = 6  # characters of the longest escape within JSON text
 _BOUNDARY = 5  # a line is ended within the last fifth of a text, a word within the last 25th
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TAIL = re.compile(r"\[(\d+):\]$")
+_PLAIN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_TAIL = lazy_pattern(r"\[(\d+):\]$")
 
 
 class Pruned(Struct, frozen=True):

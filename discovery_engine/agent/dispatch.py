@@ -6,7 +6,6 @@ Every answer is a result of `tools/call`: an agent reads an error as it reads an
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -16,6 +15,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import named
 from discovery_engine.agent.answer_rendering import error_result, with_report
 from discovery_engine.agent.budget import MOST_TOKENS, Budget
@@ -233,7 +233,7 @@ _HANDLERS: Mapping[str, Handler] = {
 }
 
 
-_SEPARATORS = re.compile(r":|__|[./]")
+_SEPARATORS = lazy_pattern(r":|__|[./]")
 
 
 def meant_meta_tool(

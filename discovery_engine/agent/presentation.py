@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.answer_rendering import ANSWER
 from discovery_engine.agent.budget import Budget, first_fitting
@@ -172,8 +173,8 @@ _MAX_LISTED_CUTS = 3  # cuts of a note
 _LISTED = 20  # cuts for programs
 _PATH = 80  # characters of a path in a note
 _CONTEXT = 80  # characters before and behind a match
-_SIMPLE = re.compile(r"[\w.\[\]]+")
-_PART = re.compile(r"content\[(\d+)\]|structuredContent")
+_SIMPLE = lazy_pattern(r"[\w.\[\]]+")
+_PART = lazy_pattern(r"content\[(\d+)\]|structuredContent")
 
 
 class Asked(Struct, frozen=True):

@@ -7,11 +7,11 @@ So each step counts what it makes, and an expression that makes too much is an e
 from __future__ import annotations
 
 import json
-import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools.limits import shortened
@@ -132,7 +132,7 @@ _MEMBERS = 12
 _NAME = 40  # characters
 _MAX_SHAPE_LENGTH = 600  # characters
 _KINDS = {str: "string", bool: "boolean", type(None): "null"}
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def shape(value: JSONValue, depth: int = _DEPTH) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -13,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import clean, named, one_line, quoted
 from discovery_engine.agent.answer_rendering import (
     left_out_note,
@@ -273,7 +273,7 @@ _VAGUE = frozenset(
 _OWN = frozenset({"id", "key", "number", "slug"})
 """Fields that identify a thing within one server; in another server they mean another thing."""
 _SECRET = frozenset({"token", "secret", "password", "credential", "authorization"})
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORDS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 class Feed(Struct, frozen=True):

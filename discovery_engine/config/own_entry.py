@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from discovery_engine._util.file_lock import lock_file
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.config.syntax import command_words, is_loopback, program_name
 
@@ -26,17 +27,17 @@ OWN_ENTRY = "it is this program itself, and a gateway does not serve itself"
 _PACKAGE = "mcp-discovery-engine"
 _PROGRAMS = ("discovery", _PACKAGE)
 _MODULES = ("discovery_cli", "discovery_cli.main")
-_LAUNCHERS = re.compile(
+_LAUNCHERS = lazy_pattern(
     r"env|sudo|doas|nohup|nice|exec|time|timeout|stdbuf|cmd|powershell|pwsh|uvx?|uvw|pipx|poetry|pdm"
     r"|hatch|pixi|rye|mise|nix|conda|mamba|micromamba|docker|podman|nerdctl|py|(python|pypy)[\d.]*w?"
 )
-_PACKAGE_RUNNERS = re.compile(r"uvx|pipx run|uv (tool run|x)")
+_PACKAGE_RUNNERS = lazy_pattern(r"uvx|pipx run|uv (tool run|x)")
 """The commands before the name of a package, unless `--from` or `--spec` names one."""
 _CONTAINERS = ("docker", "podman", "nerdctl")
-_IMAGE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*([:@][\w.:+-]+)?")
+_IMAGE = lazy_pattern(r"[\w.-]+(:\d+)?(/[\w.-]+)*([:@][\w.:+-]+)?")
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "fish", "ash")
-_JOINED = re.compile(r"&&|\|\||[;|\n]")
-_VERSION = re.compile(r"[\[=<>~!@: ].*", re.DOTALL)
+_JOINED = lazy_pattern(r"&&|\|\||[;|\n]")
+_VERSION = lazy_pattern(r"[\[=<>~!@: ].*", re.DOTALL)
 _PRIVATE = 0o600
 
 

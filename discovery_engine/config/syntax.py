@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     import httpx2
 
-_ADDRESS = re.compile(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
-_FILE_ADDRESS = re.compile(r"file://(/([^\s?#%\\]|%[0-9A-Fa-f]{2})*)")
-_LOOPBACK = re.compile(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ADDRESS = lazy_pattern(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+_FILE_ADDRESS = lazy_pattern(r"file://(/([^\s?#%\\]|%[0-9A-Fa-f]{2})*)")
+_LOOPBACK = lazy_pattern(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
+_HEADER_NAME = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def is_address(text: str) -> bool:
@@ -85,9 +87,9 @@ PACKAGE_RUNNERS = frozenset(
 INTERPRETER = "cmd"
 """The command interpreter of Windows, which entries for Windows start other programs with."""
 
-_ENDING = re.compile(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
-_WORD = re.compile(r'"([^"]*)"|(\S+)')
-_SCRIPT = re.compile(r"[&|<>^%]")
+_ENDING = lazy_pattern(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
+_WORD = lazy_pattern(r'"([^"]*)"|(\S+)')
+_SCRIPT = lazy_pattern(r"[&|<>^%]")
 
 
 def command_words(command: str, args: Sequence[str]) -> list[str]:

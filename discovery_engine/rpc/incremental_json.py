@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from discovery_engine._util.json import JSONObject, JSONValue, parse_finite, refuse_constant
+from discovery_engine._util.lazy_pattern import lazy_pattern
 
 Clean: TypeAlias = Callable[[Any, str], Any]
 """Sanitizes a value; gets the text it was parsed from."""
@@ -29,9 +30,9 @@ WINDOW = 16 * 1024  # characters: a tenth of a millisecond, or a whole one if al
 
 _MAX_DEPTH = 200  # levels, each larger than a window; results are limited to half of it
 
-_BLANK = re.compile(r"[ \t\n\r]*")
-_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
-_COLON = re.compile(r"[ \t\n\r]*:[ \t\n\r]*")
+_BLANK = lazy_pattern(r"[ \t\n\r]*")
+_COMMA = lazy_pattern(r"[ \t\n\r]*,[ \t\n\r]*")
+_COLON = lazy_pattern(r"[ \t\n\r]*:[ \t\n\r]*")
 _EXPONENT = 2  # characters that may continue a number without being one: 1e+
 _OPENING = ('"', "[", "{")
 _CLOSING = '"]}'

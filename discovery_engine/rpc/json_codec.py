@@ -7,7 +7,6 @@ Decoding is lenient about text encoding and strict about JSON: invalid input is 
 from __future__ import annotations
 
 import json
-import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,15 +16,16 @@ import msgspec
 from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONValue, parse_finite, refuse_constant
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.rpc.incremental_json import WINDOW, ParseSteps, parse_incrementally
 
 EDGE = 512  # bytes at either end of a line in which the request id is searched
 
 _ID = rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,200}")\s*'
-_HEAD = re.compile(
+_HEAD = lazy_pattern(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb',\s*"(?:result|error)"'
 )
-_TAIL = re.compile(rb",\s*" + _ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
+_TAIL = lazy_pattern(rb",\s*" + _ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 
 def decode(line: bytes) -> JSONValue:
@@ -141,7 +141,7 @@ def _mended(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-_UNCLEAN = re.compile("[\0\ud800-\udfff]")
+_UNCLEAN = lazy_pattern("[\0\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER = json.JSONDecoder(parse_constant=refuse_constant, parse_float=parse_finite)
 

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     import regex
 
@@ -147,11 +149,11 @@ def _is_invisible(character: str) -> bool:
 _Spelt: TypeAlias = tuple[int, tuple[str, ...]]
 
 _REPETITIONS = 100_000  # counted repetitions are unrolled in memory, nested ones multiplied
-_COUNTED = re.compile(r"\{(\d*)(?:,(\d*))?\}")
+_COUNTED = lazy_pattern(r"\{(\d*)(?:,(\d*))?\}")
 
 # Made of these alone, an expression can neither match a newline nor look beyond one: it finds the
 # same in names joined by newlines (with `^` and `$` at every line) as in one name after the other.
-_KEEPS_TO_A_LINE = re.compile(
+_KEEPS_TO_A_LINE = lazy_pattern(
     r"""(?:
         [\w\-:/.,;@%&='"<>!~ ]                   # a character, or any but a newline
         | \\[bdw.\-/:()\[\]{}|*+?^$]             # an escape
@@ -286,7 +288,7 @@ def _keeps_to_a_line(body: str, flags: str) -> bool:
 
 _MAX_PATTERN_LENGTH = 1000  # characters
 # An escaped colon is left for the search that follows, for it is a colon.
-_SYNTAX = re.compile(
+_SYNTAX = lazy_pattern(
     r"\\[pP]\{[^}]*\}|\\[^:]|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?[\w-]*:", re.DOTALL
 )
 
@@ -391,7 +393,7 @@ def any_of(selections: Iterable[Selection]) -> Selection:
 # for in all names at once, and only the names that have it are matched one by one.
 
 _ALTERNATIVES = 256  # that braces may expand to
-_WILDCARDS = re.compile(r"[*?]+")
+_WILDCARDS = lazy_pattern(r"[*?]+")
 _BEYOND_WILDCARDS = frozenset("[{\\")
 
 

@@ -6,12 +6,12 @@ library.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.errors import Origin
 
 Withheld: TypeAlias = Literal["changed", "pending", "suspicious", "unpinned"]
@@ -210,7 +210,7 @@ def _yaml(value: bool | str) -> str:  # noqa: FBT001 - it is the value, not a sw
 #
 # Names are compared as they are written, case included.
 
-_PRINCIPAL = re.compile(r"(?:team|user):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
+_PRINCIPAL = lazy_pattern(r"(?:team|user):[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
 _NAMES = "begin with a letter or a digit, go on with letters, digits and . _ @ + -"
 
 

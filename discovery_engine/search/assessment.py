@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.operation import Operation, Relation, ToolProfile, relation
 from discovery_engine.search.operations.request_reading import intent_of
 from discovery_engine.search.ranking.confidence import (
@@ -238,7 +238,7 @@ def _is_first_by_both(hits: Sequence[Hit]) -> bool:
 LONG = 60
 """Words; a request of no more is one passage."""
 _PASSAGE = 25  # words; with 40, half as many again of the requests that are served are lost
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     r"(?<=[.;?!\n])\s+|(?<=[\u3002\uff01\uff1f\uff1b])"
 )  # also those of Chinese and Japanese
 

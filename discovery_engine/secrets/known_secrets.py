@@ -11,14 +11,15 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 
 _MAX_KNOWN_SECRETS = 10_000  # secrets; beyond it, the old ones are dropped
 _MOST_TOKENS = 1_000  # of logins; beyond it, the old ones are dropped: they have expired
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
-_CREDENTIAL = re.compile(
+_ADDRESS = lazy_pattern(r"[a-z][a-z0-9+.-]{0,30}://[^\s'\"<>`]+", re.IGNORECASE)
+_CREDENTIAL = lazy_pattern(
     r"(?P<before>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|api-key|x-auth-token"
     r"|(?:mcp-)?session[- ]id)\b['\"]?\s{0,3}[:=,]\s{0,3}b?['\"]?)"
     r"(?!\s*\$\{\w+\} is not set)[^'\"\r\n]+",  # must stay readable
@@ -26,7 +27,7 @@ _CREDENTIAL = re.compile(
 )
 _CREDENTIALS = ("authorization", "cookie", "api-key", "auth-token", "session")
 """One of them is in whatever `_CREDENTIAL` matches."""
-_TOKEN = re.compile(r"(?P<before>\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}", re.IGNORECASE)
+_TOKEN = lazy_pattern(r"(?P<before>\b(?:bearer|basic)\s{1,3})[\w.~+/=-]{8,}", re.IGNORECASE)
 
 
 class KnownSecrets:

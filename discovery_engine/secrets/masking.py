@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
@@ -21,18 +22,20 @@ from discovery_engine.secrets.references import (
 from discovery_engine.secrets.secret_names import NameKind, is_key, is_secret_flag
 from discovery_engine.secrets.values import is_secret
 
-_ASSIGNMENT = re.compile(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
+_ASSIGNMENT = lazy_pattern(r"(?P<name>-{0,2}[\w.-]+)=(?P<value>.*)", re.DOTALL)
 _DATABASES = ("postgres://", "postgresql://")
-_VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_HEADER = re.compile(r"(?P<name>\w[\w-]*):\s.*", re.DOTALL)
-_ADDRESS = re.compile(
+_VARIABLE_NAME = lazy_pattern(r"[A-Z][A-Z0-9_]*")
+_HEADER = lazy_pattern(r"(?P<name>\w[\w-]*):\s.*", re.DOTALL)
+_ADDRESS = lazy_pattern(
     r"(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/?#]*@)?(?P<host>[^/?#]*)"
     r"(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _APART = "\ue000"  # private use: stands for a reference while the text around it is taken apart
-_BRACES = re.compile(r"\$\{[^{}]*\}")  # literal: a client's own syntax that is not expanded
-_HOST = re.compile(rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IGNORECASE | re.ASCII)
+_BRACES = lazy_pattern(r"\$\{[^{}]*\}")  # literal: a client's own syntax that is not expanded
+_HOST = lazy_pattern(
+    rf"([\w.{_APART}-]*|\[[0-9a-f:.]*\])(:[\d{_APART}]*)?", re.IGNORECASE | re.ASCII
+)
 
 
 def redact_url(url: str) -> str:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import quote, quote_plus
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.quick_search import literals, quick_search
 from discovery_engine.secrets.references import REDACTED
 
@@ -31,7 +32,7 @@ _ESCAPED_IN_JSON = ("\0", "<>&", "<>&'+`\"")
 """By most writers, by Go's, by .NET's."""
 _MOST_SEARCHED = 20_000  # keys, of some 500 secrets; the search for more takes seconds to build
 _MOST_PLACES = 16  # secrets and places of one secret that share eight characters
-_WORDS = re.compile(
+_WORDS = lazy_pattern(
     r"\W*([A-Z]?[a-z]{1,20}|[A-Z]{1,20})\W*|\W*[a-z]{1,8}[-_ ][a-z]{1,8}[-_ ]?", re.ASCII
 )
 """One word, or two short ones: many secrets begin with `postgres`, `Bearer`, `github_pat_`."""

@@ -20,12 +20,16 @@ from typing import Literal
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 REDACTED = "••••"
 
-_TOKENS = re.compile(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SECRET = re.compile(r"(?:[^/{}$\s\0]{1,128}/)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?")
-_VARIABLE = re.compile(rf"(?P<name>{_NAME.pattern})(?::-(?P<default>.*))?", re.DOTALL)
+_TOKENS = lazy_pattern(r"\$\$\{|\$\{(?P<inner>[^}]*)\}|\$\{")
+_NAME = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET = lazy_pattern(
+    r"(?:[^/{}$\s\0]{1,128}/)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?"
+)
+_VARIABLE = lazy_pattern(rf"(?P<name>{_NAME.pattern})(?::-(?P<default>.*))?", re.DOTALL)
 
 
 class MalformedReferenceError(ValueError):

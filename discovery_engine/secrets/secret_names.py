@@ -10,20 +10,22 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 _WORDS = (
     r"token|secret|passw(or)?d|passphrase|pwd|api[-_]?key|credentials?|auth(?!ors?$)|bearer|cookie"
 )
-_SECRET_FLAG = re.compile(
+_SECRET_FLAG = lazy_pattern(
     rf"-H|--?([\w.]+[-_])*({_WORDS}|(access|private|secret)[-_]?key|headers?|pass|pat)"
     r"([-_](value|string|header))?",
     re.IGNORECASE,
 )
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     rf"{_WORDS}|pass$|(^|[-_. ])(key|pat|psw|pin|otp|pem|jwt|sid|sig|signature|dsn|session)s?"
     r"($|[-_. ])|(access|private|account|shared|signing|encryption|master)[-_ ]?key",
     re.IGNORECASE,
 )
-_PLAIN_NAME = re.compile(
+_PLAIN_NAME = lazy_pattern(
     r"(.*[-_. ])?(host(name)?|server|address|ports?|paths?|dir(ectory)?|root|home|folder|cwd|shell"
     r"|term|region|zone|tz|lang(uage)?|locale|lc_\w+|log|level|env(ironment)?|mode|model|version"
     r"|timeout|interval|limit|size|count|format|type|driver|database|catalog|db|dbname|schema|table"
@@ -32,25 +34,25 @@ _PLAIN_NAME = re.compile(
     r"|origin|referer|control|debug|verbose|file|filename|name|title|suffix|realm)",
     re.IGNORECASE,
 )
-_NOT_THE_SECRET = re.compile(
+_NOT_THE_SECRET = lazy_pattern(
     r".*[-_ ](ur[il]|endpoint|path|dir|file|name|type|host|port)"
     r"|(max|min|num)[-_].*tokens?|author.*name",
     re.IGNORECASE,
 )
 """`TOKEN_FILE` holds no token, and `MAX_TOKENS` a number of them."""
 
-_KEYS = re.compile(r"((sk|pk|rk|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]|eyJ).{8,}")
-_RANDOM = re.compile(
+_KEYS = lazy_pattern(r"((sk|pk|rk|gh[opsu]|github_pat|glpat|hf|npm|pypi|xox[a-z])[-_]|eyJ).{8,}")
+_RANDOM = lazy_pattern(
     r"(?=[^0-9]*[0-9])(?=[^A-Za-z]*[A-Za-z])[\w+=]{24,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     re.IGNORECASE | re.ASCII,
 )
-_CHANGES = re.compile(
+_CHANGES = lazy_pattern(
     r"(?<=[a-z])(?=[0-9A-Z])|(?<=[0-9])(?=[a-zA-Z])|(?<=[A-Z])(?=[0-9])", re.ASCII
 )
 _RESTLESS = 4  # changes of letters, digits and case: `s3Cr3tK9` has seven, `v1beta2` three
 _SHORTEST_KEY = 8  # characters
 
-_HARMLESS = re.compile(
+_HARMLESS = lazy_pattern(
     r"127\.0\.0\.1|admin|all|allow|always|anonymous|app|application|async|auto|basic|bearer|beta"
     r"|client|cluster|common|config|console|context|database|debug|default|demo|deny|development"
     r"|disabled|docker|email|enabled|english|error|example|experimental|false|fatal|file|files"
@@ -66,23 +68,23 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _FORMS = (
-    re.compile(
+    lazy_pattern(
         r"[-+]?\d{1,5}|\d{1,9}000|\d*\.\d{1,4}|\d+(\.\d+){1,3}(:\d+)?|\d{1,9} ?[a-zA-Zµ%]{1,3}"
     ),
-    re.compile(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d)?(\.\d{1,9})?Z?)?)?"),
-    re.compile(
+    lazy_pattern(r"\d{4}-\d\d(-\d\d([T ]\d\d:\d\d(:\d\d)?(\.\d{1,9})?Z?)?)?"),
+    lazy_pattern(
         r"[a-z]{2}[-_][A-Z]{2}(\.[\w-]{1,12})?|[A-Z][a-z]+(/[A-Z][A-Za-z_]+)+|[a-z]{2}(-[a-z]+)+-\d"
     ),
-    re.compile(r"(application|text|image|audio)/[a-z0-9.+*-]+|\*/\*"),
+    lazy_pattern(r"(application|text|image|audio)/[a-z0-9.+*-]+|\*/\*"),
 )
-_HOST = re.compile(
+_HOST = lazy_pattern(
     r"(localhost|([a-z0-9][a-z0-9-]{0,40}\.)+(com|net|org|io|dev|local|internal|app|cloud|info|test"
     r"|example|invalid|svc|[a-z]{2})|\[[0-9a-f:.]+\])(:\d{1,5})?"
 )
-_PATH = re.compile(r"(~|\.{1,2})?/[^\0\n]*|[A-Za-z]:[\\/][^\0\n]*")
-_FILE = re.compile(r"(~|\.{1,2})/[^\0\n]+|/[^/\0\n]+/[^\0\n]+|[A-Za-z]:[\\/][^\0\n]+")
-_STEPS = re.compile(r"[/\\:;]")
-_PLAIN = re.compile(r"[a-z]+([-_ ./][a-z]+)*|[A-Z][a-z]+( [A-Z]?[a-z]+)*|[A-Z]+([-_][A-Z]+)*")
+_PATH = lazy_pattern(r"(~|\.{1,2})?/[^\0\n]*|[A-Za-z]:[\\/][^\0\n]*")
+_FILE = lazy_pattern(r"(~|\.{1,2})/[^\0\n]+|/[^/\0\n]+/[^\0\n]+|[A-Za-z]:[\\/][^\0\n]+")
+_STEPS = lazy_pattern(r"[/\\:;]")
+_PLAIN = lazy_pattern(r"[a-z]+([-_ ./][a-z]+)*|[A-Z][a-z]+( [A-Z]?[a-z]+)*|[A-Z]+([-_][A-Z]+)*")
 _LONGEST_PLAIN = 15  # letters; longer ones are no plain option
 
 

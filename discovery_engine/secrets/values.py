@@ -21,6 +21,7 @@ from urllib.parse import unquote, unquote_plus
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.secret_names import (
     NameKind,
     is_harmless,
@@ -37,34 +38,34 @@ _MAX_SECRET_VALUE_LENGTH = 64 * 1024  # characters; a file that a reference name
 _LONGEST_JOINED = 256  # characters of a value that holds what separates values
 _DEEPEST = 6  # base64 in JSON in an assignment in JSON: deeper than any real value
 
-_ADDRESS = re.compile(r"(?:[a-z][\w+.-]*:)*//(?P<rest>\S.*)", re.IGNORECASE | re.DOTALL)
-_USER_INFO = re.compile(
+_ADDRESS = lazy_pattern(r"(?:[a-z][\w+.-]*:)*//(?P<rest>\S.*)", re.IGNORECASE | re.DOTALL)
+_USER_INFO = lazy_pattern(
     r"(?P<login>(?P<user>[^:/?#]*)(?::(?P<password>[^/?#]*))?)@[^@/?#]*(?=[/?#]|$)"
 )
-_UNQUOTED_USER_INFO = re.compile(
+_UNQUOTED_USER_INFO = lazy_pattern(
     r"(?P<login>(?P<user>[^:/@?#]+):(?!\d+[/?#])(?P<password>.+))@", re.DOTALL
 )
-_LOGIN = re.compile(r"(?P<user>[^\s:@/=]+)[:/](?P<password>\S.*)@[\w.\[(-]\S*", re.DOTALL)
-_SCHEME = re.compile(
+_LOGIN = lazy_pattern(r"(?P<user>[^\s:@/=]+)[:/](?P<password>\S.*)@[\w.\[(-]\S*", re.DOTALL)
+_SCHEME = lazy_pattern(
     r"(?:bearer|basic|token|api-?key|digest|negotiate|hmac|hawk|oauth|key|splunk|aws4[\w-]*)\s+"
     r"(?P<rest>\S.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_PAIR = re.compile(
+_PAIR = lazy_pattern(
     r"[\s\[{(\"':_-]*(?P<name>[A-Za-z][\w.\- ]{0,80}?)[\"']?\s*(?:=|:(?!//))\s*(?P<value>\S.*)",
     re.DOTALL,
 )
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,2}")
-_BOUNDARIES = re.compile(r"""["'`:@/=,{}()\[\]|<>&;?\s]+""")
+_BASE64 = lazy_pattern(r"[A-Za-z0-9+/_-]{12,}={0,2}")
+_BOUNDARIES = lazy_pattern(r"""["'`:@/=,{}()\[\]|<>&;?\s]+""")
 _QUOTES = {'"': '"', "'": "'", "{": "}"}
 _PEM = "-----BEGIN "
-_SWITCH = re.compile(
+_SWITCH = lazy_pattern(
     r"true|false|yes|no|on|off|none|null|auto|optional|required|enabled|disabled|always|never"
     r"|default|\d{1,3}",
     re.IGNORECASE,
 )
-_DIGEST = re.compile(r"sha\d{3}:[0-9a-f]{32,}")
-_LISTED = re.compile(r"[\s,;]+")
+_DIGEST = lazy_pattern(r"sha\d{3}:[0-9a-f]{32,}")
+_LISTED = lazy_pattern(r"[\s,;]+")
 
 
 class Secret(Struct, frozen=True):

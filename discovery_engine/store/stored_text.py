@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 from discovery_engine._util.digests import blake2b
+from discovery_engine._util.lazy_pattern import lazy_pattern
 
 _KEY_SIZE = 16  # bytes; two texts with one digest are not found by chance
-_UNSTORABLE = re.compile("[\x00\\\\\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\([0-9a-f]{4})")
+_UNSTORABLE = lazy_pattern("[\x00\\\\\ud800-\udfff]")
+_ESCAPED = lazy_pattern(r"\\([0-9a-f]{4})")
 
 
 def to_column(value: str) -> str:

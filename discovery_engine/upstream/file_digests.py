@@ -15,6 +15,8 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 _MAX_DIGESTED_BYTES = 256 * 1024 * 1024
 """Bytes of the files of one server; reading them takes about a second of its start."""
 _CHUNK = 1024 * 1024
@@ -22,21 +24,21 @@ _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _MOST_WORDS = 100  # of one argument that may be a command line; each costs some file lookups
 _MOST_FOLDERS = 4  # named by arguments, in which relative paths are tried
 
-_CODE = re.compile(
+_CODE = lazy_pattern(
     r"\.(pyw?|pyz|pyc|[cm]?jsx?|[cm]?tsx?|node|(ba|z|k|fi)?sh|rb|pl|pm|php|phar|lua|tcl|r|jl|groovy"
     r"|kts?|java|jar|class|war|csx?|fsx|dll|exe|so|wasm|go|rs|swift|dart|scala|cljs?|exs?|erl|awk"
     r"|ps1|psm1|bat|cmd|vbs|nix)",
     re.IGNORECASE,
 )
-_INTERPRETER = re.compile(
+_INTERPRETER = lazy_pattern(
     r"(python|pypy|node|ruby|perl|php|lua|bash|dash|zsh|ksh|fish|sh|bun|deno|tclsh|Rscript|julia"
     r"|java|pwsh|powershell|osascript|wscript|cscript|tsx|ts-node)[\d.]*(\.exe)?"
 )
-_INLINE = re.compile(r"-[a-z]*[ce]|--eval|--print")  # what follows is no file
-_MODULE = re.compile(r"-[a-zA-Z]*m|--module")
+_INLINE = lazy_pattern(r"-[a-z]*[ce]|--eval|--print")  # what follows is no file
+_MODULE = lazy_pattern(r"-[a-zA-Z]*m|--module")
 _ENDS = (".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".py", ".sh")  # that may be left out
 _ENTRIES = ("__main__.py", "package.json", *(f"index{end}" for end in _ENDS))
-_SEPARATORS = re.compile(r"[\s;&|()<>`'\"=]+")
+_SEPARATORS = lazy_pattern(r"[\s;&|()<>`'\"=]+")
 
 
 def project_of(file: str) -> Path | None:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import to_builtins
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.config.syntax import INTERPRETER, program_name
 from discovery_engine.errors import UnavailableError
@@ -45,7 +46,7 @@ TransportSettings = StdioTransport | RemoteTransport
 Programs: TypeAlias = dict[tuple[str, tuple[str, ...], str | None, str | None], str]
 """Paths of programs by command, what `cmd` is given, working folder and `PATH`; empty for none."""
 
-_SELECTING = re.compile(
+_SELECTING = lazy_pattern(
     r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
     r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
     re.IGNORECASE,

@@ -20,6 +20,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.suggestions import nearest
 from discovery_engine._util.text import folded
 from discovery_engine.catalog import Catalog, Entry
@@ -33,10 +34,10 @@ from discovery_engine.tools.client_names import ClientNames, Naming, has_hash
 from discovery_engine.tools.limits import require_name
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
-_SEPARATOR = re.compile(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
+_SEPARATOR = lazy_pattern(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
 _REMEMBERED = 1_000  # names
 _SUGGESTED = 5  # addresses
-_HOST_PREFIX = re.compile(r"^mcp__", re.IGNORECASE)
+_HOST_PREFIX = lazy_pattern(r"^mcp__", re.IGNORECASE)
 
 
 class AddressBook(Struct, frozen=True, dict=True):

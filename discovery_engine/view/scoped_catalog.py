@@ -7,7 +7,6 @@ they would take half as much memory as the catalog with its index.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.catalog import Catalog, Entry, OfferingEntry, ServerPart
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.model import ServerName, ToolName
@@ -141,7 +141,7 @@ def _name(entry: Entry) -> ToolName:
 
 # A server's instructions for those who see a part of what it offers.
 
-_WORD = re.compile(r"[\w.:/{}+*%~@-]+")
+_WORD = lazy_pattern(r"[\w.:/{}+*%~@-]+")
 _ENDS = ".:/-"
 
 

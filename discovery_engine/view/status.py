@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.catalog import DroppedTool, Failure, ServerPart
 from discovery_engine.config.settings import OWN_SOURCE
 from discovery_engine.errors import (
@@ -369,7 +370,7 @@ def _merged_failure(failure: Failure, live: StateInfo | None) -> StateInfo:
     return StateInfo(state, failure.message, hint=failure.hint, detail=failure.detail)
 
 
-_ABOUT_ITSELF = re.compile(
+_ABOUT_ITSELF = lazy_pattern(
     r"^audience\b|\b(these|this|the following) (instructions?|document|guide|text)\b", re.IGNORECASE
 )
 _RULES = frozenset("-=*_ ")  # a line of these alone is a rule

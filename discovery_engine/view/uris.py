@@ -6,13 +6,13 @@ A client can write a URI that a template allows in many ways: percent-encoded, a
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import quote, unquote
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.tools.offering import Offering, OfferingKind
 
@@ -121,7 +121,7 @@ class UriRules:
 # its length for each part of the template. As servers have it, `{a}` stands for at least one
 # character and for no `/`, and `{a*}` or `{+a}` for any.
 
-_EXPRESSION = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+_EXPRESSION = lazy_pattern(r"\{([+#./;?&]?)([^{}]*)\}")
 _WITH_SLASHES = frozenset("+#?&")  # operators whose values may hold a `/`
 _OPTIONAL = frozenset("#./;?&")  # operators that stand in the URI, where their values are given
 _MAX_EXPRESSIONS = 64

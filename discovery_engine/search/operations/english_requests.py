@@ -13,6 +13,7 @@ from functools import cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.operation import (
     CHANGING,
     Operation,
@@ -52,7 +53,7 @@ _INVERTED = frozenset(
 )
 _OBJECTS = frozenset(("it", "them", "me", "us"))
 _COUNTING = "number of"
-_POLITE = re.compile(
+_POLITE = lazy_pattern(
     r"(?:can|could|would|will) (?:you|u|we|i|someone|somebody)"
     r"(?: (?:please|kindly|just|quickly|maybe))*\s"
     r"|(?:please|pls|plz|kindly|hey|hi|hello|ok|okay|so|now|then|and|also|just|quickly|first"
@@ -69,7 +70,7 @@ _POLITE = re.compile(
     r"|what tool can|a tool (?:to|that can|for)|i(?:['\u2019]| a)m (?:looking|trying) to)\s",
     re.IGNORECASE,
 )
-_NEED = re.compile(
+_NEED = lazy_pattern(
     r"(?:i|we) (?:need|want|require|['\u2019]?d like|would like|wish) (?!to\b|you\b)"
     r"|(?:give|get|show|tell|send) (?:me|us) ",
     re.IGNORECASE,
@@ -95,7 +96,7 @@ _MANY = frozenset(
     ("all", "every", "each", "these", "those", "multiple", "many", "several", "both", "list")
 )
 _SHORTEST_TYPO = 4  # letters
-_SENTENCE_END = re.compile(r"(?<=[.!?;:\n])\s+")
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?;:\n])\s+")
 _MOST_SENTENCES = 12
 _ENGLISH = "en"
 _LONG = 200  # characters; such a request asks for several things, and its verb is less certain
@@ -265,8 +266,8 @@ def _stripped(asked: str) -> str:
 
 _MAX_REQUEST_CLAUSES = 16  # clauses; the rest is one
 _PUNCTUATION = r"[,;:](?!\d)|[\uff0c\u3001\uff1b\uff1a]|\s[-\u2013\u2014]\s"
-_END_OF_SENTENCE = re.compile(r"(?<=[.!?\n])\s+|(?<=[\u3002\uff01\uff1f])")
-_MOST_EXCLUDED = re.compile(r"\s*(?:\S+\s+){8}")  # words; what follows asks again, as a rule
+_END_OF_SENTENCE = lazy_pattern(r"(?<=[.!?\n])\s+|(?<=[\u3002\uff01\uff1f])")
+_MOST_EXCLUDED = lazy_pattern(r"\s*(?:\S+\s+){8}")  # words; what follows asks again, as a rule
 _ENDS = " .!\u3002\uff01"
 _DETERMINER = r"(?:the|any|anything|my|our|your|its|their|this|that|these|those)\b"
 _SUBJECT = r"(?:i|we|you|they)\b"

@@ -7,7 +7,6 @@ what the other only reads, the opposite.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import IntEnum, IntFlag
 from functools import cache, lru_cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import Stemmer
 
 from discovery_engine._util import digests
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:
@@ -288,13 +288,13 @@ _PATTERNS: tuple[tuple[ArgumentKind, tuple[str, ...]], ...] = (
     ),
     (ArgumentKind.NUMBER, (r"(?<![\w.])[-+$\u20ac]?\d[\d.,]{0,20}%?(?!\w)",)),
 )
-_ARGUMENT = re.compile(
+_ARGUMENT = lazy_pattern(
     "|".join(f"(?P<{kind.name}>{'|'.join(patterns)})" for kind, patterns in _PATTERNS)
 )
 _KINDS = dict(ArgumentKind.__members__)
-_MAY_HOLD = re.compile(r"[\d\"'`/@#.\u2018\u201c\u201e\u00ab\u300c]")
-_NAME = re.compile(r"(?<=[a-z,;:] )[A-Z][\w'-]*[a-z](?: (?:de |of |la )?[A-Z][\w'-]*)*")
-_SLASHED = re.compile(r"[A-Za-z]+/[A-Za-z]+\Z")
+_MAY_HOLD = lazy_pattern(r"[\d\"'`/@#.\u2018\u201c\u201e\u00ab\u300c]")
+_NAME = lazy_pattern(r"(?<=[a-z,;:] )[A-Z][\w'-]*[a-z](?: (?:de |of |la )?[A-Z][\w'-]*)*")
+_SLASHED = lazy_pattern(r"[A-Za-z]+/[A-Za-z]+\Z")
 _ALTERNATIVES = frozenset(("and/or", "read/write", "input/output", "tcp/ip", "ci/cd", "on/off"))
 
 
@@ -363,7 +363,7 @@ _FORMATS = {
     "date": int(ArgumentKind.DATE),
     "date-time": int(ArgumentKind.DATE),
 }
-_IDENTIFIES = re.compile(r"(?:^|[a-z_-])(?:id|Id|ID|key|Key|sha|uuid|slug|number|iid)$")
+_IDENTIFIES = lazy_pattern(r"(?:^|[a-z_-])(?:id|Id|ID|key|Key|sha|uuid|slug|number|iid)$")
 
 
 class ToolProfile(NamedTuple):

@@ -9,9 +9,9 @@ pull requests by ana                   a noun phrase: most probably read, list o
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.english_requests import (
     ASKED,
     SHOWN,
@@ -48,7 +48,7 @@ _BY_CHANCE = (
 _READ = int(Operation.READ)
 _QUESTION_MARKS = ("?", "\uff1f")
 _SHORT = 200
-_SENTENCE_END = re.compile(r"[.!?;\n]\s")
+_SENTENCE_END = lazy_pattern(r"[.!?;\n]\s")
 _VERB_LAST = frozenset(("ja", "ko"))
 _VERB_AT_EDGE = frozenset(("de", "nl"))
 _CHINESE = "zh"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.operation import find_arguments
 from discovery_engine.search.operations.request_reading import (
     RequestReading,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.text.languages import Language
     from discovery_engine.search.text.lexicon import Phrase
 
-_ADDRESS = re.compile(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
+_ADDRESS = lazy_pattern(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
 _QUESTION_WORDS = frozenset(
     (
         "what",
@@ -402,7 +403,7 @@ MOST_CLAUSES: Final = 16
 
 # A run of marks or spaces is tried from its beginning alone; from each of its characters, a long
 # one would take time that grows with the square of its length.
-_BOUNDARY = re.compile(
+_BOUNDARY = lazy_pattern(
     r"(?<![.;?!\n])[.;?!\n]+(?:\s+|$)"
     r"|,\s+(?:and\s+|then\s+)?"
     r"|(?<!\s)\s+(?:and\s+then|and\s+also|then|and|also|after\s+that|as\s+well\s+as|followed\s+by"

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import Stemmer
 from msgspec import Struct
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.text.tokenizer import bare, bigrams, runs, words
 
 if TYPE_CHECKING:
@@ -166,10 +167,10 @@ _STEMMERS = {
 }
 _COMPOUNDING = {"de": ("s",), "nl": ("s", "en")}  # write two words as one; what links them
 _PRONOUNS = {
-    "es": re.compile("(?:me|nos|se)?(?:l[aeo]s?)?$"),
-    "it": re.compile("(?:m[ei]|t[ei]|c[ei]|v[ei]|gli)?(?:l[aeio]|ne)?$"),
+    "es": lazy_pattern("(?:me|nos|se)?(?:l[aeo]s?)?$"),
+    "it": lazy_pattern("(?:m[ei]|t[ei]|c[ei]|v[ei]|gli)?(?:l[aeio]|ne)?$"),
 }  # that are written onto a verb: muéstramelo
-_ACRONYM = re.compile(r"\b[A-Z]{2,5}\b")
+_ACRONYM = lazy_pattern(r"\b[A-Z]{2,5}\b")
 _OF_SOFTWARE = frozenset(
     ("tool", "tools", "api", "apis", "service", "server", "mcp", "http", "https", "html", "com")
 )  # stop words of English that requests in any language have

@@ -19,6 +19,8 @@ from itertools import islice
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, NamedTuple
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -34,15 +36,15 @@ _LETTERS = {"ß": "ss", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "
     "æ": "ae",
     "œ": "oe",
 }  # Latin letters that Unicode does not take apart
-_LETTER = re.compile("[ßøØłŁđĐæœ]")
-_MARKS = re.compile("[\u0300-\u036f]+")  # accents
+_LETTER = lazy_pattern("[ßøØłŁđĐæœ]")
+_MARKS = lazy_pattern("[\u0300-\u036f]+")  # accents
 _BEYOND_MARKS = "\u0482"  # the last character before the marks of other scripts
 _MARKED_LETTERS = (("и\u0306", "й"), ("И\u0306", "Й"))  # stems of Russian depend on it
 _VOICING = "\u3099\u309a"  # of kana: without it bus, path and bath are one word
-_ASCII_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_ASCII_CHUNK = re.compile(r"\S+")
-_PLURAL = re.compile(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer reduces kpis to KPI
-_COMPOUND = re.compile(
+_ASCII_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_ASCII_CHUNK = lazy_pattern(r"\S+")
+_PLURAL = lazy_pattern(r"(?<=[A-Z]{2})s(?![a-z])")  # no stemmer reduces kpis to KPI
+_COMPOUND = lazy_pattern(
     r"\b(?:[A-Z][A-Za-z]*[a-z][A-Z][A-Za-z]*"  # MySQL, GitHub, BibTeX
     r"|[A-Z]{2,}[a-z]{2,}"  # QRCode
     r"|[a-z][A-Z][A-Za-z]+"  # iPhone, eBay

@@ -12,6 +12,7 @@ import re
 from functools import lru_cache
 
 from discovery_engine._util.json import JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.secrets.secret_names import NameKind, looks_like_key
@@ -24,8 +25,8 @@ _LONGEST_OTHER = 1000  # characters of what is no JSON; only programs pass such 
 _WHAT_IS_CUT = "…"
 # A longer whole number is written as text: few readers of JSON take it.
 _JSON_INTEGER_LIMIT = 1 << 63
-_WEAK = re.compile(r"(?:.*[-_. ])?(?:key|pat|sid|sig|signature|session)s?", re.IGNORECASE)
-_STRONG_KEY = re.compile(
+_WEAK = lazy_pattern(r"(?:.*[-_. ])?(?:key|pat|sid|sig|signature|session)s?", re.IGNORECASE)
+_STRONG_KEY = lazy_pattern(
     r".*(?:api|access|private|account|shared|signing|encryption|master|secret)[-_. ]?keys?",
     re.IGNORECASE,
 )

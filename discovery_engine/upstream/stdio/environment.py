@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.secrets.secret_names import NameKind
 from discovery_engine.tools.model import ServerName
 
@@ -21,7 +22,7 @@ _WINDOWS = (
     *("PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE"),
 )
 _HARMLESS = frozenset((*(_WINDOWS if sys.platform == "win32" else _POSIX), "USER", "USERNAME"))
-_OF_NETWORK = re.compile(
+_OF_NETWORK = lazy_pattern(
     r"(?i:all|https?|no)_(?i:proxy)|(?i:npm_config)_.+|(?:PIP|XDG)_.+|UV_(?!PUBLISH_).+"
     r"|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|SSL_CERT_(?:DIR|FILE)"
 )
