@@ -130,7 +130,8 @@ async def serve_stdio(  # noqa: PLR0913 - one for each option
                 serve = partial(stdio.serve, gateway, stdin, stdout, early=early, answered=answered)
                 background: list[Background] = []
                 if first and engine.settings.cache.enabled:
-                    background.append(partial(remember_first_answer, engine, gateway, first))
+                    remember = partial(remember_first_answer, engine, gateway, first, answered)
+                    background.append(remember)
                 if shared:
                     folder = data_dir, os.environ if environ is None else environ
                     handlers.reload = partial(_reload, engine, shared.endpoint.tls)

@@ -46,9 +46,12 @@ _DISCOVER = ClientRequest(
 )
 
 
-async def remember_first_answer(engine: Engine, gateway: Gateway, first: FirstAnswer) -> None:
-    """Write the answer now and after each change, until cancelled."""
+async def remember_first_answer(
+    engine: Engine, gateway: Gateway, first: FirstAnswer, answered: anyio.Event
+) -> None:
+    """Write the answer after `answered` and after each change, until cancelled."""
     answer: object = None
+    await answered.wait()
     with engine.subscribe(CatalogChanged, ConfigurationReloaded, TrustChanged) as changes:
         while True:
             try:

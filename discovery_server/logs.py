@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, suppress
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeAlias
@@ -231,18 +230,25 @@ class _WarningWriter:
         self._is_failing = False
 
 
-class _File(RotatingFileHandler):
-    terminator = ""
+class _File:
+    """A regular file, which rotates."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, maxBytes=_FILE_SIZE, backupCount=_OLDER_FILES, encoding="utf-8")
+        from logging.handlers import RotatingFileHandler  # noqa: PLC0415 - most log to stderr alone
+
+        self._handler = RotatingFileHandler(
+            path, maxBytes=_FILE_SIZE, backupCount=_OLDER_FILES, encoding="utf-8"
+        )
+        self._handler.terminator = ""
+        self._handler.handleError = _raise  # type: ignore[method-assign] # else it prints a traceback
+        self.close = self._handler.close
 
     def write(self, text: str) -> None:
-        self.emit(logging.makeLogRecord({"msg": text}))
+        self._handler.emit(logging.makeLogRecord({"msg": text}))
 
-    def handleError(self, _: logging.LogRecord) -> NoReturn:  # noqa: N802 - the library's name
-        """Raise the error, which the library would print with a traceback for each record."""
-        raise  # noqa: PLE0704 - it is called where an error is handled
+
+def _raise(record: logging.LogRecord) -> NoReturn:  # noqa: ARG001 - the signature of the library
+    raise  # noqa: PLE0704 - it is called where an error is handled
 
 
 class _Pipe:

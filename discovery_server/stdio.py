@@ -291,6 +291,7 @@ def _is_writable(descriptor: int) -> bool:
 
 
 _LINES = 64  # of one turn of the event loop: some 2 ms at most, unless they are long
+_NEXT_ANSWER = 1.0  # seconds at most to the answer after one from memory, before all else is loaded
 _LAST_WAIT = 1.0  # seconds for the last answers; clients kill a server 2 s after they closed stdin
 
 
@@ -324,7 +325,8 @@ async def serve(
 ) -> None:
     """Serve one client over two descriptors, until it closes its side.
 
-    `early` is what was read and answered before. `answered` is set after the first answer.
+    `early` is what was read and answered before. `answered` is set after the first answer, or the
+    one after `early`, for which nothing else is loaded within a second.
     """
     session = _StdioSession(gateway, stdin, stdout, answered or anyio.Event())
     try:
@@ -354,7 +356,7 @@ class _StdioSession:
     async def run(self, early: EarlyStart) -> None:
         if early.is_answered:
             self._connection.resume(early.received)
-            self._answered.set()
+            self._loop.call_later(_NEXT_ANSWER, self._answered.set)
         elif early.received:
             self._on_read(early.received)
         self._input.resume()

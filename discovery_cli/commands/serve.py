@@ -10,7 +10,6 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import click
@@ -164,6 +163,8 @@ def command(
     _say_where_it_looked(invocation)
     if replay and invocation.data_dir is None:
         # What was recorded must not take the place of what is known of the servers.
+        from tempfile import TemporaryDirectory
+
         folder = TemporaryDirectory(prefix="discovery-replay-")
         invocation.data_dir = invocation.at_end.enter_context(folder)
     folders = record, replay

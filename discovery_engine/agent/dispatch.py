@@ -19,12 +19,10 @@ from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import named
 from discovery_engine.agent.answer_rendering import error_result, with_report
 from discovery_engine.agent.budget import MOST_TOKENS, Budget
-from discovery_engine.agent.call_steps import read_steps
 from discovery_engine.agent.execution import execute_tool, read_result
 from discovery_engine.agent.list_rendering import details_result, servers_result, tools_result
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.agent.search_rendering import Names, search_result, searches_result
-from discovery_engine.agent.step_execution import execute_steps
 from discovery_engine.agent.tool_text import Detail
 from discovery_engine.engine.scoped_engine import FIRST_LISTING
 from discovery_engine.errors import (
@@ -212,6 +210,17 @@ def _status_text(server: ServerReport) -> str:
     return server.state.value if since is None else f"{server.state.value}, {int(since)} s"
 
 
+# Few calls are of several steps or of the owner's servers: a start does not load what they need.
+
+
+async def _execute_steps(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
+    from discovery_engine.agent.step_execution import execute_steps  # noqa: PLC0415 - as above
+
+    return await execute_steps(engine, arguments, caller)
+
+
 async def _run_registry(
     engine: ScopedEngine, arguments: MetaArguments, caller: Caller
 ) -> JSONObject:
@@ -228,7 +237,7 @@ _HANDLERS: Mapping[str, Handler] = {
     "get_tool_details": _get_tool_details,
     "execute_tool": execute_tool,
     "read_result": read_result,
-    "execute_steps": execute_steps,
+    "execute_steps": _execute_steps,
     "registry": _run_registry,
 }
 
@@ -268,6 +277,8 @@ def called_tools(tool: MetaTool, arguments: JSONObject) -> Iterator[tuple[str | 
         case "execute_tool":
             yield meta_arguments.called_tool()
         case "execute_steps":
+            from discovery_engine.agent.call_steps import read_steps  # noqa: PLC0415 - as above
+
             yield from (
                 (step.server, step.tool) for step in read_steps(meta_arguments.value("steps"))
             )

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.files.location import catalog_key_of
-from discovery_engine.engine.vector_cache import VectorCache
 from discovery_engine.events import (
     CatalogChanged,
     ConfigurationReloaded,
@@ -39,6 +38,7 @@ from discovery_engine.view.notices import Notice, by_words
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import EmbeddingsSettings
+    from discovery_engine.engine.vector_cache import VectorCache
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.store.registry import Registry
     from discovery_engine.store.search_database import SearchDatabase
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-C = TypeVar("C", bound=VectorCache)
+C = TypeVar("C", bound="VectorCache")
 _Query: TypeAlias = tuple[Vector, ...]
 Reader: TypeAlias = Callable[[str], str]
 
@@ -270,6 +270,9 @@ class SemanticSearch:
                 "the configuration was discovered, not named with --config",
                 hint="name it with --config to let it choose a model or an address",
             )
+        # Off by default, so a start does not load it.
+        from discovery_engine.engine.vector_cache import VectorCache  # noqa: PLC0415
+
         async with self._open(
             wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
         ) as embedder:
