@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_QUIET = 100  # milliseconds without an event after which a change is taken as complete
+_QUIET = 200  # milliseconds between two looks, and without an event after a change
 _LONGEST_CHANGE = 800  # milliseconds after which the debounce ends
 _POLL = 1.0  # seconds between two looks where nothing can be watched
 
