@@ -190,7 +190,8 @@ def server_fields(server: ServerReport) -> JSONObject:
     }
 
 
-def list_fields(listed: ToolList) -> JSONObject:
+def list_fields(listed: ToolList, most: int | None = None) -> JSONObject:
+    """The tools of a server, the first `most` of them, and how many there are."""
     tools = [
         {
             "name": entry.tool.name,
@@ -198,9 +199,10 @@ def list_fields(listed: ToolList) -> JSONObject:
             "enabled": entry.is_visible,
             "tags": list(entry.verdict.tags),
         }
-        for entry in listed.entries
+        for entry in listed.entries[:most]
     ]
-    return {"tools": tools, "notices": notice_fields(listed.notices)}
+    total = len(listed.entries)
+    return {"tools": tools, "total": total, "notices": notice_fields(listed.notices)}
 
 
 def details_fields(entry: Entry) -> JSONObject:

@@ -155,7 +155,7 @@ def tools_result(listed: ToolList, budget: Budget, richest: Detail) -> JSONObjec
     items = tool_items(entries, states, richest)
     note = left_out_note(budget.more("search_tools"), beyond=len(listed.entries) - len(entries))
     text = render_items(items, listed.notices, budget.less(head), note)
-    return make_result(f"{head}\n{text}", budget, list_fields(listed))
+    return make_result(f"{head}\n{text}", budget, list_fields(listed, len(entries)))
 
 
 def _is_missing(listed: ToolList) -> bool:

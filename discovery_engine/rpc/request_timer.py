@@ -1,7 +1,8 @@
 """The time that a request has: progress extends it, and a paused clock does not use it up.
 
-Before it is up, what has arrived is read. The loop may have been held up by other work, or the
-process been stopped: then the answer lies in a pipe, and its server is not to blame.
+The loop may be held up by other work, or the process be stopped: then the answer lies in a pipe,
+and its server is not to blame. Such time does not count, and before the rest is up, what has
+arrived is read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import anyio
 from discovery_engine.rpc.messages import RequestTimeout, RequestTimeoutError
 
 _MIN_CLOCK_CHECK_INTERVAL = 0.05  # seconds between two looks at a clock that may be paused
+_LONGEST_LOOK = 1.0  # seconds between two looks at whether the loop was held up
 _DRAIN = 0.05  # seconds in which what has arrived is read: tens of turns of the loop
 _LONGEST_DRAIN = 1.0  # seconds, after the loop has stood still for long
 _MOST_DRAINS = 5  # in a row, on a machine so busy that every look is late
@@ -69,7 +71,7 @@ class RequestTimer:
         self._longest = max(timeout.seconds, timeout.longest)
         self._deadline = now + timeout.seconds
         self._last_deadline = now + self._longest
-        self._next_look = self._loop.time() + timeout.seconds
+        self._next_look = self._loop.time() + min(timeout.seconds, _LONGEST_LOOK)
         self._drains = 0
         self._timers.add(self, self._next_look, self._look)
 
@@ -88,9 +90,12 @@ class RequestTimer:
     def _look(self) -> float | None:
         now = self._loop.time()
         late = now - self._next_look
-        if (rest := self.rest) > 0:  # progress has extended it, or the clock was paused
+        if (rest := self.rest) > 0:
             self._drains = 0
-            self._next_look = now + max(rest, _MIN_CLOCK_CHECK_INTERVAL)
+            if late > _DRAIN:
+                self._deadline += late
+                self._last_deadline += late
+            self._next_look = now + min(max(rest, _MIN_CLOCK_CHECK_INTERVAL), _LONGEST_LOOK)
             return self._next_look
         if not self._drains or (late > _DRAIN and self._drains < _MOST_DRAINS):
             self._drains += 1

@@ -75,6 +75,14 @@ def test_the_caller_says_how_long_an_answer_may_be_and_reads_what_is_left_out(
     assert short.splitlines()[-1].endswith(left_out)
 
 
+@pytest.mark.requirement("MET-5")
+def test_the_fields_of_a_list_are_as_many_as_its_budget_has_lines_for(engine: SyncEngine) -> None:
+    result = engine.toolset().call_as_result("list_tools", {"server": "s", "maxTokens": 60})
+
+    fields = fields_of(result)
+    assert (len(fields["tools"]), fields["total"]) == (30, len(CATALOGS["s"]))
+
+
 @pytest.mark.requirement("BUD-6")
 def test_no_caller_gets_more_than_the_most_tokens(engine: SyncEngine) -> None:
     most, tokens = asked(engine, "list_tools", server="s", maxTokens=25_000)
