@@ -238,16 +238,14 @@ FREQUENT: tuple[type[Event], ...] = (ToolCalled, ServerNotification)
 class Subscription:
     """An endless async iterator over the events of some kinds since it was created."""
 
-    def __init__(self, kinds: tuple[type[Event], ...], backlog: int) -> None:
-        self.kinds = frozenset(kinds)
+    def __init__(self, backlog: int) -> None:
         self._events: deque[Event] = deque(maxlen=backlog)
         self._arrival = anyio.Event()
 
     def deliver(self, event: Event) -> None:
-        """Queue an event; no-op if it is of another kind, so that no task is woken for it."""
-        if type(event) in self.kinds:
-            self._events.append(event)
-            self._arrival.set()
+        """Queue an event of one of these kinds."""
+        self._events.append(event)
+        self._arrival.set()
 
     def drain(self) -> list[Event]:
         """Remove and return the queued events."""
@@ -271,26 +269,31 @@ class Subscription:
 
 class EventBus:
     def __init__(self) -> None:
-        self._subscriptions: set[Subscription] = set()
+        self._subscriptions: dict[type[Event], tuple[Subscription, ...]] = {}
 
     @property
     def has_subscribers(self) -> bool:
-        return bool(self._subscriptions)
+        return any(self._subscriptions.values())
 
     def wants(self, kind: type[Event]) -> bool:
         """Return whether there are subscribers to events of a kind."""
-        return any(kind in subscription.kinds for subscription in self._subscriptions)
+        return bool(self._subscriptions.get(kind))
 
     def publish(self, event: Event) -> None:
-        for subscription in self._subscriptions:
+        # By its kind: each call would else ask seven subscribers that want none of it.
+        for subscription in self._subscriptions.get(type(event), ()):
             subscription.deliver(event)
 
     @contextmanager
     def subscribe(self, *kinds: type[Event], backlog: int = _BACKLOG) -> Iterator[Subscription]:
         """Subscribe to events of these kinds; to all if none is given."""
-        subscription = Subscription(kinds or EVENTS, backlog)
-        self._subscriptions.add(subscription)
+        subscription = Subscription(backlog)
+        wanted = frozenset(kinds or EVENTS)
+        for kind in wanted:
+            self._subscriptions[kind] = (*self._subscriptions.get(kind, ()), subscription)
         try:
             yield subscription
         finally:
-            self._subscriptions.remove(subscription)
+            for kind in wanted:
+                others = (other for other in self._subscriptions[kind] if other is not subscription)
+                self._subscriptions[kind] = tuple(others)
