@@ -339,12 +339,19 @@ async def test_every_server_is_asked_at_once_and_none_delays_the_others(folder: 
 
 @pytest.mark.requirement("HEA-40")
 async def test_an_answer_resets_the_errors_of_the_server(folder: Folder) -> None:
-    folder.write(good())
+    folder.write(good(), broken(good("dead")))
     async with folder.open() as engine:
         with pytest.raises(DiscoveryError):
             await engine.execute("good", "echo", {"text": 7})
         [before] = await engine.metrics("good")
-        await engine.probe(["good"])
+        well, dead = [one.to_json() for one in await engine.probe(["good", "dead"])]
         [after] = await engine.metrics("good")
 
+    assert (well["server"], well["status"], well["error"]) == ("good", "healthy", None)
+    assert well["latency_ms"] > 0
+    assert (dead["status"], dead["latency_ms"], dead["code"]) == (
+        "unhealthy",
+        None,
+        "SERVER_CONNECTION_ERROR",
+    )
     assert (before.total.errors, after.total.errors, after.total.calls) == (1, 0, 1)
