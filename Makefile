@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet test test-all newest constraints check format servers size mutants release clean
+.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers size mutants release clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -30,6 +30,9 @@ demo: $(READY) ## connect to real servers, search, inspect and execute their too
 
 demo-fleet: $(READY) ## two gateways, three workers and a database: one is killed, one tool is poisoned
 	@$(BIN)/python scripts/demo_fleet.py
+
+docs: $(READY) ## build the documentation of docs/, with its reference made from the program, into site/
+	@$(BIN)/python scripts/docs.py
 
 test: $(READY) servers ## run what must hold before a change lands; ARGS="-k rules" selects from it
 	@$(PARALLEL) -m "$(LANDING)" --hypothesis-profile=landing $(ARGS)
@@ -90,7 +93,7 @@ release: $(READY) ## build and check every package into dist/; REPOSITORY=https:
 	@$(BIN)/python -m scripts.release $(REPOSITORY)
 
 clean: ## remove what the recipes made
-	rm -rf $(VENV) .tools .demo .mutants .newest
+	rm -rf $(VENV) .tools .demo .mutants .newest site
 
 $(READY): pyproject.toml constraints.txt
 	@echo "== preparing $(VENV) (once, about a minute)"

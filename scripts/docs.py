@@ -8,6 +8,7 @@ kept in the repository. A link that leads nowhere, and a code without a cure, en
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import re
@@ -37,6 +38,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PROJECT = ROOT / "zensical.toml"
 CURES = DOCS / "cures.toml"
+CHOICES = re.compile(r" \[([a-z|-]+)\]$")
+CODE_WITH_BAR = re.compile(r"`([^`]*\|[^`]*)`")
 _SECTION = re.compile(r"^(?:Args|Raises|Returns|Yields):$")
 _EXIT_CODES = {
     ExitCode.OK: "Success.",
@@ -46,8 +49,8 @@ _EXIT_CODES = {
     ExitCode.DISABLED: "The server or the tool is disabled, or its owner has not approved it.",
     ExitCode.UNREACHABLE: "A server cannot be reached, or did not answer in time.",
     ExitCode.SECRET_MISSING: "A secret or a login is missing.",
-    ExitCode.UNHEALTHY: "`doctor` or `health` found problems, `refresh` unusable tools, `tune eval` a"
-    " missed limit, or `config lock` a difference.",
+    ExitCode.UNHEALTHY: "`doctor` or `health` found problems, `refresh` unusable tools,"
+    " `tune eval` a missed limit, or `config lock` a difference.",
     ExitCode.CHANGES: "`tune plan` found that something would change.",
     ExitCode.INTERRUPTED: "Interrupted.",
 }
@@ -71,26 +74,27 @@ def main(target: Path = ROOT / "site") -> int:
 
 def reference() -> dict[str, str]:
     """Pages by name, each as Markdown."""
-    return {
-        "command-line": "\n".join(_command_line()),
-        "configuration": "\n".join(_configuration()),
-        "meta-tools": "\n".join(_meta_tools()),
-        "errors": "\n".join(_errors(tomllib.loads(CURES.read_text("utf-8")))),
-        "api": "\n".join(_api()),
-        "library": "\n".join(_library()),
+    pages = {
+        "command-line": ("Command line", _command_line()),
+        "configuration": ("Configuration", _configuration()),
+        "meta-tools": ("Meta-tools", _meta_tools()),
+        "errors": ("Errors", _errors(tomllib.loads(CURES.read_text("utf-8")))),
+        "api": ("HTTP API", _api()),
+        "library": ("Library", _library()),
     }
+    return {name: f"# {title}\n\n" + "\n".join(lines) for name, (title, lines) in pages.items()}
 
 
 # The command line.
 
 
 def _command_line() -> Iterator[str]:
-    yield "# Command line\n"
-    yield "Every command with its options and examples, as `discovery COMMAND --help` prints them.\n"
+    yield "Every command with its options and examples, as `discovery COMMAND --help` has them.\n"
     yield "## Output and exit codes\n"
     yield (
-        "Data goes to stdout; messages, progress and logs go to stderr. With `--json`, stdout is one JSON\n"
-        "document, and an error is one on stderr with `code`, `message`, `hint` and `exit_code`.\n"
+        "Data goes to stdout; messages, progress and logs go to stderr. With `--json`, stdout is"
+        " one JSON document, and an error is one on stderr with `code`, `message`, `hint` and"
+        " `exit_code`.\n"
     )
     yield from _table(["exit code", "meaning"], [[str(int(c)), _EXIT_CODES[c]] for c in ExitCode])
     for context in contexts(click.Context(cli, info_name="discovery")):
@@ -114,7 +118,13 @@ def _command(context: click.Context) -> Iterator[str]:
     yield f"```text\n{path} {usage}\n```\n"
     yield from _fenced(inspect.cleandoc(command.help or "").replace("\b\n", ""), "bash")
     records = [r for p in command.params if (r := p.get_help_record(context))]
-    yield from _table(["option", "meaning"], [[f"`{name}`", text] for name, text in records])
+    rows = [[f"`{CHOICES.sub('', name)}`", _chosen(name) + text] for name, text in records]
+    yield from _table(["option", "meaning"], rows)
+
+
+def _chosen(name: str) -> str:
+    choices = CHOICES.search(name)
+    return f"{choices[1].replace('|', ', ')}: " if choices else ""
 
 
 def _fenced(text: str, language: str) -> Iterator[str]:
@@ -132,11 +142,10 @@ def _fenced(text: str, language: str) -> Iterator[str]:
 
 def _configuration() -> Iterator[str]:
     schema: dict[str, Any] = json_schema()
-    yield "# Configuration\n"
     yield (
-        "Every key of `discovery.yaml`, with its type, its default and an example. `discovery config\n"
-        "schema` prints the JSON Schema for editors, and `discovery config check` names every mistake\n"
-        "with its line.\n"
+        "Every key of `discovery.yaml`, with its type, its default and an example."
+        " `discovery config schema` prints the JSON Schema for editors, and"
+        " `discovery config check` names every mistake with its line.\n"
     )
     yield from _keys(schema, schema["$defs"], "")
     done: set[str] = set()
@@ -198,23 +207,17 @@ def _type(schema: Mapping[str, Any]) -> str:
         return f"`{schema['const']}`"
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
-    if "$ref" in schema:
-        return "mapping"
-    match schema.get("type", "any"):
-        case "array":
-            items = schema.get("items", {})
-            return f"list of {_type(items)}" if items else "list"
-        case "object":
-            return "mapping"
-        case str(name):
-            limits = [
-                f"{sign} {schema[key]}"
-                for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
-                if key in schema
-            ]
-            return " ".join([name, *limits])
-        case names:
-            return " or ".join(names)
+    if schema.get("type") == "array":
+        items = schema.get("items", {})
+        return f"list of {_type(items)}" if items else "list"
+    names = schema.get("type", "object")
+    limits = [
+        f"{sign} {schema[key]}"
+        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
+        if key in schema
+    ]
+    name = names if isinstance(names, str) else " or ".join(names)
+    return " ".join([name.replace("object", "mapping"), *limits])
 
 
 def _default(schema: Mapping[str, Any]) -> str:
@@ -237,10 +240,9 @@ def _example(key: str, value: object) -> str:
 
 
 def _meta_tools() -> Iterator[str]:
-    yield "# Meta-tools\n"
     yield (
-        "What an agent sees instead of the tools of all servers: six tools, with the tokens that their\n"
-        "definitions take (estimated, as `discovery tune tokens` estimates them).\n"
+        "What an agent sees instead of the tools of all servers: six tools, with the tokens that"
+        " their definitions take (estimated, as `discovery tune tokens` estimates them).\n"
     )
     tools = meta_tools(Settings())
     tokens = {
@@ -276,10 +278,9 @@ def _errors(cures: Mapping[str, str]) -> Iterator[str]:
     if codes != cures.keys():
         names = ", ".join(sorted(codes ^ cures.keys()))
         raise SystemExit(f"{CURES.relative_to(ROOT)} and the table of codes differ: {names}")
-    yield "# Errors\n"
     yield (
-        "Every code of an error or a notice: what happened, and what to do. The message itself names the\n"
-        "server, the tool or the line, and usually ends with a hint.\n"
+        "Every code of an error or a notice: what happened, and what to do. The message itself"
+        " names the server, the tool or the line, and usually ends with a hint.\n"
     )
     for family, rows in FAMILIES.items():
         yield f"## {family}\n"
@@ -294,10 +295,9 @@ def _errors(cures: Mapping[str, str]) -> Iterator[str]:
 
 
 def _api() -> Iterator[str]:
-    yield "# HTTP API\n"
     yield (
-        f"The routes below `{API_PATH}` of `discovery serve --http`, with the scope that a token needs.\n"
-        f"`GET {API_PATH}/openapi.json` describes every request and answer.\n"
+        f"The routes below `{API_PATH}` of `discovery serve --http`, with the scope that a token"
+        f" needs. `GET {API_PATH}/openapi.json` describes every request and answer.\n"
     )
     rows = [
         [f"`{route.method} {route.path.replace(':path}', '}')}`", route.scope, route.summary]
@@ -310,10 +310,9 @@ def _api() -> Iterator[str]:
 
 
 def _library() -> Iterator[str]:
-    yield "# Library\n"
     yield (
-        "What `from discovery_engine import …` gives. Everything else is internal. `discovery_engine.sync`\n"
-        "has the same engine without `async`.\n"
+        "What `from discovery_engine import …` gives. Everything else is internal."
+        " `discovery_engine.sync` has the same engine without `async`.\n"
     )
     for name in discovery_engine.__all__:
         thing = getattr(discovery_engine, name)
@@ -352,7 +351,7 @@ def _class(title: str, thing: type) -> Iterator[str]:
             rows.append([f"`{name}`", summary])
         elif inspect.isfunction(member) or inspect.ismethod(member):
             awaited = "await " if inspect.iscoroutinefunction(member) else ""
-            rows.append([f"`{awaited}{name}{_signature(member)}`", summary])
+            rows.append([f"`{awaited}{name}` `{_signature(member)}`", summary])
     yield from _table(["member", "meaning"], rows)
 
 
@@ -390,7 +389,13 @@ def _table(head: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """Text in one line; a bar within code, which would end the cell, is HTML."""
+    line = " ".join(text.split())
+    return CODE_WITH_BAR.sub(lambda code: _html(code[1]), line).replace("|", "\\|")
+
+
+def _html(code: str) -> str:
+    return f"<code>{html.escape(code, quote=False).replace('|', '&#124;')}</code>"
 
 
 def _add_texts(copy: Path) -> None:
@@ -412,7 +417,10 @@ def _add_texts(copy: Path) -> None:
 def _pages(nav: list[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
     for entry in nav:
         for title, pages in entry.items():
-            yield title, [pages] if isinstance(pages, str) else [p for one in pages for p in one.values()]
+            yield (
+                title,
+                [pages] if isinstance(pages, str) else [p for one in pages for p in one.values()],
+            )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -27,6 +26,7 @@ from click_man.core import generate_man_page
 from discovery_cli.program import cli
 from discovery_engine import __version__
 from scripts import page_modules
+from scripts.docs import contexts
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = [
@@ -94,23 +94,13 @@ def write_pages_and_completion(share: Path) -> None:
     """Write `man/man1/*.1` and the completion of three shells below a folder `share`."""
     manual = share / "man" / "man1"
     manual.mkdir(parents=True)
-    for context in _contexts(click.Context(cli, info_name="discovery")):
+    for context in contexts(click.Context(cli, info_name="discovery")):
         page = generate_man_page(context, version=__version__, date="")
         name = context.command_path.replace(" ", "-")
         (manual / f"{name}.1.gz").write_bytes(gzip.compress(page.encode(), mtime=0))
     for shell, path in COMPLETIONS.items():
         (share / path).parent.mkdir(parents=True)
         (share / path).write_text(_run("discovery", "completion", shell), "utf-8")
-
-
-def _contexts(context: click.Context) -> Iterator[click.Context]:
-    """The context of a command, and of all that stand below it."""
-    yield context
-    if isinstance(context.command, click.Group):
-        for name in context.command.list_commands(context):
-            command = context.command.get_command(context, name)
-            if command and not command.hidden:
-                yield from _contexts(click.Context(command, info_name=name, parent=context))
 
 
 def _copy_commit(source: Path) -> None:

@@ -21,7 +21,7 @@ from scripts import browser  # noqa: E402
 from tests.e2e.serving import REAL_SERVERS, Home  # noqa: E402
 from tests.page.conftest import NO_NETWORK, gateway  # noqa: E402
 
-PICTURES = ROOT / "specs" / "pictures"
+PICTURES = ROOT / "docs" / "pictures"
 SIZE = {"width": 1300, "height": 800}
 RULES = [{"pattern": "git_reset", "enabled": False}]
 TRIED = '- pattern: "git_create_*"\n  enabled: false\n'
