@@ -105,8 +105,8 @@ class Machine(Struct, frozen=True):
         return places
 
 
-def _is_same(one: ClientPlace, other: ClientPlace) -> bool:
-    return one.path.resolve() == other.path.resolve()
+def _is_same(left: ClientPlace, right: ClientPlace) -> bool:
+    return left.path.resolve() == right.path.resolve()
 
 
 def connect(

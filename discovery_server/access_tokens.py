@@ -43,10 +43,10 @@ _NAME = re.compile(r"[\w][\w .@:/-]{0,63}")
 class AccessTokenNotFoundError(NotFoundError):
     code = "TOKEN_NOT_FOUND"
 
-    def __init__(self, id_or_name: str, known: Sequence[str] = ()) -> None:
+    def __init__(self, id_or_name: str, names: Sequence[str] = ()) -> None:
         super().__init__(
             f"there is no access token {id_or_name!r}",
-            nearest(id_or_name, known),
+            nearest(id_or_name, names),
             hint="`discovery token list` shows them",
         )
 
@@ -125,8 +125,8 @@ class AccessTokens:
             principals=stands_for,
         )
 
-        def add(known: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
-            entries = [entry for entry in known if not entry.is_expired(now)]
+        def add(tokens: tuple[AccessToken, ...]) -> tuple[AccessToken, ...]:
+            entries = [entry for entry in tokens if not entry.is_expired(now)]
             if name and any(entry.name == name for entry in entries):
                 hint = "choose another one, or revoke it first"
                 raise token_problem("--name", f"another token has the name {name!r}", hint)

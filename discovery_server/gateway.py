@@ -173,10 +173,10 @@ class Gateway:
             self._parts.add(limits, gateway)
         return gateway
 
-    def _made(self, shown: ScopedEngine, view: str | None, *, is_of_owner: bool) -> Gateway:
+    def _made(self, engine: ScopedEngine, view: str | None, *, is_of_owner: bool) -> Gateway:
         return Gateway(
-            shown,
-            self._subscriptions_of(shown),
+            engine,
+            self._subscriptions_of(engine),
             subscriptions_of=self._subscriptions_of,
             on_list_changed=self._on_list_changed,
             view=view,

@@ -194,10 +194,10 @@ class HttpService:
                 return gateway_of(path, None, NO_LIMITS, NO_PRINCIPALS)
             return gateway_of(path, user.view, user.limits, user.principals)
 
-        def is_open(shown: Gateway, user: str | None) -> bool:
+        def is_open(gateway: Gateway, user: str | None) -> bool:
             is_owner = users is not None and users.is_owner(user)
             has_token = users is None or users.has(user)
-            return shown.is_configured and has_token and shown.is_open_to(owner=is_owner)
+            return gateway.is_configured and has_token and gateway.is_open_to(owner=is_owner)
 
         most, store = engine.settings.server.max_sessions, engine.gateway_store
         sessions = Sessions(most, engine.close_client, at=sealer.gateway)

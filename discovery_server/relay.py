@@ -352,9 +352,9 @@ class Relay:
 
     # The gateway of the work.
 
-    async def _serve(self, one: _Serving, serve: Serve) -> None:
-        with one.scope:
-            self._answers[one.request.id] = await self._answer(one.request, serve)
+    async def _serve(self, serving: _Serving, serve: Serve) -> None:
+        with serving.scope:
+            self._answers[serving.request.id] = await self._answer(serving.request, serve)
             self._wake()
 
     async def _answer(self, request: RelayedRequest, serve: Serve) -> bytes:
@@ -410,11 +410,11 @@ class Relay:
         return self._sealer.encrypt(content, about)
 
 
-def _first(found: dict[bytes, T], size_of: Callable[[T], int], most: int) -> dict[bytes, T]:
+def _first(items: dict[bytes, T], size_of: Callable[[T], int], most: int) -> dict[bytes, T]:
     """At least one, if there is one, and not many more bytes than one may write in time."""
     chosen: dict[bytes, T] = {}
     size = 0
-    for id_, value in found.items():
+    for id_, value in items.items():
         size += size_of(value)
         if chosen and size > most:
             break

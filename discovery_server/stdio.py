@@ -222,10 +222,10 @@ class Output:
         self._stop_watching()
         return False
 
-    def _advance(self, written: int) -> None:
+    def _advance(self, size: int) -> None:
         was_congested = self.is_congested
-        self._data = self._data[written:]
-        self._size -= written
+        self._data = self._data[size:]
+        self._size -= size
         is_first = not self.has_written and not self._data
         self.has_written = self.has_written or is_first
         if is_first or not self._size or was_congested != self.is_congested:

@@ -71,9 +71,9 @@ def command(
 
 
 def _refuse_without_client(options: dict[str, Any]) -> None:
-    given = [name for name in ("view", "move", "undo") if options[name]]
-    if given:
-        raise click.UsageError(f"--{given[0]} needs a CLIENT; `discovery connect` lists them")
+    names = [name for name in ("view", "move", "undo") if options[name]]
+    if names:
+        raise click.UsageError(f"--{names[0]} needs a CLIENT; `discovery connect` lists them")
 
 
 def _show_links(invocation: Invocation, clients: tuple[str, ...], links: dict[str, str]) -> None:

@@ -430,9 +430,9 @@ def _with(rules: str, rule: str) -> str:
 
 def _without(rules: str, rule: str) -> str:
     """The rules without the one that `_with` put before them."""
-    for written in (f"- {rule}\n", f"{rule}, ", rule):
-        if written in rules:
-            return rules.replace(written, "", 1)
+    for text in (f"- {rule}\n", f"{rule}, ", rule):
+        if text in rules:
+            return rules.replace(text, "", 1)
     return rules
 
 

@@ -16,14 +16,14 @@ _MIN_PREFIX_LENGTH = 3  # letters; what is shorter begins too many words
 _BREAKS = lazy_pattern(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
-def nearest(word: str, known: Iterable[str]) -> list[str]:
-    """At most three names of `known` like `word`, the likest first; case does not count."""
+def nearest(word: str, names: Iterable[str]) -> list[str]:
+    """At most three names of `names` like `word`, the likest first; case does not count."""
     # Only a mistake needs this library, and every start of the command line would pay for it.
     from rapidfuzz.distance import OSA  # noqa: PLC0415
 
     parts = _words(word)
     likeness: dict[str, float] = {}
-    for name in known:
+    for name in names:
         words = _words(name)
         alike = OSA.normalized_similarity("".join(parts), "".join(words))
         has_words = bool(parts) and all(_is_among(part, words) for part in parts)
@@ -32,19 +32,19 @@ def nearest(word: str, known: Iterable[str]) -> list[str]:
     return sorted(near, key=lambda name: (-likeness[name], name))[:_OFFERED]
 
 
-def closest(word: str, known: Iterable[str], *, least: float | None = None) -> str | None:
+def closest(word: str, names: Iterable[str], *, least: float | None = None) -> str | None:
     """The nearest name, or None; with `least`, one whose letters are that much the same, of 1."""
     if least is None:
-        return next(iter(nearest(word, known)), None)
+        return next(iter(nearest(word, names)), None)
     from rapidfuzz import fuzz, process  # noqa: PLC0415 - as above
 
-    match = process.extractOne(word, list(known), scorer=fuzz.ratio, score_cutoff=100 * least)
+    match = process.extractOne(word, list(names), scorer=fuzz.ratio, score_cutoff=100 * least)
     return match[0] if match else None
 
 
-def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def did_you_mean(word: str, names: Iterable[str], *, otherwise: str = "") -> str:
     """A hint that names the closest; `otherwise` if none is near."""
-    near = closest(word, known)
+    near = closest(word, names)
     return f"did you mean {near!r}?" if near else otherwise
 
 
@@ -52,9 +52,9 @@ def _words(name: str) -> list[str]:
     return [word.casefold() for word in _BREAKS.split(name) if word]
 
 
-def _is_among(written: str, words: Sequence[str]) -> bool:
+def _is_among(spelling: str, words: Sequence[str]) -> bool:
     return any(
-        min(len(written), len(word)) >= _MIN_PREFIX_LENGTH
-        and (word.startswith(written) or written.startswith(word))
+        min(len(spelling), len(word)) >= _MIN_PREFIX_LENGTH
+        and (word.startswith(spelling) or spelling.startswith(word))
         for word in words
     )

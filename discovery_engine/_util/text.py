@@ -188,15 +188,15 @@ def _unseen() -> re.Pattern[str]:
 _REPLACEMENTS = {"line": "\n", "tab": "    ", "blank": " ", "meaningless": "\ufffd"}
 
 
-def _cleaned(found: re.Match[str]) -> str:
-    return found[0] if found.lastgroup == "kept" else _REPLACEMENTS.get(found.lastgroup or "", "")
+def _cleaned(match: re.Match[str]) -> str:
+    return match[0] if match.lastgroup == "kept" else _REPLACEMENTS.get(match.lastgroup or "", "")
 
 
-def _shown(found: re.Match[str]) -> str:
-    if found.lastgroup == "kept":
-        return found[0]
-    return "\n" if found.lastgroup == "line" else f"<U+{ord(found[0]):04X}>"
+def _shown(match: re.Match[str]) -> str:
+    if match.lastgroup == "kept":
+        return match[0]
+    return "\n" if match.lastgroup == "line" else f"<U+{ord(match[0]):04X}>"
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    return found[0] if found.lastgroup == "kept" else json.dumps(found[0])[1:-1]
+def _json_escape(match: re.Match[str]) -> str:
+    return match[0] if match.lastgroup == "kept" else json.dumps(match[0])[1:-1]

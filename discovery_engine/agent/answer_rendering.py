@@ -75,8 +75,8 @@ def notices_budget(budget: Budget) -> Budget:
 def left_out_note(how: str, *, beyond: int = 0) -> Callable[[Plan], str]:
     """A note such as `3 more: raise maxTokens`; `beyond` counts items that were not planned."""
 
-    def note(made: Plan) -> str:
-        left = made.left_out + beyond
+    def note(plan: Plan) -> str:
+        left = plan.left_out + beyond
         return f"{left} more: {how}" if left else ""
 
     return note

@@ -73,20 +73,20 @@ class CallStep(Struct, frozen=True):
         return next(_references([self.arguments]), None) is None
 
 
-def read_steps(given: JSONValue) -> tuple[CallStep, ...]:
+def read_steps(value: JSONValue) -> tuple[CallStep, ...]:
     """The steps in their order; each uses earlier ones only, so there is no cycle.
 
     Raises:
         InvalidStepsError: With the id of the step, or its position.
         QueryError: If a path is no JMESPath.
     """
-    if not isinstance(given, list) or not given:
+    if not isinstance(value, list) or not value:
         raise InvalidStepsError("`steps` must be a list of steps", hint=_EXAMPLE)
-    if len(given) > MOST_STEPS:
-        raise InvalidStepsError(f"there may be at most {MOST_STEPS} steps, not {len(given):,}")
+    if len(value) > MOST_STEPS:
+        raise InvalidStepsError(f"there may be at most {MOST_STEPS} steps, not {len(value):,}")
     steps: dict[str, CallStep] = {}
-    for at, entry in enumerate(given, start=1):
-        step = _step(entry, at, list(steps), given)
+    for at, entry in enumerate(value, start=1):
+        step = _step(entry, at, list(steps), value)
         if step.id in steps:
             raise InvalidStepsError(f"two steps have the id {step.id!r}")
         steps[step.id] = step
@@ -117,33 +117,33 @@ def filled(value: JSONValue, sources: Mapping[str, JSONValue]) -> JSONValue:
     return value
 
 
-def _step(given: JSONValue, at: int, known: Sequence[str], written: list[JSONValue]) -> CallStep:
-    if not isinstance(given, dict):
+def _step(data: JSONValue, at: int, names: Sequence[str], entries: list[JSONValue]) -> CallStep:
+    if not isinstance(data, dict):
         raise InvalidStepsError(f"step {at} must be an object", hint=_EXAMPLE)
-    name = given.get("id")
+    name = data.get("id")
     if not isinstance(name, str) or not _ID.fullmatch(name) or name == ITEM:
         raise InvalidStepsError(
             f"step {at} needs an id: a letter, then letters, digits, _ or -, at most 40,"
             f" and not {ITEM!r}"
         )
-    given = {meant_argument(key, _KEYS) or key: value for key, value in given.items()}
-    if unknown := given.keys() - _KEYS:
+    data = {meant_argument(key, _KEYS) or key: value for key, value in data.items()}
+    if unknown := data.keys() - _KEYS:
         message = f"step {name!r} has {quoted(_short(min(unknown)))}"
         raise InvalidStepsError(message, hint=f"a step has {', '.join(sorted(_KEYS))}")
     later = {
-        entry["id"] for entry in written if isinstance(entry, dict) and _is_text(entry.get("id"))
+        entry["id"] for entry in entries if isinstance(entry, dict) and _is_text(entry.get("id"))
     }
-    reader = _StepReader(name, known, later - set(known), has_items="forEach" in given)
-    arguments = given.get("arguments", {})
+    reader = _StepReader(name, names, later - set(names), has_items="forEach" in data)
+    arguments = data.get("arguments", {})
     if not isinstance(arguments, dict):
         raise InvalidStepsError(f"`arguments` of step {name!r} must be an object")
     return CallStep(
         name,
-        reader.name(given.get("server"), "server"),
-        reader.name(given.get("tool"), "tool") or reader.missing_tool(),
+        reader.name(data.get("server"), "server"),
+        reader.name(data.get("tool"), "tool") or reader.missing_tool(),
         reader.value(arguments, 0),
-        reader.items(given.get("forEach")),
-        reader.query(given.get("select"), "select"),
+        reader.items(data.get("forEach")),
+        reader.query(data.get("select"), "select"),
     )
 
 
@@ -155,10 +155,10 @@ class _StepReader:
     """Reads the parts of one step."""
 
     def __init__(
-        self, step: str, known: Sequence[str], later: set[str], *, has_items: bool
+        self, step: str, names: Sequence[str], later: set[str], *, has_items: bool
     ) -> None:
         self._step = step
-        self._known = known
+        self._known = names
         self._later = later
         self._has_items = has_items
 

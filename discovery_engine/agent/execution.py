@@ -45,16 +45,16 @@ async def execute_tool(
 
 
 def _as_own(
-    engine: ScopedEngine, server: str | None, tool: str, word: str, given: JSONObject
+    engine: ScopedEngine, server: str | None, tool: str, word: str, arguments: JSONObject
 ) -> JSONObject:
-    """Return `given` as the value of the argument `word` if the tool has one, else as it is.
+    """Return `arguments` as the value of the argument `word` if the tool has one, else as it is.
 
     `word` is what the model wrote for `arguments`.
     """
     with suppress(DiscoveryError):
         if word in {parameter.name for parameter in engine.view.find(server, tool).tool.parameters}:
-            return {word: given}
-    return given
+            return {word: arguments}
+    return arguments
 
 
 async def task_state(engine: ScopedEngine, handle: str, caller: Caller) -> JSONObject:

@@ -229,6 +229,6 @@ def _effects(tool: Tool) -> list[str]:
     return [word for hint, word in claims if tool.annotations.get(hint) is True]
 
 
-def _cut_to_fit(budget: Budget, made: Plan) -> str:
-    left = f" ({made.left_out} left out)" if made.left_out else ""
-    return "" if made.is_whole else f"Cut to fit{left}: {budget.more()}"
+def _cut_to_fit(budget: Budget, plan: Plan) -> str:
+    left = f" ({plan.left_out} left out)" if plan.left_out else ""
+    return "" if plan.is_whole else f"Cut to fit{left}: {budget.more()}"

@@ -55,14 +55,14 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 """Arguments of meta-tools by other words for them, folded; the first that the tool has is meant."""
 
 
-def meant_argument(name: str, known: Collection[str]) -> str | None:
-    """The argument among `known` that a name spells, or is another word for; None for none."""
-    if name in known:
+def meant_argument(name: str, names: Collection[str]) -> str | None:
+    """The argument among `names` that a name spells, or is another word for; None for none."""
+    if name in names:
         return name
     spelling = folded(name)
-    spelt = (candidate for candidate in known if folded(candidate) == spelling)
+    spelt = (candidate for candidate in names if folded(candidate) == spelling)
     return next(
-        chain(spelt, (candidate for candidate in _WORDS.get(spelling, ()) if candidate in known)),
+        chain(spelt, (candidate for candidate in _WORDS.get(spelling, ()) if candidate in names)),
         None,
     )
 
@@ -77,16 +77,16 @@ class MetaArgumentsError(DiscoveryError):
 
 
 class MetaArguments:
-    def __init__(self, given: JSONObject, schema: JSONObject, tool: str) -> None:
+    def __init__(self, members: JSONObject, schema: JSONObject, tool: str) -> None:
         """Raises `MetaArgumentsError` if something is given that `schema` does not name."""
         self._properties: Mapping[str, JSONValue] = schema["properties"]
         self._required = schema.get("required", [])
         self._tool = tool
         self._given: JSONObject = {}
         self._written: dict[str, str] = {}
-        limits.require_names(f"argument of {tool}", given, most=_NAMES)
-        for name, value in self._unwrapped(given).items():
-            argument = self._known(name, value, given)
+        limits.require_names(f"argument of {tool}", members, most=_NAMES)
+        for name, value in self._unwrapped(members).items():
+            argument = self._known(name, value, members)
             if argument in self._given:
                 raise self._error(f"{argument} is given twice")
             self._given[argument], self._written[argument] = value, name
@@ -191,37 +191,38 @@ class MetaArguments:
         """The error that one of `names` is required."""
         return self._error(f"{' or '.join(names)} is required")
 
-    def _unwrapped(self, given: JSONObject) -> JSONObject:
+    def _unwrapped(self, members: JSONObject) -> JSONObject:
         """The arguments, if all of them stand in one that is no argument of this tool."""
-        if len(given) != 1:
-            return given
-        [(name, content)] = given.items()
+        if len(members) != 1:
+            return members
+        [(name, content)] = members.items()
         if folded(name) not in _FOR_ARGUMENTS or not isinstance(content, dict) or not content:
-            return given
+            return members
         is_meant = all(meant_argument(inner, self._properties) for inner in content)
-        return content if is_meant and set(self._required) <= self._names(content) else given
+        return content if is_meant and set(self._required) <= self._names(content) else members
 
-    def _names(self, given: JSONObject) -> set[str | None]:
-        return {meant_argument(name, self._properties) for name in given}
+    def _names(self, members: JSONObject) -> set[str | None]:
+        return {meant_argument(name, self._properties) for name in members}
 
-    def _known(self, name: str, value: JSONValue, given: JSONObject) -> str:
+    def _known(self, name: str, value: JSONValue, members: JSONObject) -> str:
         """The schema's name of an argument, in any spelling, or by another word for it."""
         if name in self._properties:
             return name
         argument = meant_argument(name, self._properties)
         if argument is None:
-            raise self._error(self._unknown_argument(name, given))
+            raise self._error(self._unknown_argument(name, members))
         is_other_word = folded(argument) != folded(name)
-        if is_other_word and argument in given:  # then this one is probably the upstream tool's own
-            raise self._error(self._unknown_argument(name, given))
+        # Then this one is probably the upstream tool's own.
+        if is_other_word and argument in members:
+            raise self._error(self._unknown_argument(name, members))
         if is_other_word and argument == _ARGUMENTS and not _is_object(value):
             raise self._error(
                 f"{name!r} is not an argument of {self._tool}; use `{argument}`, an object"
             )
         return argument
 
-    def _unknown_argument(self, name: str, given: JSONObject) -> str:
-        near = nearest(name, [argument for argument in self._properties if argument not in given])
+    def _unknown_argument(self, name: str, members: JSONObject) -> str:
+        near = nearest(name, [argument for argument in self._properties if argument not in members])
         if near:
             return f"{name!r} is not an argument of {self._tool}; did you mean {near[0]!r}?"
         where = "; put it into `arguments`" if _ARGUMENTS in self._properties else ""

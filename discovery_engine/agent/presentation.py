@@ -209,22 +209,22 @@ def whole_part(path: str) -> str:
     return f"{part[0]}.{'data' if first == 'data' else 'text'}"
 
 
-def read(data: bytes, asked: Asked) -> Answer:
+def read(data: bytes, request: Asked) -> Answer:
     """Read the requested part of a stored result, in at most `asked.tokens`.
 
     Raises:
         QueryError: If the path cannot be evaluated.
     """
     result = decode_standard(data)
-    path = asked.path or asked.part
+    path = request.path or request.part
     value = PathQuery(path).search(with_documents(result) if ".json" in path else result)
     if value is None:
         return Answer((f"Nothing is at {path}. {_shape_note(result)}",), {"matches": 0})
-    if asked.search is not None:
-        return _found(value, asked.search, asked.tokens)
-    if isinstance(value, str) or asked.offset is not None:
-        return _slice(value, path, asked)
-    return _pruned(value, path, asked)
+    if request.search is not None:
+        return _found(value, request.search, request.tokens)
+    if isinstance(value, str) or request.offset is not None:
+        return _slice(value, path, request)
+    return _pruned(value, path, request)
 
 
 def cut_note(
@@ -269,15 +269,15 @@ def _shape_note(result: JSONObject) -> str:
     return f"The result is {shape(result)}"
 
 
-def _slice(value: JSONValue, path: str, asked: Asked) -> Answer:
+def _slice(value: JSONValue, path: str, request: Asked) -> Answer:
     text = value if isinstance(value, str) else json_text(value)
-    start = min(asked.offset or 0, len(text))
-    space = asked.tokens - NOTE_TOKENS
+    start = min(request.offset or 0, len(text))
+    space = request.tokens - NOTE_TOKENS
     end = text_end(text, space, start)
     if end == start < len(text):  # a single piece that is longer than the space
         end = start + 1
     where = f"Note: {_short(path)}, characters {start:,} to {end:,} of {len(text):,}"
-    call = {"handle": asked.handle, "path": path, "offset": end}
+    call = {"handle": request.handle, "path": path, "offset": end}
     more = f"read_result {json.dumps(call, ensure_ascii=False)} reads on"
     brief = f"Note: characters {start:,} to {end:,} of {len(text):,}; go on with offset {end}"
     rest = [f"{where}; {more}", brief] if end < len(text) else [f"{where}; this is the end"]
@@ -286,18 +286,18 @@ def _slice(value: JSONValue, path: str, asked: Asked) -> Answer:
     return Answer((text[start:end], note), fields)
 
 
-def _pruned(value: JSONValue, path: str, asked: Asked) -> Answer:
+def _pruned(value: JSONValue, path: str, request: Asked) -> Answer:
     text = json_text(value)
-    whole = text_end(text, asked.tokens) == len(text)
+    whole = text_end(text, request.tokens) == len(text)
     if whole:
         return Answer((text,), {"path": path})
-    excerpt = prune(value, asked.tokens - NOTE_TOKENS, "")
+    excerpt = prune(value, request.tokens - NOTE_TOKENS, "")
     cuts = [replace(cut, path=_joined(path, cut.path)) for cut in excerpt.cuts]
     note = cut_note(
         cuts,
         size=len(text.encode()),
-        handle=asked.handle,
-        tokens=asked.tokens,
+        handle=request.handle,
+        tokens=request.tokens,
         budget=NOTE_TOKENS,
     )
     return Answer((json_text(excerpt.value), note), {"path": path, "cut": cut_fields(cuts)})

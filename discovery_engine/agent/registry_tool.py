@@ -402,8 +402,8 @@ def status_answer(view: View) -> JSONObject:
     }
 
 
-def entry_answer(found: FoundEntry) -> JSONObject:
-    entry = found.entry
+def entry_answer(result: FoundEntry) -> JSONObject:
+    entry = result.entry
     return {
         "name": one_line(entry.name),
         "description": _harmless(entry.description),

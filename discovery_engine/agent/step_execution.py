@@ -54,9 +54,9 @@ async def execute_steps(
     # A client cannot continue one step of several, so it is asked instead.
     client = AskedClient(caller.client) if caller.client else None
 
-    async def call(step: CallStep, given: JSONObject) -> JSONObject:
+    async def call(step: CallStep, arguments: JSONObject) -> JSONObject:
         # Progress of several tools side by side would not grow.
-        return await call_tool(engine, step.server, step.tool, given, Caller(client))
+        return await call_tool(engine, step.server, step.tool, arguments, Caller(client))
 
     outcomes = await StepRunner(steps, call, goes_on=goes_on, on_done=report).run()
     return await anyio.to_thread.run_sync(partial(_answer, engine, outcomes, caller))

@@ -64,7 +64,7 @@ class ToolPool:
         return key in self._tools
 
     def register(
-        self, found: Sequence[tuple[ToolKey, float]], rules: PoolRules, *, room: int | None = None
+        self, hits: Sequence[tuple[ToolKey, float]], rules: PoolRules, *, room: int | None = None
     ) -> PoolChange:
         """Add the tools of a search with their relevance, the best first.
 
@@ -73,7 +73,7 @@ class ToolPool:
         are listed anyway.
         """
         most = rules.limit if room is None else max(0, room)
-        best = dict(found[:most])
+        best = dict(hits[:most])
         new = [key for key in best if key not in self._tools]
         now = self._clock()
         evicted = self._evict(len(self._tools) + len(new) - most, best, rules, now)
@@ -89,15 +89,15 @@ class ToolPool:
         if pooled := self._tools.get(key):
             pooled.used_at = self._clock()
 
-    def retain(self, kept: Callable[[ToolKey], bool]) -> tuple[ToolKey, ...]:
-        """Remove all but `kept`; returns what was removed."""
-        gone = tuple(key for key in self._tools if not kept(key))
+    def retain(self, predicate: Callable[[ToolKey], bool]) -> tuple[ToolKey, ...]:
+        """Remove all that `predicate` rejects; returns what was removed."""
+        gone = tuple(key for key in self._tools if not predicate(key))
         for key in gone:
             del self._tools[key]
         return gone
 
     def _evict(
-        self, count: int, found: Container[ToolKey], rules: PoolRules, now: float
+        self, count: int, hits: Container[ToolKey], rules: PoolRules, now: float
     ) -> tuple[ToolKey, ...]:
         """Remove the `count` lightest tools that were not found just now."""
 
@@ -107,7 +107,7 @@ class ToolPool:
             weight = rules.score * pooled.score + rules.freshness * (1 - min(1.0, age))
             return weight, pooled.used_at, key
 
-        candidates = (key for key in self._tools if key not in found)
+        candidates = (key for key in self._tools if key not in hits)
         lightest = heapq.nsmallest(count, candidates, key=weight)
         for key in lightest:
             del self._tools[key]
@@ -157,8 +157,8 @@ class BoundTools:
             self._pooled()
             self._add([(entry.key, 1.0)], len(pinned))
 
-    def _add(self, found: Sequence[tuple[ToolKey, float]], pinned: int) -> PoolChange:
-        return self._pool.register(found, self._rules, room=self._rules.limit - pinned)
+    def _add(self, hits: Sequence[tuple[ToolKey, float]], pinned: int) -> PoolChange:
+        return self._pool.register(hits, self._rules, room=self._rules.limit - pinned)
 
     def _pinned(self) -> list[Entry]:
         """At most all but one of the tools that are listed: a search has to find something."""

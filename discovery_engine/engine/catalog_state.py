@@ -342,11 +342,11 @@ class CatalogState:
                     self._events.publish(_event_of(part))
             return shared
 
-    def _shared(self, found: Collection[ServerPart]) -> SharedParts:
+    def _shared(self, parts: Collection[ServerPart]) -> SharedParts:
         settings = self.view.settings
-        named = Catalog.of(part for part in found if part.server in settings.by_name)
+        named = Catalog.of(part for part in parts if part.server in settings.by_name)
         return shared_parts(
-            found,
+            parts,
             self.view.catalog,
             self._ingestor,
             fail_alike=self._store.is_of_this_machine,
@@ -433,29 +433,29 @@ class CatalogState:
         return server if server and server.transport == result.server.transport else None
 
     async def _replace_settings(
-        self, settings: Settings, known: Snapshot, index: bytes | None = None
+        self, settings: Settings, snapshot: Snapshot, index: bytes | None = None
     ) -> None:
-        """Replace the settings and carry over what is `known`; needs the lock."""
+        """Replace the settings and carry over `snapshot`; needs the lock."""
         trust = await anyio.to_thread.run_sync(self.trust_store.load, settings)
         self._set_trust(settings, trust)
         self._written = await self._store.written_book(self._written)
-        parts = await anyio.to_thread.run_sync(self._carried_over, known, settings)
-        catalog = Catalog.of(parts, revision=known.catalog.revision + 1)
+        parts = await anyio.to_thread.run_sync(self._carried_over, snapshot, settings)
+        catalog = Catalog.of(parts, revision=snapshot.catalog.revision + 1)
         await self._replace_catalog(catalog, settings, index)
         self.is_complete = True  # not before: who finds it so uses the view at once
-        is_elsewhere = catalog_key_of(known.settings) != catalog_key_of(settings)
-        saved = {} if is_elsewhere else known.catalog.parts
+        is_elsewhere = catalog_key_of(snapshot.settings) != catalog_key_of(settings)
+        saved = {} if is_elsewhere else snapshot.catalog.parts
         # Judged once more, nearly all are as before: to write 100,000 tools takes five seconds.
         changed = [part for part in parts if part != saved.get(part.server)]
-        is_judged = known.decided == self.trust_store.decided
+        is_judged = snapshot.decided == self.trust_store.decided
         # Other settings are stored as not judged by: the next start would judge all tools anew.
-        is_stored = without_secrets(known.settings) == without_secrets(settings)
+        is_stored = without_secrets(snapshot.settings) == without_secrets(settings)
         is_same = is_judged and is_stored and not (changed or is_elsewhere)
         await self._store.save_settings(self._known, None if is_same else changed)
         await self._load_usage()
 
-    def _carried_over(self, known: Snapshot, settings: Settings) -> list[ServerPart]:
-        parts = zip(carried_over(known, self._ingestor), settings.servers, strict=True)
+    def _carried_over(self, snapshot: Snapshot, settings: Settings) -> list[ServerPart]:
+        parts = zip(carried_over(snapshot, self._ingestor), settings.servers, strict=True)
         now = self._clock()
         return [without_values(part, server, self._secrets, now) for part, server in parts]
 

@@ -140,7 +140,7 @@ class CatalogStore:
             return frozenset()
 
     def accept_claimed(
-        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+        self, claim: RefreshClaim, scope: str, acceptances: Iterable[Acceptance], *, at: float
     ) -> int:
         """Keep what a claimed server lists for the first time; it blocks.
 
@@ -148,7 +148,7 @@ class CatalogStore:
             ClaimLostError: If the claim is not valid any more.
             RegistryError: If it cannot be kept.
         """
-        count = self._registry.accept_claimed(claim, scope, found, at=at)
+        count = self._registry.accept_claimed(claim, scope, acceptances, at=at)
         if count is None:
             raise ClaimLostError
         return count
@@ -181,15 +181,15 @@ class CatalogStore:
             logger.warning("The use counts cannot be loaded: %s", error)
             return {}
 
-    async def written_book(self, known: WrittenBook | None) -> WrittenBook | None:
-        """Return what was written for tools; `known` if nothing else was, or it cannot be read."""
+    async def written_book(self, book: WrittenBook | None) -> WrittenBook | None:
+        """Return what was written for tools; `book` if nothing else was, or it cannot be read."""
         try:
             mark = await anyio.to_thread.run_sync(self._registry.requests_mark)
         except RegistryError as error:
             logger.warning("The requests that were written for tools cannot be read: %s", error)
-            return known
-        if known and known.mark == mark and not known.has_failed:
-            return known
+            return book
+        if book and book.mark == mark and not book.has_failed:
+            return book
         return WrittenBook(mark, lambda: nullcontext(self._registry)) if mark else None
 
     async def _write(self, write: Callable[[], object]) -> bool:

@@ -94,10 +94,10 @@ class CurrentView:
     Each access is another look: keep what it returns to read consistently several times.
     """
 
-    def __init__(self, core: EngineCore, shown: Callable[[], View] | None = None) -> None:
-        """`shown` gives what a scope shows of the view; None for all of it."""
+    def __init__(self, core: EngineCore, open_view: Callable[[], View] | None = None) -> None:
+        """`open_view` gives what a scope shows of the view; None for all of it."""
         self._core = core
-        self._shown = shown
+        self._shown = open_view
 
     @property
     def snapshot(self) -> View:

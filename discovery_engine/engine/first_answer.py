@@ -163,14 +163,14 @@ def _has_arrived(stdin: int) -> bool:
     return any(event & select.POLLIN for _, event in poll.poll(0))
 
 
-def _answer(received: bytes, kept: JSONObject) -> bytes | None:
+def _answer(received: bytes, record: JSONObject) -> bytes | None:
     """The answer to what was received; None unless that is exactly one request of a known form."""
     line, newline, rest = received.partition(b"\n")
     if not newline or rest:
         return None
     try:
         request = json.loads(line)
-        if not _is_request(request) or (result := _result(request, kept)) is None:
+        if not _is_request(request) or (result := _result(request, record)) is None:
             return None
         answer = {"jsonrpc": "2.0", "id": request["id"], "result": result}
         return json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
@@ -184,18 +184,18 @@ def _is_request(request: JSONObject) -> bool:
     return set(request) == _REQUEST and request["jsonrpc"] == "2.0" and is_id
 
 
-def _result(request: JSONObject, kept: JSONObject) -> JSONObject | None:
+def _result(request: JSONObject, record: JSONObject) -> JSONObject | None:
     params: JSONObject = request["params"]
     if request["method"] == "initialize":
-        return _initialized(kept, **params)
+        return _initialized(record, **params)
     if request["method"] == "server/discover" and set(params) == {"_meta"}:
         meta: JSONObject = params["_meta"]
-        return _discovered(kept, **{key.removeprefix(_META): meta[key] for key in meta})
+        return _discovered(record, **{key.removeprefix(_META): meta[key] for key in meta})
     return None
 
 
 def _initialized(
-    kept: JSONObject,
+    record: JSONObject,
     *,
     protocolVersion: str,  # noqa: N803 - as the protocol names it
     capabilities: JSONObject,
@@ -203,21 +203,21 @@ def _initialized(
 ) -> JSONObject | None:
     if type(protocolVersion) is not str or not _is_plain(capabilities, clientInfo):
         return None
-    versions = kept["handshake"]
+    versions = record["handshake"]
     version = protocolVersion if protocolVersion in versions else versions[-1]
-    return {**kept["initialize"], "protocolVersion": version}
+    return {**record["initialize"], "protocolVersion": version}
 
 
 def _discovered(
-    kept: JSONObject,
+    record: JSONObject,
     *,
     protocolVersion: str,  # noqa: N803
     clientCapabilities: JSONObject,  # noqa: N803
     clientInfo: JSONObject | None = None,  # noqa: N803
 ) -> JSONObject | None:
     info = _UNNAMED if clientInfo is None else clientInfo
-    is_known = protocolVersion == kept["modern"] and _is_plain(clientCapabilities, info)
-    discovered: JSONObject = kept["discover"]
+    is_known = protocolVersion == record["modern"] and _is_plain(clientCapabilities, info)
+    discovered: JSONObject = record["discover"]
     return discovered if is_known else None
 
 

@@ -98,7 +98,7 @@ def observations(data: Path, scope: str) -> Mapping[ServerName, Sequence[Observa
     }
 
 
-def with_observations(view: View, found: Mapping[ServerName, Sequence[Observation]]) -> View:
+def with_observations(view: View, reports: Mapping[ServerName, Sequence[Observation]]) -> View:
     """A view in which each server has its worst state of all gateways.
 
     Observations of gateways that reach the server in another way are ignored.
@@ -106,20 +106,20 @@ def with_observations(view: View, found: Mapping[ServerName, Sequence[Observatio
     live = dict(view.live)
     for server in view.settings.servers:
         own = live.get(server.name)
-        seen = matching(view, server.name, found)
+        seen = matching(view, server.name, reports)
         if seen and (own is None or _severity(seen[0].status) > _severity(own.state)):
             live[server.name] = _live(seen)
-    return view.with_live(live, view.rejection, view.outage) if found else view
+    return view.with_live(live, view.rejection, view.outage) if reports else view
 
 
 def matching(
-    view: View, name: ServerName, found: Mapping[ServerName, Sequence[Observation]]
+    view: View, name: ServerName, reports: Mapping[ServerName, Sequence[Observation]]
 ) -> list[Observation]:
     """The observations of a server with the connection of the view, the worst first."""
     reached = view.catalog.part(name).connection
     return [
         observation
-        for observation in found.get(name, ())
+        for observation in reports.get(name, ())
         if not reached or observation.connection == reached
     ]
 

@@ -67,14 +67,14 @@ def _with_state(report: ServerReport, live: StateInfo | None, now: float) -> Ser
     )
 
 
-def _with_gateways(report: ServerReport, found: Sequence[Observation]) -> ServerReport:
-    if not found:
+def _with_gateways(report: ServerReport, observations: Sequence[Observation]) -> ServerReport:
+    if not observations:
         return report
-    worst = found[0]
+    worst = observations[0]
     has_its_state = worst.status == report.state
     return replace(
         report,
-        gateways=tuple(found),
+        gateways=tuple(observations),
         since=worst.since if has_its_state and worst.since is not None else report.since,
         next_try=report.next_try or worst.next_try,
     )

@@ -68,9 +68,9 @@ def owner_roots(settings: Settings) -> OwnerRoots:
     return OwnerRoots(_roots(settings, shared) if shared else None, own)
 
 
-def _roots(settings: Settings, given: Sequence[str]) -> tuple[JSONObject, ...]:
+def _roots(settings: Settings, folders: Sequence[str]) -> tuple[JSONObject, ...]:
     base = Path(settings.path).parent if settings.path else Path.cwd()
-    return tuple(_root(text, base) for text in given)
+    return tuple(_root(text, base) for text in folders)
 
 
 def _root(text: str, base: Path) -> JSONObject:

@@ -126,20 +126,20 @@ def find(exchanges: tuple[Exchange, ...], method: str, params: JSONObject) -> Ex
     return next(exact, None) or next(alike, None)
 
 
-def _fits(recorded: JSONValue, given: JSONValue) -> bool:
-    match recorded, given:
+def _fits(recorded: JSONValue, call_value: JSONValue) -> bool:
+    match recorded, call_value:
         case dict(), dict():
-            return recorded.keys() == given.keys() and all(
-                _fits(value, given[name]) for name, value in recorded.items()
+            return recorded.keys() == call_value.keys() and all(
+                _fits(value, call_value[name]) for name, value in recorded.items()
             )
         case list(), list():
-            return len(recorded) == len(given) and all(map(_fits, recorded, given))
+            return len(recorded) == len(call_value) and all(map(_fits, recorded, call_value))
         case str(), str():
             # What was redacted may have been anything.
-            return REDACTED in recorded or _template(recorded) == _template(given)
-        case int(), int() if min(recorded, given) >= _EPOCH:
+            return REDACTED in recorded or _template(recorded) == _template(call_value)
+        case int(), int() if min(recorded, call_value) >= _EPOCH:
             return True
-    return canonical_json(recorded) == canonical_json(given)
+    return canonical_json(recorded) == canonical_json(call_value)
 
 
 def _template(text: str) -> str:

@@ -96,14 +96,14 @@ def registrations(store: Registry, settings: Settings) -> Registrations:
     return Registrations(mark, servers, switches)
 
 
-def joined(settings: Settings, found: Registrations, environ: Mapping[str, str]) -> Settings:
+def joined(settings: Settings, records: Registrations, environ: Mapping[str, str]) -> Settings:
     """The settings of a file and its sources, with what is registered."""
-    if not found.mark:
+    if not records.mark:
         return settings
-    settings = replace(settings, registered=found.mark)
-    if found.servers:
-        settings = _merged(settings, found.servers.values(), environ)
-    return _switched(settings, found.switches) if found.switches else settings
+    settings = replace(settings, registered=records.mark)
+    if records.servers:
+        settings = _merged(settings, records.servers.values(), environ)
+    return _switched(settings, records.switches) if records.switches else settings
 
 
 def recalled(settings: Settings, store: Registry) -> Settings | None:
@@ -128,9 +128,9 @@ def recalled(settings: Settings, store: Registry) -> Settings | None:
 
 
 def _with_transport(
-    server: ServerSettings, known: Mapping[str, RegisteredServer], bound_to: str
+    server: ServerSettings, records: Mapping[str, RegisteredServer], bound_to: str
 ) -> ServerSettings:
-    record = known.get(server.renamed_from or server.name)
+    record = records.get(server.renamed_from or server.name)
     if record is None:
         return server
     transport = _server(record, bound_to).transport

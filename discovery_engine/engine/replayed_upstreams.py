@@ -41,9 +41,9 @@ class NotRecordedError(UpstreamError):
 
     code = "NOT_RECORDED"
 
-    def __init__(self, server: str, subject: str, known: int) -> None:
-        what = f"{subject!r} with these arguments" if known else repr(subject)
-        others = f"; {counted(known, 'other call')} of it recorded" if known else ""
+    def __init__(self, server: str, subject: str, count: int) -> None:
+        what = f"{subject!r} with these arguments" if count else repr(subject)
+        others = f"; {counted(count, 'other call')} of it recorded" if count else ""
         super().__init__(
             server,
             f"server {server!r} has no recording of {what}{others}",

@@ -260,12 +260,12 @@ class SemanticSearch:
         self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
         self._retry_at = self._clock() + self._pause
 
-    async def _serve(self, wanted: _Wanted, events: Subscription) -> None:
+    async def _serve(self, target: _Wanted, events: Subscription) -> None:
         """Open the embedder and compute vectors until the settings change."""
-        if not wanted.embeddings.is_on:
-            await self._without(wanted, events)
+        if not target.embeddings.is_on:
+            await self._without(target, events)
             return
-        if wanted.is_untrusted_origin:
+        if target.is_untrusted_origin:
             raise EmbeddingError(
                 "the configuration was discovered, not named with --config",
                 hint="name it with --config to let it choose a model or an address",
@@ -274,25 +274,25 @@ class SemanticSearch:
         from discovery_engine.engine.vector_cache import VectorCache  # noqa: PLC0415
 
         async with self._open(
-            wanted.embeddings, secrets=self._secrets, base_dir=wanted.base_dir, data=self._data
+            target.embeddings, secrets=self._secrets, base_dir=target.base_dir, data=self._data
         ) as embedder:
             self._loaded.set()
             self._queries.clear()
             await embedder.embed([WARM_UP])
-            if wanted.is_in_database and (search := self._store.search):
+            if target.is_in_database and (search := self._store.search):
                 try:
-                    tools = self._in_database(search, wanted, embedder)
-                    await self._follow(wanted, events, embedder, tools)
+                    tools = self._in_database(search, target, embedder)
+                    await self._follow(target, events, embedder, tools)
                 except NoVectorSearchError as error:
                     logger.warning("Vectors are compared in each gateway: %s", error)
-            await self._follow(wanted, events, embedder, self._cache(VectorCache, wanted, embedder))
+            await self._follow(target, events, embedder, self._cache(VectorCache, target, embedder))
         self._embedder = None
 
     async def _follow(
-        self, wanted: _Wanted, events: Subscription, embedder: Embedder, tools: VectorCache
+        self, target: _Wanted, events: Subscription, embedder: Embedder, tools: VectorCache
     ) -> None:
         """Keep the vectors of the view up to date until the settings change."""
-        while _Wanted.by(self._view()) == wanted:
+        while _Wanted.by(self._view()) == target:
             catalog, anew = self._view().catalog, self._wanted_anew
             async for vectors in tools.update(catalog, anew=anew is not None):
                 await self._set_vectors(vectors)
@@ -305,33 +305,33 @@ class SemanticSearch:
             await self._next_change(events, tools.updated_each)
 
     def _in_database(
-        self, search: SearchDatabase, wanted: _Wanted, embedder: Embedder
+        self, search: SearchDatabase, target: _Wanted, embedder: Embedder
     ) -> VectorCache:
         # Only then: most configurations compare vectors in memory.
         from discovery_engine.engine.vector_cache import (  # noqa: PLC0415
             StoredVectorCache,
         )
 
-        tools = self._cache(StoredVectorCache, wanted, embedder)
+        tools = self._cache(StoredVectorCache, target, embedder)
         tools.search_in(search, lambda: self._view().searcher)
         return tools
 
-    def _cache(self, kind: type[C], wanted: _Wanted, embedder: Embedder) -> C:
+    def _cache(self, kind: type[C], target: _Wanted, embedder: Embedder) -> C:
         return kind(
             self._store,
             embedder,
-            scope=wanted.scope,
-            batch=wanted.embeddings.batch,
-            book=wanted.book,
-            read=wanted.read,
-            is_static=wanted.embeddings.is_static,
+            scope=target.scope,
+            batch=target.embeddings.batch,
+            book=target.book,
+            read=target.read,
+            is_static=target.embeddings.is_static,
             clock=self._clock,
         )
 
-    async def _without(self, wanted: _Wanted, events: Subscription) -> None:
+    async def _without(self, target: _Wanted, events: Subscription) -> None:
         await self._set_vectors(None)
         self._settle(self._view().catalog)
-        while _Wanted.by(self._view()) == wanted:
+        while _Wanted.by(self._view()) == target:
             if self._wanted_anew is not None:
                 self._wanted_anew.set(0)
                 self._wanted_anew = None

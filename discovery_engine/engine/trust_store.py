@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class FirstSightWriter(Protocol):
-    def __call__(self, scope: str, found: Iterable[Acceptance], *, at: float) -> int:
+    def __call__(self, scope: str, acceptances: Iterable[Acceptance], *, at: float) -> int:
         """Accept what is seen for the first time; see `Registry.accept` with `if_new`."""
 
 
@@ -102,14 +102,14 @@ class TrustStore:
             return True
 
     def _complete(
-        self, settings: Settings, trust: Trust, found: Mapping[ServerName, Identity]
+        self, settings: Settings, trust: Trust, identities: Mapping[ServerName, Identity]
     ) -> bool:
         """Remember what approvals left open, as it is by now; returns whether there was any."""
         now, approvals = self._clock(), []
         for server in settings.servers:
-            if server.name in found and server.name not in trust.refused:
+            if server.name in identities and server.name not in trust.refused:
                 key = known_as(server, settings.path)
-                subject, earlier = found[server.name]
+                subject, earlier = identities[server.name]
                 old_approvals = trust.decisions.approvals[key]
                 if text := completed_approval(old_approvals, subject, earlier=earlier, at=now):
                     approvals.append(Approval(key, text))
@@ -151,7 +151,7 @@ class TrustStore:
             return self.trust.decisions
 
     def _accepted_of(
-        self, settings: Settings, known: Mapping[str, AcceptedTools]
+        self, settings: Settings, accepted: Mapping[str, AcceptedTools]
     ) -> AcceptedByServer:
         scopes = _scopes(settings)
 
@@ -163,7 +163,7 @@ class TrustStore:
                 return UNREADABLE
             return union(Decisions(accepted={server: tools}) for tools in by_scope).accepted[server]
 
-        return AcceptedByServer(read, known)
+        return AcceptedByServer(read, accepted)
 
     def decisions(self, settings: Settings) -> Decisions:
         """Return what was approved and accepted by now; what was known if the registry fails."""
@@ -228,10 +228,10 @@ class TrustStore:
         return replace(self.trust, decisions=replace(decisions, accepted=accepted))
 
     def _read_again(
-        self, settings: Settings, known: Decisions, servers: Collection[str]
+        self, settings: Settings, decisions: Decisions, servers: Collection[str]
     ) -> AcceptedByServer:
         """Return what was accepted; for these servers it is read again when it is needed."""
-        accepted = known.accepted
+        accepted = decisions.accepted
         same = accepted.without(servers) if isinstance(accepted, AcceptedByServer) else {}
         return self._accepted_of(settings, same)
 

@@ -67,8 +67,8 @@ class _TextKeys(NamedTuple):
     text: bytes
     examples: bytes | None
 
-    def is_known(self, known: Container[bytes]) -> bool:
-        return self.text in known and (self.examples is None or self.examples in known)
+    def is_known(self, keys: Container[bytes]) -> bool:
+        return self.text in keys and (self.examples is None or self.examples in keys)
 
 
 class VectorCache:

@@ -84,17 +84,17 @@ class _VisibleView:
     """The views that one scope shows, each made of the one before."""
 
     def __init__(
-        self, scope: Scope, before: _VisibleView | None, known: Sequence[_VisibleView]
+        self, scope: Scope, before: _VisibleView | None, views: Sequence[_VisibleView]
     ) -> None:
         """Nothing yet.
 
         Args:
             scope: What is hidden now.
             before: That of the same teams and users, from whom something else was hidden.
-            known: Those of any.
+            views: Those of any.
         """
         self.scope = scope
-        self._earlier = (None, ()) if self.shows_all else (before, known)
+        self._earlier = (None, ()) if self.shows_all else (before, views)
         self._catalogs = ScopedCatalogs(scope)
         self._of: View | None = None
         self._shown: View | None = None

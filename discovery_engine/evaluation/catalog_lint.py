@@ -462,16 +462,16 @@ def _rarest(words: Words, counts: Counter[str]) -> list[str]:
     return ordered[: len(ordered) - math.ceil(_ALIKE * len(ordered)) + 1]
 
 
-def _are_alike(one: _Profile, other: _Profile) -> bool:
-    if one.name == other.name and one.name:
-        return _likeness(one.summary, other.summary) >= _ALIKE_WITH_NAME
-    return bool(one.words) and _likeness(one.words, other.words) >= _ALIKE
+def _are_alike(left: _Profile, right: _Profile) -> bool:
+    if left.name == right.name and left.name:
+        return _likeness(left.summary, right.summary) >= _ALIKE_WITH_NAME
+    return bool(left.words) and _likeness(left.words, right.words) >= _ALIKE
 
 
-def _likeness(one: Words, other: Words) -> float:
+def _likeness(left: Words, right: Words) -> float:
     """The share of their words that both have; two without words are the same."""
-    shared = len(one & other)
-    return shared / (len(one) + len(other) - shared) if one or other else 1.0
+    shared = len(left & right)
+    return shared / (len(left) + len(right) - shared) if left or right else 1.0
 
 
 def _group_labels(group: Group, most: int = 5) -> Iterator[str]:

@@ -24,9 +24,9 @@ T = TypeVar("T")
 Ranks = Sequence[int]
 
 
-def _ranks_of(found: Iterable[T], right: Container[T]) -> tuple[int, ...]:
+def _ranks_of(hits: Iterable[T], right: Container[T]) -> tuple[int, ...]:
     """The ranks of the right ones among the first `DEPTH`, ascending."""
-    return tuple(rank for rank, hit in enumerate(found, 1) if hit in right and rank <= DEPTH)
+    return tuple(rank for rank, hit in enumerate(hits, 1) if hit in right and rank <= DEPTH)
 
 
 def recall(ranks: Ranks, right: int, depth: int) -> float:
@@ -216,12 +216,12 @@ _WARM_UP = ("list all files", "xqzvkj")
 
 
 def run(
-    asked: QuerySet, view: View, *, cost: Cost, clock: Callable[[], float] = time.perf_counter
+    queries: QuerySet, view: View, *, cost: Cost, clock: Callable[[], float] = time.perf_counter
 ) -> Report:
     """Ask each query once; `clock` counts seconds."""
     for words in _WARM_UP:
         view.search(words)
-    return Report(tuple(_row(q, view, cost, clock) for q in asked.queries), asked.skipped)
+    return Report(tuple(_row(q, view, cost, clock) for q in queries.queries), queries.skipped)
 
 
 def _row(query: Query, view: View, cost: Cost, clock: Callable[[], float]) -> ReportRow:

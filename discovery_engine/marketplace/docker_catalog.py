@@ -167,15 +167,15 @@ class _Settings:
         names: dict[str, JSONValue] = {}
         is_repeated = False
 
-        def place(found: re.Match[str]) -> str:
+        def place(match: re.Match[str]) -> str:
             nonlocal is_repeated
-            key = found[1].removeprefix(self._prefix)
+            key = match[1].removeprefix(self._prefix)
             definition = self._inputs.get(key, {"isRequired": True})
             names[key] = {
                 member: value for member, value in definition.items() if member != "isRepeated"
             }
             is_repeated = is_repeated or bool(definition.get("isRepeated"))
-            is_volume = "volume" in (found[2] or "").split("|")
+            is_volume = "volume" in (match[2] or "").split("|")
             return f"{{{key}}}:{{{key}}}" if is_volume else f"{{{key}}}"
 
         value = _TEMPLATE.sub(place, str(template))
@@ -205,8 +205,8 @@ def _with_places(text: str) -> tuple[str, list[str]]:
     """A text with `{NAME}` in place of `${NAME}`, and the names."""
     names: list[str] = []
 
-    def place(found: re.Match[str]) -> str:
-        names.append(found[1] or found[2])
+    def place(match: re.Match[str]) -> str:
+        names.append(match[1] or match[2])
         return f"{{{names[-1]}}}"
 
     return _REFERENCE.sub(place, text), names

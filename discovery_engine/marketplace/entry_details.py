@@ -283,13 +283,13 @@ def entry_warnings(
     return tuple(dict.fromkeys(warnings))
 
 
-def imitated_name(name: str, known: Iterable[str]) -> tuple[str, str]:
+def imitated_name(name: str, names: Iterable[str]) -> tuple[str, str]:
     """The well-known name that `name` may be mistaken for, and why; empty if there is none."""
-    known = tuple(known)
-    if name.lower() in {other.lower() for other in known}:
+    names = tuple(names)
+    if name.lower() in {other.lower() for other in names}:
         return "", ""
     for judge in (_reads_alike, _is_a_typo, _has_its_words, _has_its_name_elsewhere):
-        for other in known:
+        for other in names:
             if reason := judge(name.lower(), other.lower()):
                 return other, reason
     return "", ""
@@ -342,9 +342,9 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(word for word in re.split(r"[^a-z0-9]+", name.lower()) if word)
 
 
-def _about_names(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Diagnostic]:
+def _about_names(entry: MarketplaceEntry, packages: KnownPackages) -> Iterator[Diagnostic]:
     for offer in entry.packages:
-        other, reason = imitated_name(offer.identifier, known.of(offer.registry_type))
+        other, reason = imitated_name(offer.identifier, packages.of(offer.registry_type))
         if other:
             yield Diagnostic(
                 "OFFER_LOOKALIKE",
@@ -381,14 +381,14 @@ def _about_age(entry: MarketplaceEntry, now: float) -> Iterator[Diagnostic]:
         )
 
 
-def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Diagnostic]:
+def _about_origin(entry: MarketplaceEntry, packages: KnownPackages) -> Iterator[Diagnostic]:
     if not entry.repository and entry.version:  # of a bare name nothing is known yet
         yield Diagnostic(
             "OFFER_NO_REPOSITORY",
             "it names no repository, so its source cannot be read",
             "install it only if you know its publisher",
         )
-    if entry.trust == "unreviewed" and not _is_about_mcp(entry, known):
+    if entry.trust == "unreviewed" and not _is_about_mcp(entry, packages):
         yield Diagnostic(
             "OFFER_UNRELATED",
             "nothing in its name and description says that it is an MCP server",
@@ -401,7 +401,7 @@ def _about_origin(entry: MarketplaceEntry, known: KnownPackages) -> Iterator[Dia
         )
 
 
-def _is_about_mcp(entry: MarketplaceEntry, known: KnownPackages) -> bool:
+def _is_about_mcp(entry: MarketplaceEntry, packages: KnownPackages) -> bool:
     """Return whether its publisher, a registry of servers or our list calls it a server."""
     if (
         entry.tools
@@ -409,7 +409,7 @@ def _is_about_mcp(entry: MarketplaceEntry, known: KnownPackages) -> bool:
         or entry.name not in {offer.identifier for offer in entry.packages}
     ):
         return True  # a registry of servers lists it under a name of its own
-    if any(offer.identifier in known.of(offer.registry_type) for offer in entry.packages):
+    if any(offer.identifier in packages.of(offer.registry_type) for offer in entry.packages):
         return True
     texts = (entry.name, entry.title, entry.description, entry.repository, *entry.tags)
     return any(mentions_mcp(text) for text in texts)

@@ -54,13 +54,13 @@ class EntrySearch:
     def page(
         self,
         query: str,
-        wanted: Sequence[str],
+        sources: Sequence[str],
         offset: int,
         limit: int,
         live: Sequence[MarketplaceEntry],
     ) -> tuple[list[FoundEntry], int | None]:
         """A page of results, and where the next one begins; takes a thread's time."""
-        keys = [self._keys[name] for name in wanted]
+        keys = [self._keys[name] for name in sources]
         if not (words := telling_words(query)):
             stored = self._store.latest(keys, limit=limit + 1, offset=offset)
             rows = [copy.row for copy in stored[:limit]]
@@ -79,9 +79,9 @@ class EntrySearch:
         count = sum((result.entry.id, result.entry.name) in on_page for result in copied)
         return page, offset + count if count < len(groups) else None
 
-    def named(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
+    def named(self, name: str, sources: Sequence[str]) -> list[MarketplaceEntry]:
         """The entries of that name or id."""
-        keys = [self._keys[source] for source in wanted]
+        keys = [self._keys[source] for source in sources]
         rows = [copy.row for copy in self._store.named(name) if copy.identity.source in keys]
         groups = self._groups(rows, keys)
         return [result.entry for result in self._merged(groups, {}, {}, with_versions=True)]

@@ -266,11 +266,11 @@ class Marketplace:
         source: LiveSource,
         query: str,
         limit: int,
-        found: list[MarketplaceEntry],
+        entries: list[MarketplaceEntry],
         problems: list[Diagnostic],
     ) -> None:
         try:
-            found += await source.search(query, limit=limit)
+            entries += await source.search(query, limit=limit)
         except SourceFailure as failure:
             problems.append(failure.diagnostic(source.settings.name))
 
@@ -285,21 +285,21 @@ class Marketplace:
                 published = await registry.published(entry.name)
         return with_published(entry, published, version)
 
-    async def _newly_copied(self, name: str, wanted: Sequence[str]) -> list[MarketplaceEntry]:
+    async def _newly_copied(self, name: str, sources: Sequence[str]) -> list[MarketplaceEntry]:
         """The entries of a name in sources of which there was no copy yet."""
         records = await self._copies.records()
-        new = [source for source in wanted if not is_complete(records.get(source))]
+        new = [source for source in sources if not is_complete(records.get(source))]
         if not new:
             return []
         await self._copies.refresh(new, None)
-        return await anyio.to_thread.run_sync(self._search.named, name, wanted)
+        return await anyio.to_thread.run_sync(self._search.named, name, sources)
 
     async def _looked_up(
-        self, name: str, wanted: Sequence[str], failures: list[Diagnostic]
+        self, name: str, sources: Sequence[str], failures: list[Diagnostic]
     ) -> list[MarketplaceEntry]:
         """The package of that name, of each package manager that has one."""
         entries: list[MarketplaceEntry] = []
-        for source_name in wanted:
+        for source_name in sources:
             if (source := self._live.get(source_name)) is None:
                 continue
             try:
@@ -311,9 +311,9 @@ class Marketplace:
                 entries.append(entry)
         return merged_entries(entries, self._search.rank)
 
-    async def _nearest(self, name: str, wanted: Sequence[str]) -> Sequence[str]:
+    async def _nearest(self, name: str, sources: Sequence[str]) -> Sequence[str]:
         results, _ = await anyio.to_thread.run_sync(
-            self._search.page, name, wanted, 0, _CANDIDATES, ()
+            self._search.page, name, sources, 0, _CANDIDATES, ()
         )
         return nearest(name, [result.entry.name for result in results])
 

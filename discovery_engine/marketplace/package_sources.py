@@ -102,7 +102,7 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
         return None
 
     @abstractmethod
-    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
+    async def _search(self, query: str, most: int, entries: dict[str, MarketplaceEntry]) -> None:
         """Add what fits a query, by its name."""
 
 
@@ -112,7 +112,7 @@ class NpmSource(_PackageManagerSource[Npm]):
     kind = "npm"
     program = "npm"
 
-    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:
+    async def _search(self, query: str, most: int, entries: dict[str, MarketplaceEntry]) -> None:
         hits: list[NpmHit] = []
         problems: list[PackageManagerError] = []
 
@@ -128,13 +128,13 @@ class NpmSource(_PackageManagerSource[Npm]):
             tasks.start_soon(ask, f"{words} keywords:mcp")
             tasks.start_soon(ask, f"{words} mcp")
             if name := exact_name("npm", query):
-                await self._check([name], found)
+                await self._check([name], entries)
         names = dict.fromkeys(hit.name for hit in hits if _is_about_mcp(hit))
-        await self._check([name for name in names if name not in found][:most], found)
-        if problems and not found:
+        await self._check([name for name in names if name not in entries][:most], entries)
+        if problems and not entries:
             raise problems[0]
 
-    async def _check(self, names: Iterable[str], found: dict[str, MarketplaceEntry]) -> None:
+    async def _check(self, names: Iterable[str], entries: dict[str, MarketplaceEntry]) -> None:
         """Add those of `names` that are there, and have a program."""
         at_once = anyio.CapacityLimiter(_MAX_CONCURRENT_LOOKUPS)
 
@@ -143,7 +143,7 @@ class NpmSource(_PackageManagerSource[Npm]):
                 with suppress(SourceFailure):  # the others are worth an answer
                     entry = await self.lookup(name)
                     if entry is not None and entry.packages:
-                        found[name] = entry
+                        entries[name] = entry
 
         async with open_task_group() as tasks:
             for name in names:
@@ -156,13 +156,13 @@ class PyPISource(_PackageManagerSource[PythonPackages]):
     kind = "pypi"
     program = "pip"
 
-    async def _search(self, query: str, most: int, found: dict[str, MarketplaceEntry]) -> None:  # noqa: ARG002 - at most one is found
+    async def _search(self, query: str, most: int, entries: dict[str, MarketplaceEntry]) -> None:  # noqa: ARG002 - at most one is found
         if not (name := exact_name("pypi", query)):
             return
         with suppress(PackageNotFoundError):
             versions = await self._manager.versions(name)  # without reading a wheel
             purpose = known_packages().pypi.get(name, "")
-            found[name] = named_entry(
+            entries[name] = named_entry(
                 "pypi", name, description=purpose, version=versions[0], origin=self._origin
             )
 

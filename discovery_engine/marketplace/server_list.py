@@ -75,8 +75,8 @@ class TeamInput(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, written: JSONValue) -> JSONValue:
-        return {"value": written} if isinstance(written, str) else written
+    def _from_text(cls, value: JSONValue) -> JSONValue:
+        return {"value": value} if isinstance(value, str) else value
 
     def to_json(self) -> JSONObject:
         """Return the input in the form that a `server.json` has."""
@@ -99,8 +99,8 @@ class TeamTool(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, written: JSONValue) -> JSONValue:
-        return {"name": written} if isinstance(written, str) else written
+    def _from_text(cls, value: JSONValue) -> JSONValue:
+        return {"name": value} if isinstance(value, str) else value
 
 
 class TeamServer(Section):
@@ -284,8 +284,8 @@ def _package(kind: str, text: str, listed: TeamServer) -> JSONObject:
     return {"packages": [package], "version": version}
 
 
-def _input(listed: TeamServer, name: str, written: TeamInput) -> JSONObject:
-    return {"name": name, **written.to_json(), **_templated(listed, written.value)}
+def _input(listed: TeamServer, name: str, value: TeamInput) -> JSONObject:
+    return {"name": name, **value.to_json(), **_templated(listed, value.value)}
 
 
 def _templated(listed: TeamServer, text: str) -> JSONObject:

@@ -208,9 +208,9 @@ async def open_address(
         raise _not_fetched(error) from error
 
 
-def _read_file(folder: Path, written: str, etag: str) -> tuple[bytes | None, str]:
+def _read_file(folder: Path, name: str, etag: str) -> tuple[bytes | None, str]:
     """A file of the owner; its size and the time of its change are its tag."""
-    path = folder / Path(written).expanduser()
+    path = folder / Path(name).expanduser()
     try:
         status = path.stat()
         tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"

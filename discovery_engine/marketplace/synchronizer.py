@@ -396,21 +396,21 @@ class SourceCopies:
         )
 
     async def refresh(
-        self, wanted: Sequence[str], on_progress: Progress | None
+        self, sources: Sequence[str], on_progress: Progress | None
     ) -> list[Diagnostic]:
         """Bring old copies up to date, and copy what was never copied, as long as it goes on."""
         records = await self.records()
         remote = [
-            name for name in wanted if name in self._synced and not self._synced[name].is_local
+            name for name in sources if name in self._synced and not self._synced[name].is_local
         ]
         is_alone = not any(is_complete(records.get(name)) for name in remote)
         patience = {
             name: Patience(_SOURCE_TIMEOUT, _SOURCE_TIMEOUT)
             if is_complete(records.get(name))
             else Patience(_ALONE if is_alone else _SOURCE_TIMEOUT, _ALL_PAGES_TIMEOUT)
-            for name in wanted
+            for name in sources
         }
-        reports = await self.synchronize(wanted, on_progress, patience=patience)
+        reports = await self.synchronize(sources, on_progress, patience=patience)
         return [problem for report in reports for problem in report.problems]
 
     async def synchronize(

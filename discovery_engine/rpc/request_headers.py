@@ -86,8 +86,8 @@ def header_fault(schema: JSONValue) -> str | None:
             return f"its schema has `{MARK}` at a place that is no property of its arguments"
         name, where = part[MARK], ".".join(path)
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            shown = repr(name[:_SHOWN]) if isinstance(name, str) else "no text"
-            return f"`{MARK}` of its argument {where!r} is {shown}, not the name of a header"
+            label = repr(name[:_SHOWN]) if isinstance(name, str) else "no text"
+            return f"`{MARK}` of its argument {where!r} is {label}, not the name of a header"
         if part.get("type") not in _TYPES:
             return f"its argument {where!r} has `{MARK}` and is no string, integer or boolean"
         if other := owners.get(name.lower()):

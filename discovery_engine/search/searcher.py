@@ -197,7 +197,7 @@ class Searcher:
     def _ranked(
         self,
         query: AnalyzedQuery,
-        found: Mapping[DocId, Entry],
+        entries: Mapping[DocId, Entry],
         scores: Iterable[tuple[DocId, float]],
         fuse: Callable[[float, Tool], tuple[float, float]],
         agreement: Agreement,
@@ -207,7 +207,7 @@ class Searcher:
         """The found tools with the parts of their relevance; they are in no order yet."""
         ranked = []
         for doc_id, words in scores:
-            entry = found[doc_id]
+            entry = entries[doc_id]
             kind, name_similarity = query.name_match(doc_id)
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
             partial = fused = by_words + by_meaning

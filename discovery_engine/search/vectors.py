@@ -139,13 +139,13 @@ class Vectors:
             whole = (whole + np.max(clauses, axis=0)) / 2
         return ComparedVectors(self, whole, self._only)
 
-    def _cosines(self, asked: Any) -> Any:
+    def _cosines(self, query: Any) -> Any:
         """Return all cosines; with examples the mean of both: neither is enough alone."""
         from discovery_engine.search.arrays import np
 
-        cosines = np.vecdot(self._matrix, asked)
+        cosines = np.vecdot(self._matrix, query)
         if len(self._with_requests):
-            both = cosines[self._with_requests] + np.vecdot(self._requests, asked)
+            both = cosines[self._with_requests] + np.vecdot(self._requests, query)
             cosines[self._with_requests] = both / 2
         return cosines
 

@@ -212,14 +212,14 @@ class Keys:
             raise ValueError("it holds no key")
         return keys
 
-    def _keep(self, kept: Mapping[str, bytes]) -> None:
+    def _keep(self, keys: Mapping[str, bytes]) -> None:
         """Write the file; a key that is alone in it is written without its id, as it always was."""
-        if not kept:
+        if not keys:
             self.file.unlink()
             return
-        if len(kept) == 1:
-            kept = {_ANY: next(iter(kept.values()))}
-        lines = (name.encode() + b" " + text if name else text for name, text in kept.items())
+        if len(keys) == 1:
+            keys = {_ANY: next(iter(keys.values()))}
+        lines = (name.encode() + b" " + text if name else text for name, text in keys.items())
         replace_file(self.file, b"\n".join(lines), follows_link=False)
 
 

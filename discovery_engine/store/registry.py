@@ -116,17 +116,17 @@ class StoredDecisions(StoredRecords):
         """
         new = tuple(found)
         accept = decision_table.accept_new if if_new else decision_table.accept
-        work = partial(accept, scope=scope, found=new, at=at)
+        work = partial(accept, scope=scope, acceptances=new, at=at)
         return self._decide(scope, work, is_first_sight=if_new) if new else 0
 
     def accept_claimed(
-        self, claim: RefreshClaim, scope: str, found: Iterable[Acceptance], *, at: float
+        self, claim: RefreshClaim, scope: str, acceptances: Iterable[Acceptance], *, at: float
     ) -> int | None:
         """Do the same as `accept` with `if_new`; return None if the claim is not valid any more.
 
         `scope` is the scope of the decisions, which may differ in name from the scope of the jobs.
         """
-        new = tuple(found)
+        new = tuple(acceptances)
 
         def accept(db: Connection, newest: int) -> int | None:
             is_held = refresh_table.is_held(db, claim)

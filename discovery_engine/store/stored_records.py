@@ -135,9 +135,9 @@ class StoredRecords(StoredReader):
 
     # Requests that a language model wrote
 
-    def save_requests(self, written: Iterable[WrittenRequests]) -> None:
+    def save_requests(self, requests: Iterable[WrittenRequests]) -> None:
         """Add these, each in place of what was written for the same definition of a tool."""
-        self._write_announced(partial(request_table.save, written=tuple(written)))
+        self._write_announced(partial(request_table.save, written=tuple(requests)))
 
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
         """Drop what was written for tools (all with None), by server and its name of the tool.
@@ -162,12 +162,12 @@ class StoredRecords(StoredReader):
 
     @writes
     def replace_agent_request(
-        self, db: Connection, scope: str, known: AgentRequest, new: AgentRequest
+        self, db: Connection, scope: str, stored: AgentRequest, new: AgentRequest
     ) -> bool:
-        """Replace a request if it is still exactly as `known`; returns whether it was."""
+        """Replace a request if it is still exactly as `stored`; returns whether it was."""
         statement = "SELECT request FROM agent_requests WHERE scope_key = ? AND id = ?"
-        row = db.execute(statement + db.for_update, (key_of(scope), known.id)).fetchone()
-        is_same = row is not None and _agent_request(row[0]) == known
+        row = db.execute(statement + db.for_update, (key_of(scope), stored.id)).fetchone()
+        is_same = row is not None and _agent_request(row[0]) == stored
         if is_same:
             _save_agent_request(db, scope, new)
         return is_same

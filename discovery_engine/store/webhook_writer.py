@@ -165,7 +165,7 @@ def _listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[We
 
 
 def _health_change(
-    part: ServerPart, known: ServerHealth, *, is_new_listing: bool
+    part: ServerPart, health: ServerHealth, *, is_new_listing: bool
 ) -> HealthChange | None:
     """Return the change of a server's health that is an event; None if there is none.
 
@@ -174,13 +174,13 @@ def _health_change(
     """
     failure = part.failure
     if failure is None:
-        if known.failing_at is None or part.listed_at is None:
+        if health.failing_at is None or part.listed_at is None:
             return None
-        is_later = is_new_listing or part.listed_at > known.failing_at
+        is_later = is_new_listing or part.listed_at > health.failing_at
         return "recovered" if is_later else None
-    if known.failing_at is not None:
+    if health.failing_at is not None:
         return None
-    is_later = failure.began is None or known.well_at is None or failure.since > known.well_at
+    is_later = failure.began is None or health.well_at is None or failure.since > health.well_at
     return "failing" if is_later else None
 
 

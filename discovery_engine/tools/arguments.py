@@ -261,7 +261,7 @@ def _invalid(tool: Tool, mistakes: Sequence[str]) -> InvalidArgumentsError:
 
 
 def _sorted_out(
-    words: Sequence[str], known: Collection[str]
+    words: Sequence[str], names: Collection[str]
 ) -> tuple[dict[str, str], list[str], list[str]]:
     """Split words into values by name, values by position, and mistakes in the names."""
     by_key: dict[str, str] = {}
@@ -269,10 +269,10 @@ def _sorted_out(
     mistakes: list[str] = []
     for word in words:
         key, equals, value = word.partition("=")
-        if not equals or (key not in known and not _NAME.fullmatch(key)):
+        if not equals or (key not in names and not _NAME.fullmatch(key)):
             positional.append(word)
-        elif key not in known:
-            mistakes.append(_stranger(key, known))
+        elif key not in names:
+            mistakes.append(_stranger(key, names))
         elif key in by_key:
             mistakes.append(f"{named(key)} is given twice")
         else:

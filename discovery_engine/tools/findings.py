@@ -74,9 +74,9 @@ Findings: TypeAlias = Mapping[str, tuple[Finding, ...]]
 """By the names of what they are about; who has none is left out."""
 
 
-def alarms(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def alarms(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings that are no mere notices."""
-    return tuple(finding for finding in found if finding.is_alarm)
+    return tuple(finding for finding in findings if finding.is_alarm)
 
 
 def excerpt(text: str, start: int = 0, end: int | None = None) -> str:

@@ -123,10 +123,10 @@ def union(parts: Iterable[Decisions]) -> Decisions:
     return Decisions(approvals, accepted, lost_at)
 
 
-def with_accepted(decisions: Decisions, found: Iterable[Acceptance]) -> Decisions:
+def with_accepted(decisions: Decisions, acceptances: Iterable[Acceptance]) -> Decisions:
     """The decisions, with what was accepted meanwhile."""
     accepted = {server: dict(tools) for server, tools in decisions.accepted.items()}
-    for acceptance in found:
+    for acceptance in acceptances:
         tools = accepted.setdefault(acceptance.server, {})
         tools[acceptance.tool] = tools.get(acceptance.tool, frozenset()) | {
             acceptance.meaning,

@@ -38,22 +38,22 @@ SUSPICIOUS = "suspicious"
 """The tag of a tool about which there is an alarm."""
 
 
-def suspicions(tools: Iterable[Definition], instructions: str, known: ServerPart) -> Findings:
+def suspicions(tools: Iterable[Definition], instructions: str, part: ServerPart) -> Findings:
     """The alarms about a server's definitions, by their keys, and about its instructions.
 
-    Each is judged alone, for its neighbours may be others tomorrow. What is `known` of the
-    server, and the same now, is not read again.
+    Each is judged alone, for its neighbours may be others tomorrow. A definition that `part` has
+    already is not read again.
     """
-    was_read = known.findings is not None
-    before = {e.tool.decision_key: e.tool.source for e in known.entries if was_read}
-    before |= {e.offering.decision_key: e.offering.source for e in known.offerings if was_read}
+    was_read = part.findings is not None
+    before = {e.tool.decision_key: e.tool.source for e in part.entries if was_read}
+    before |= {e.offering.decision_key: e.offering.source for e in part.offerings if was_read}
     alarms: dict[str, tuple[Finding, ...]] = {}
     for tool in tools:
         name = tool.decision_key
         is_old = before.get(name) == tool.source
-        alarms[name] = known.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
-    if was_read and instructions == known.present_instructions:
-        alarms[INSTRUCTIONS] = known.found_in(INSTRUCTIONS)
+        alarms[name] = part.found_in(name) if is_old else scanner.alarms(scanner.scan(tool))
+    if was_read and instructions == part.present_instructions:
+        alarms[INSTRUCTIONS] = part.found_in(INSTRUCTIONS)
     else:
         about = scanner.scan_text(instructions, where="instructions")
         alarms[INSTRUCTIONS] = scanner.alarms(about)

@@ -77,13 +77,13 @@ class Lock(Struct, frozen=True):
         pinned = self.servers.get(name)
         return pinned is not None and pinned.identity == identity
 
-    def pins(self, one: Definition) -> bool:
-        pinned, key = self.servers.get(one.server), one.decision_key
+    def pins(self, definition: Definition) -> bool:
+        pinned, key = self.servers.get(definition.server), definition.decision_key
         if pinned is None or key not in pinned.definitions:
             return False
-        if one.fingerprint == pinned.fingerprints[key]:
+        if definition.fingerprint == pinned.fingerprints[key]:
             return True
-        return meaning(one.definition) == pinned.meanings[key]
+        return meaning(definition.definition) == pinned.meanings[key]
 
     def pins_instructions(self, name: ServerName, text: str) -> bool:
         pinned = self.servers.get(name)

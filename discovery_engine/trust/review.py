@@ -94,8 +94,8 @@ def _of_instructions(server: str, now: str, before: JSONValue) -> Review:
 
 
 def _of_definition(
-    server: str, one: Definition, before: JSONValue, neighbours: Neighbours
+    server: str, definition: Definition, before: JSONValue, neighbours: Neighbours
 ) -> Review:
-    changes = () if before is None else diff_definitions(before, one.definition)
-    findings = alarms(scan(one, neighbours))
-    return Review(accept(server, one), before, one.definition, changes, findings)
+    changes = () if before is None else diff_definitions(before, definition.definition)
+    findings = alarms(scan(definition, neighbours))
+    return Review(accept(server, definition), before, definition.definition, changes, findings)

@@ -163,8 +163,8 @@ def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[st
             yield f"the file {path} {is_there}"
 
 
-def _unlike(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
-    return [key for key in sorted({*one, *other}) if one.get(key) != other.get(key)]
+def _unlike(left: Mapping[str, str], right: Mapping[str, str]) -> list[str]:
+    return [key for key in sorted({*left, *right}) if left.get(key) != right.get(key)]
 
 
 def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubject:
@@ -254,10 +254,10 @@ def switched_as(server: ServerSettings, path: str | None) -> str:
     return name if server.origin.file in ("", path) else f"{name} {server.origin.file}"
 
 
-def _bound(written: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
+def _bound(values: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
     return {
         name: resolved.get(name, text) if _reads_a_file(text) else text
-        for name, text in written.items()
+        for name, text in values.items()
     }
 
 

@@ -210,8 +210,8 @@ def _counts(variable: str) -> bool:
     return selects_code(variable) and not is_secret and variable != "PATH"
 
 
-def _values_of(found: Iterable[Reference], secrets: SecretResolver) -> list[str]:
-    return [without_credentials(resolve(str(reference), secrets)) for reference in found]
+def _values_of(references: Iterable[Reference], secrets: SecretResolver) -> list[str]:
+    return [without_credentials(resolve(str(reference), secrets)) for reference in references]
 
 
 def _address(url: str) -> list[str]:

@@ -205,12 +205,12 @@ class AddressBook(Struct, frozen=True, dict=True):
         suggestions = list(map(str, near[:_SUGGESTED]))
         return ToolNotFoundError(None, word, suggestions, self._hidden(word, self.catalog))
 
-    def _not_found(self, server: ServerName, written: str, tool: str) -> ToolNotFoundError:
+    def _not_found(self, server: ServerName, name: str, tool: str) -> ToolNotFoundError:
         part = self.catalog.part(server)
         near = nearest(tool, [entry.tool.name for entry in part.visible])
         removed = next((removal.at for removal in part.removed if removal.name == tool), None)
         hidden = self._hidden(tool, part.entries)
-        return ToolNotFoundError(server, written, near, hidden, removed_at=removed)
+        return ToolNotFoundError(server, name, near, hidden, removed_at=removed)
 
     def _hidden(self, word: str, entries: Iterable[Entry]) -> list[str]:
         """The nearest hidden tools, each with what hides it."""

@@ -237,13 +237,13 @@ class ScopedCatalogs:
 
 
 def _both(
-    one: Mapping[ServerName, Flags | None], other: Mapping[ServerName, Flags | None]
+    left: Mapping[ServerName, Flags | None], right: Mapping[ServerName, Flags | None]
 ) -> Mapping[ServerName, Flags | None]:
     """Return the flags of what a scope shows within another."""
-    return {name: _all_of(flags, other[name]) for name, flags in one.items()}
+    return {name: _all_of(flags, right[name]) for name, flags in left.items()}
 
 
-def _all_of(one: Flags | None, other: Flags | None) -> Flags | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return bytes(map(and_, one, other))
+def _all_of(left: Flags | None, right: Flags | None) -> Flags | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return bytes(map(and_, left, right))

@@ -41,9 +41,9 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
     """By server, in the order of the catalog; None if all of it is shown."""
 
     @classmethod
-    def part_of(cls, whole: Catalog, shown: Mapping[ServerName, Flags | None]) -> ScopedCatalog:
-        parts = ScopedParts(whole.parts, shown)
-        return cls(whole.revision, parts, whole=whole, shown=shown)
+    def part_of(cls, whole: Catalog, flags: Mapping[ServerName, Flags | None]) -> ScopedCatalog:
+        parts = ScopedParts(whole.parts, flags)
+        return cls(whole.revision, parts, whole=whole, shown=flags)
 
     def without_empty(self) -> ScopedCatalog:
         """The same without the servers of which nothing is shown."""
@@ -97,10 +97,10 @@ class ScopedParts(Mapping[ServerName, ServerPart]):
     def __init__(
         self,
         whole: Mapping[ServerName, ServerPart],
-        shown: Mapping[ServerName, Flags | None],
+        flags: Mapping[ServerName, Flags | None],
     ) -> None:
         self._whole = whole
-        self._shown = shown
+        self._shown = flags
         self._kept: dict[ServerName, ServerPart] = {}
 
     def __getitem__(self, server: ServerName) -> ServerPart:
@@ -145,8 +145,8 @@ _WORD = lazy_pattern(r"[\w.:/{}+*%~@-]+")
 _ENDS = ".:/-"
 
 
-def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
-    """Return the instructions of `whole`; empty if they name something that is not in `shown`.
+def scoped_instructions(whole: ServerPart, part: ServerPart) -> str:
+    """Return the instructions of `whole`; empty if they name something that is not in `part`.
 
     They are one text of a server, of which no part can be left out.
     """
@@ -154,7 +154,7 @@ def scoped_instructions(whole: ServerPart, shown: ServerPart) -> str:
         return ""
     tokens = _WORD.findall(whole.instructions)
     words = {form for word in tokens for form in (word, word.strip(_ENDS))}
-    hidden = set(_names(whole)) - set(_names(shown))
+    hidden = set(_names(whole)) - set(_names(part))
     return whole.instructions if words.isdisjoint(hidden) else ""
 
 
@@ -204,9 +204,9 @@ class ScopedOfferings:
         explained = self._explained(part, entry)
         return "" if explained is None or explained.verdict.enabled else explained.sentence
 
-    def guard(self, whole: Catalog, shown: Catalog) -> UriGuard:
-        """Return the guard of the URIs that templates lead to, with only `shown` visible."""
-        return UriGuard(whole, shown, self._uri_rules)
+    def guard(self, whole: Catalog, catalog: Catalog) -> UriGuard:
+        """Return the guard of the URIs that templates lead to, with only `catalog` visible."""
+        return UriGuard(whole, catalog, self._uri_rules)
 
     def _is_tagged(self, entry: OfferingEntry) -> bool:
         return not self._tags.isdisjoint(entry.verdict.tags)

@@ -207,9 +207,9 @@ def _least_match(similarities: Similarities | None) -> float:
     return _MATCH_BY_MODEL if is_by_model else _MATCH
 
 
-def _head(found: Sequence[Hit]) -> tuple[Hit, ...]:
+def _head(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Without the tail that is far below the first."""
-    return tuple(hit for hit in found if hit.relevance >= _TAIL * found[0].relevance)
+    return tuple(hit for hit in hits if hit.relevance >= _TAIL * hits[0].relevance)
 
 
 def _alternative(entry: Entry, entries: Sequence[Entry]) -> Alternative:
@@ -351,14 +351,14 @@ class ToolSearch(Struct, frozen=True):
         self,
         only: ServerName | None,
         tags: frozenset[str],
-        shown: Subset | None,
+        subset: Subset | None,
         *,
         any_tag: bool = False,
     ) -> Subset | None:
-        """Return the tools of one server, and with some tags, of `shown`; None if these are all."""
+        """The tools of one server, and with some tags, of `subset`; None if these are all."""
         if only:
-            shown = _both(shown, self.searcher.tools_of({only: None}))
-        return _both(shown, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else shown
+            subset = _both(subset, self.searcher.tools_of({only: None}))
+        return _both(subset, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else subset
 
     def _has_hidden(self, only: ServerName | None) -> bool:
         """Return whether the servers in scope have a tool that is not visible."""
@@ -369,8 +369,8 @@ class ToolSearch(Struct, frozen=True):
         return self.memo.has_hidden
 
 
-def _both(one: Subset | None, other: Subset) -> Subset:
-    return other if one is None else one & other
+def _both(left: Subset | None, right: Subset) -> Subset:
+    return right if left is None else left & right
 
 
 def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:

@@ -549,10 +549,10 @@ class ConfiguredServers(Struct, frozen=True):
         return replace(report, description=description, **tool_counts(part))
 
     def _for_all(
-        self, compute: Callable[[ConfiguredServer], T], known: PerServer[T] | None
+        self, compute: Callable[[ConfiguredServer], T], states: PerServer[T] | None
     ) -> PerServer[T]:
-        known = known or PerServer(tuple(sorted(self.settings.by_name)))
-        return known.updated(self.live, lambda name: compute(self.get(name)))
+        states = states or PerServer(tuple(sorted(self.settings.by_name)))
+        return states.updated(self.live, lambda name: compute(self.get(name)))
 
 
 def _report(server: ConfiguredServer) -> ServerReport:

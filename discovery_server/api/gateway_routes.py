@@ -73,11 +73,11 @@ async def views(request: ApiRequest[Nothing]) -> Views:
     """List the views, with the servers that each one shows."""
     owner = request.owner
     own = serialize_redacted(owner.settings)["views"]
-    shown = {
+    forms = {
         view.name: [str(server.name) for server in owner.in_view(view.name).view.servers()]
         for view in owner.settings.views
     }
-    return Views([ViewForm(name, own.get(name, {}), names) for name, names in shown.items()])
+    return Views([ViewForm(name, own.get(name, {}), names) for name, names in forms.items()])
 
 
 @routes("GET", "/configuration")

@@ -249,12 +249,12 @@ class StatelessRequests:
             return await self._served(sender, method, params, pass_messages)
 
     async def _served(
-        self, found: RelayedClient, method: str, params: JSONObject, pass_messages: PassMessages
+        self, client: RelayedClient, method: str, params: JSONObject, pass_messages: PassMessages
     ) -> JSONObject:
-        connection = await self._connection(found.gateway, found.user)
+        connection = await self._connection(client.gateway, client.user)
         stream = RelayedStream()
         message = {"jsonrpc": "2.0", "id": _RELAYED, "method": method, "params": params}
-        self._waiting[connection] = found.gateway, found.user
+        self._waiting[connection] = client.gateway, client.user
         try:
             connection.process(message, 0, stream)
             while batch := await stream.batch():

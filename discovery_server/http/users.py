@@ -147,14 +147,14 @@ class Users:
             return name is not None
         return self._access.is_of_owner(name.removesuffix(_ACCESS))
 
-    def _found(self, given: bytes, *, random: bool) -> User | Refusal | None:
+    def _found(self, token: bytes, *, random: bool) -> User | Refusal | None:
         """The user of a token, of those that were made at random or of those that were chosen."""
-        own = self._owner_of(given) if random is self._is_random else None
-        return own or (self._holder_of(given) if random else None)
+        own = self._owner_of(token) if random is self._is_random else None
+        return own or (self._holder_of(token) if random else None)
 
-    def _owner_of(self, given: bytes) -> User | None:
+    def _owner_of(self, token: bytes) -> User | None:
         # Digests have one length and all are compared, so the time reveals nothing about a token.
-        digest, owner = _digest(given), None
+        digest, owner = _digest(token), None
         for own_digest, user in self._own.items():
             if hmac.compare_digest(own_digest, digest):
                 owner = user

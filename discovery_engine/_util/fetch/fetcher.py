@@ -432,8 +432,8 @@ def _require_sendable(headers: Mapping[str, str]) -> None:
             raise FetchError("address", f"the value of the header {name!r} cannot be sent")
 
 
-def _is_same_origin(one: httpx2.URL, other: httpx2.URL) -> bool:
-    return _origin(one) == _origin(other)
+def _is_same_origin(left: httpx2.URL, right: httpx2.URL) -> bool:
+    return _origin(left) == _origin(right)
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:

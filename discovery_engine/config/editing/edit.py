@@ -187,9 +187,9 @@ def disable_server(path: Path, name: str) -> Edit:
     return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
 
 
-def _new_rules(known: Settings, rules: Iterable[Rule]) -> list[Rule]:
+def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
     """Return the rules that the file does not have yet, each once."""
-    there = [replace(rule, origin=Origin("")) for rule in known.tool_rules]
+    there = [replace(rule, origin=Origin("")) for rule in settings.tool_rules]
     new: list[Rule] = []
     for rule in (replace(candidate, origin=Origin("")) for candidate in rules):
         if rule not in there and rule not in new:
@@ -433,10 +433,10 @@ def _inline(value: JSONValue, *, is_flow: bool) -> str:
     return text.removesuffix("...\n").rstrip("\n")
 
 
-def _instead(text: str, node: Any, written: str) -> str:
+def _instead(text: str, node: Any, replacement: str) -> str:
     start, end = node.start_mark.index, node.end_mark.index
     ending = "\n" if text[start:end].endswith("\n") else ""  # as a text in a block has one
-    return text[:start] + written + ending + text[end:]
+    return text[:start] + replacement + ending + text[end:]
 
 
 def _describes(text: str, server: ServerSettings) -> bool:

@@ -172,14 +172,14 @@ class _References:
             reference = f"${{{variable}}}"
         return scheme + reference
 
-    def without_hidden(self, name: str, text: str, shown: str) -> str | None:
-        """A text with references in place of what is hidden in `shown`; None if one cannot be."""
-        if text == shown:
+    def without_hidden(self, name: str, text: str, mask: str) -> str | None:
+        """A text with references in place of what is hidden in `mask`; None if one cannot be."""
+        if text == mask:
             return text
-        first, *others = shown.split(REDACTED)
+        first, *others = mask.split(REDACTED)
         form = "(.+?)".join(map(re.escape, (first, *others)))
         match = re.fullmatch(form, text, re.DOTALL)
-        if match is None or any(REDACTED in str(reference) for reference in references_in(shown)):
+        if match is None or any(REDACTED in str(reference) for reference in references_in(mask)):
             return None  # a secret within a reference: its default
         whole = first
         for secret, other in zip(match.groups(), others, strict=True):
@@ -216,35 +216,34 @@ class _References:
 
 
 def _stdio(
-    server: ServerSettings, stdio: StdioTransport, found: _References
+    server: ServerSettings, stdio: StdioTransport, refs: _References
 ) -> StdioTransport | SkippedServer:
     args = []
     before = ""
     for arg, masked_arg in zip(stdio.args, hide_secrets_in_args(stdio.args), strict=True):
-        taken = found.without_hidden(before.lstrip("-") or "argument", arg, masked_arg)
+        taken = refs.without_hidden(before.lstrip("-") or "argument", arg, masked_arg)
         if taken is None:
             return SkippedServer(server.name, "its arguments carry a secret", is_secret=True)
         args.append(taken)
         before = arg if arg.startswith("-") else ""
     env = {
-        name: found.without_secret(name, value, _variable(name))
-        for name, value in stdio.env.items()
+        name: refs.without_secret(name, value, _variable(name)) for name, value in stdio.env.items()
     }
     return replace(stdio, args=tuple(args), env=env)
 
 
 def _remote(
-    server: ServerSettings, remote: RemoteTransport, found: _References
+    server: ServerSettings, remote: RemoteTransport, refs: _References
 ) -> RemoteTransport | SkippedServer:
-    url = found.without_hidden("address", remote.url, hide_secrets_in_url(remote.url))
+    url = refs.without_hidden("address", remote.url, hide_secrets_in_url(remote.url))
     if url is None:
         return SkippedServer(server.name, "its address carries a secret", is_secret=True)
     headers = {
-        name: found.without_secret(name, value, _variable_of_header(server.name, name))
+        name: refs.without_secret(name, value, _variable_of_header(server.name, name))
         for name, value in remote.headers.items()
     }
     variable = _variable_of_header(server.name, "client_secret")
-    secret = found.without_secret("clientSecret", remote.oauth.client_secret, variable)
+    secret = refs.without_secret("clientSecret", remote.oauth.client_secret, variable)
     oauth = replace(remote.oauth, client_secret=secret)
     return replace(remote, url=url, headers=headers, oauth=oauth)
 
@@ -329,7 +328,7 @@ class ImportPlan(Struct):
 
 
 def plan_import(
-    found: Sequence[tuple[str, SourceResult]],
+    results: Sequence[tuple[str, SourceResult]],
     settings: Settings,
     only: Sequence[str],
     secrets: SecretResolver,
@@ -341,7 +340,7 @@ def plan_import(
     One that is in force from its client's file is copied as it is in force, and takes its place.
 
     Args:
-        found: What the files of clients have.
+        results: What the files of clients have.
         settings: Those in force.
         only: The wanted servers; all if there are none.
         secrets: What gives the values with which entries are compared, and has the names that new
@@ -351,8 +350,8 @@ def plan_import(
     """
     plan = ImportPlan()
     known_servers = KnownServers(settings.servers, secrets)
-    known_servers.claim([server for _, imported in found for server in imported.servers])
-    for client, imported in found:
+    known_servers.claim([server for _, imported in results for server in imported.servers])
+    for client, imported in results:
         _add_client(plan, client, imported, known_servers, only, settings, secrets, stores=stores)
     return plan
 
@@ -361,7 +360,7 @@ def _add_client(
     plan: ImportPlan,
     client: str,
     imported: SourceResult,
-    known: KnownServers,
+    servers: KnownServers,
     only: Sequence[str],
     settings: Settings,
     secrets: SecretResolver,
@@ -373,20 +372,20 @@ def _add_client(
     for server in imported.servers:
         if only and server.name not in only:
             continue
-        live = known.live(client, server)
+        live = servers.live(client, server)
         if live and live.name not in plan.names:
             plan.add(own_copy(settings, live, secrets, is_stored=stores != "none"), live.name)
             continue
-        if (same := known.same_as(server)) is not None:
+        if (same := servers.same_as(server)) is not None:
             reason = f"it is there already, as {same!r}"
             plan.skipped.append(SkippedServer(server.name, reason, is_problem=False))
             twins |= {server.name: same} if same in plan.names else {}
             continue
-        name = unique_name(server.name, client, known.names)
+        name = unique_name(server.name, client, servers.names)
         renamed = replace(server, name=name, source=client)  # secrets are kept for that name
         candidate = import_entry(renamed, is_stored=stores == "all", secrets=secrets)
         if plan.add(candidate, server.name):
-            known.add(server, name)
+            servers.add(server, name)
             names[server.name] = name
     others = frozenset(server.name for server in imported.servers) - names.keys()
     plan.rules += imported.without(others).renamed(names).tool_rules
@@ -408,9 +407,9 @@ class KnownServers:
         self._sourced = [server for server in self._by_name.values() if server.is_sourced]
         self.names = {name.casefold() for name in self._by_name}
 
-    def claim(self, found: Iterable[ServerSettings]) -> None:
+    def claim(self, servers: Iterable[ServerSettings]) -> None:
         """Note which entries are surely those of servers that are in clients' files."""
-        endpoints = map(self._endpoint, found)
+        endpoints = map(self._endpoint, servers)
         claimed = {self._by_endpoint.get(endpoint) for endpoint in endpoints}
         self._by_name = {
             name: server for name, server in self._by_name.items() if name not in claimed

@@ -125,17 +125,17 @@ def _path(name: str) -> SectionPath:
     return tuple(name.split("."))
 
 
-def _restored(text: str, settings: Settings, name: str, given: str) -> str:
+def _restored(text: str, settings: Settings, name: str, new_text: str) -> str:
     """The text of a section with the values that were not shown.
 
     Raises:
         ConfigurationError, ViewNotFoundError: If there is no such section.
     """
     _require_known(settings, name)
-    given = given.replace("\r\n", "\n")
+    new_text = new_text.replace("\r\n", "\n")
     if name != _OVERRIDES:
-        return given
-    restored = restore_values(given, section_text(text, _path(name)).text)
+        return new_text
+    restored = restore_values(new_text, section_text(text, _path(name)).text)
     if mark := unknown_mark(restored):
         line = restored.count("\n", 0, mark.start()) + 1
         column = mark.start() - restored.rfind("\n", 0, mark.start())

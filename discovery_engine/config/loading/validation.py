@@ -116,11 +116,11 @@ def _no_choice(expected: str, node: Node) -> tuple[str, str]:
     return f"must be {named}, not {str(node.value)!r}", did_you_mean(node.value, choices)
 
 
-def _of_another_type(wanted: str, node: Node) -> tuple[str, str]:
+def _of_another_type(type_name: str, node: Node) -> tuple[str, str]:
     if node.is_null:
-        empty = ' ("" is empty text)' if wanted == "text" else ""
-        return f"has no value; it must be {wanted}", f"write one{empty}, or remove the key"
-    return f"must be {wanted}, not {_kind(node)}", _hint(wanted, node)
+        empty = ' ("" is empty text)' if type_name == "text" else ""
+        return f"has no value; it must be {type_name}", f"write one{empty}, or remove the key"
+    return f"must be {type_name}, not {_kind(node)}", _hint(type_name, node)
 
 
 def _kind(node: Node) -> str:
@@ -138,24 +138,24 @@ def _kind(node: Node) -> str:
     return "text"
 
 
-def _hint(wanted: str, node: Node) -> str:
-    if wanted == "a list":
+def _hint(type_name: str, node: Node) -> str:
+    if type_name == "a list":
         return "begin each item with '- ', or put the items in [ ]"
-    if wanted.startswith("a mapping"):
+    if type_name.startswith("a mapping"):
         bare = ", without '- '" if isinstance(node.value, list) else ""
         return f"write 'name: value' lines below it{bare}"
-    return _hint_for_scalar(wanted, node.value) if isinstance(node.value, str) else ""
+    return _hint_for_scalar(type_name, node.value) if isinstance(node.value, str) else ""
 
 
-def _hint_for_scalar(wanted: str, text: str) -> str:
+def _hint_for_scalar(type_name: str, text: str) -> str:
     if not isinstance(text, PlainScalar) and isinstance(
         PlainScalar(text).meaning, bool | int | float
     ):
         return "remove the quotes"
-    if wanted == "true or false" and text.lower() in ("yes", "on", "y", "no", "off", "n"):
+    if type_name == "true or false" and text.lower() in ("yes", "on", "y", "no", "off", "n"):
         return f"write {str(text.lower() in ('yes', 'on', 'y')).lower()}"
     if (
-        wanted.endswith("number")
+        type_name.endswith("number")
         and text[:1].isdigit()
         and isinstance(PlainScalar(text).meaning, str)
     ):
@@ -250,23 +250,23 @@ def _sections(annotation: object) -> tuple[type[Section], ...]:
     )
 
 
-def _unknown(written: str, model: type[Section], path: Path, member: Node) -> Fault:
+def _unknown(unknown_key: str, model: type[Section], path: Path, member: Node) -> Fault:
     canonical = dict.fromkeys(key for key, _ in _fields_by_spelling(model).values())
     if path[-1:] == ("server",) and isinstance(member.value, dict):
         hint = "did you mean 'servers' in place of 'server'?"  # it looks like a server's entry
-    elif not (hint := _HINTS.get(written, "")):
-        hint = did_you_mean(written, canonical, otherwise=f"known here: {', '.join(canonical)}")
+    elif not (hint := _HINTS.get(unknown_key, "")):
+        hint = did_you_mean(unknown_key, canonical, otherwise=f"known here: {', '.join(canonical)}")
     return Fault(
         "CONFIG_UNKNOWN_KEY",
-        (*path, written),
+        (*path, unknown_key),
         member.name_at,
-        f"unknown key {written!r}",
+        f"unknown key {unknown_key!r}",
         hint,
         member,
     )
 
 
-def _twice(written: str, first: Node, path: Path, member: Node) -> Fault:
-    message = f"{written!r} was given on line {first.name_at.line} already, in another spelling"
-    way, hint = (*path, written), "keep one of the two"
+def _twice(key: str, first: Node, path: Path, member: Node) -> Fault:
+    message = f"{key!r} was given on line {first.name_at.line} already, in another spelling"
+    way, hint = (*path, key), "keep one of the two"
     return Fault("CONFIG_DUPLICATE", way, member.name_at, message, hint, member)

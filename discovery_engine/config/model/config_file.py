@@ -146,9 +146,9 @@ MarketplaceSection = section(
 )
 
 
-def marketplace_settings(written: Any) -> MarketplaceSettings:
-    sources = tuple(entry.to_settings(MarketplaceSource) for entry in written.sources)
-    return MarketplaceSettings(sources, written.sync_every)
+def marketplace_settings(value: Any) -> MarketplaceSettings:
+    sources = tuple(entry.to_settings(MarketplaceSource) for entry in value.sources)
+    return MarketplaceSettings(sources, value.sync_every)
 
 
 _OVERRIDE_NAME = re.compile(r"[\w./-]{1,128}")
@@ -472,8 +472,8 @@ WebhookEntry = section(
 )
 
 
-def _has_a_database_to_search_in(written: Any) -> None:
-    if written.search.where == "database" and not written.registry.url:
+def _has_a_database_to_search_in(value: Any) -> None:
+    if value.search.where == "database" and not value.registry.url:
         raise custom_error(
             "`search.where: database` needs a registry in a database",
             key="search",

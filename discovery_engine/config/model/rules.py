@@ -36,22 +36,22 @@ def _annotations(value: JSONValue) -> JSONValue:
     return dict(annotations)
 
 
-def _annotation(written: str, wanted: JSONValue) -> tuple[str, bool | str]:
-    name = camel if (camel := to_camel(written)) in _HINTS else written
+def _annotation(key: str, expected: JSONValue) -> tuple[str, bool | str]:
+    name = camel if (camel := to_camel(key)) in _HINTS else key
     if not NAME_LIKE.fullmatch(name):
-        raise custom_error("is no name for an annotation", key=written)
-    value = wanted.meaning if isinstance(wanted, PlainScalar) else wanted
+        raise custom_error("is no name for an annotation", key=key)
+    value = expected.meaning if isinstance(expected, PlainScalar) else expected
     # A misspelt hint would match no tool, and the rule would guard nothing.
     if name not in _HINTS and (meant := closest(name, _HINTS, least=_ALIKE)):
         hint = f"did you mean {meant!r}?"
-        raise custom_error(f"unknown annotation {name!r}", hint=hint, key=written)
+        raise custom_error(f"unknown annotation {name!r}", hint=hint, key=key)
     if isinstance(value, bool):
         return name, value
     if name in _HINTS:
-        raise custom_error("must be true or false", key=written)
-    if not isinstance(wanted, str) or value is None:
-        raise custom_error("must be text, true or false", key=written)
-    return name, str(wanted)
+        raise custom_error("must be true or false", key=key)
+    if not isinstance(expected, str) or value is None:
+        raise custom_error("must be text, true or false", key=key)
+    return name, str(expected)
 
 
 class RuleEntry(Section):

@@ -181,18 +181,18 @@ def _marks(hint: Any) -> tuple[Any, ...]:
     return getattr(hint, "__metadata__", ())
 
 
-def _default(one: FieldInfo, hint: Any, kind: Any) -> Any:
+def _default(field: FieldInfo, hint: Any, kind: Any) -> Any:
     """The default as it could be written: empty text where no null is."""
-    if one.default_factory is not NODEFAULT:
-        return one.default_factory()
-    match one.default:
+    if field.default_factory is not NODEFAULT:
+        return field.default_factory()
+    match field.default:
         case Struct():
             return get_args(kind)[0]()
         case tuple():
-            return list(one.default)
+            return list(field.default)
         case None if _is_text(get_args(_base(hint))[0]):
             return ""
-    return ... if one.default is NODEFAULT else one.default
+    return ... if field.default is NODEFAULT else field.default
 
 
 def _validator(check: Callable[[Any], None]) -> Any:

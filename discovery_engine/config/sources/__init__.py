@@ -145,9 +145,9 @@ def _is_own_name(name: str, client: ClientRow) -> bool:
     return name.startswith(".") or any(word in name for word in words)
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(left: Path, right: Path) -> bool:
     with suppress(OSError, ValueError):
-        return one.samefile(other)
+        return left.samefile(right)
     return False
 
 

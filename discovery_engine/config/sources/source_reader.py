@@ -395,13 +395,13 @@ def _reader(path: str) -> EntryReader:
     )
 
 
-def _pasted(reader: EntryReader, name: ServerName, written: str, entry: JSONValue) -> PastedServer:
+def _pasted(reader: EntryReader, name: ServerName, text: str, entry: JSONValue) -> PastedServer:
     try:
-        read = reader.read(name, entry, key=written)
+        read = reader.read(name, entry, key=text)
     except SkippedEntryError as reason:
         return PastedServer(name, None, problem=str(reason))
     if problem := read.server.problem:
         return PastedServer(name, None, problem=f"{problem.message} {problem.hint}".strip())
-    renamed = (f"it is called {name!r} here",) if name != written else ()
+    renamed = (f"it is called {name!r} here",) if name != text else ()
     lists = ("its lists of tools are left out; write them as tool rules",) if read.rules else ()
     return PastedServer(name, read.server, (*renamed, *read.notes, *lists))

@@ -74,9 +74,9 @@ class VariableSyntax(Struct, dict=True):
         ]
         return re.compile("|".join((*groups, _LITERAL)), re.ASCII)
 
-    def _replacement(self, found: re.Match[str]) -> str:  # noqa: PLR0911 - one for each syntax
-        token = found[0]
-        match found.lastgroup:
+    def _replacement(self, match: re.Match[str]) -> str:  # noqa: PLR0911 - one for each syntax
+        token = match[0]
+        match match.lastgroup:
             case "known":
                 return escape(self.known[token[2:-1]])
             case "escape" | "brace":

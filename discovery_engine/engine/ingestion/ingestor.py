@@ -178,22 +178,22 @@ class Rulebook(Struct, frozen=True, dict=True):
         return rules + self.overrides.problems
 
 
-def carried_over(known: Snapshot, ingestor: Ingestor) -> tuple[ServerPart, ...]:
+def carried_over(snapshot: Snapshot, ingestor: Ingestor) -> tuple[ServerPart, ...]:
     """The parts of a snapshot that still hold under the ingestor's settings, judged by its rules.
 
     A server whose transport changed gets an empty part. Where nothing changed that a verdict
     depends on, no tool is looked at.
     """
     settings = ingestor.rulebook.settings
-    before = known.settings
+    before = snapshot.settings
     # Not known, if processes with different rules have saved listings.
-    is_known = known.decided is not None
+    is_known = snapshot.decided is not None
     same_rules = _rules_of(before) == _rules_of(settings) and _same_overrides(before, settings)
-    same_decisions = known.decided == ingestor.trust.decisions.number
+    same_decisions = snapshot.decided == ingestor.trust.decisions.number
     same_trust = same_decisions and _same_trust(before, settings)
     return tuple(
         _carried_over(
-            known.catalog.parts.get(server.name),
+            snapshot.catalog.parts.get(server.name),
             server,
             ingestor,
             same_rules=is_known and same_rules,
@@ -223,11 +223,11 @@ def _carried_over(
     return ingestor.make_part(server, part, tools, [entry.offering for entry in part.offerings])
 
 
-def _same_trust(one: Settings, other: Settings) -> bool:
+def _same_trust(left: Settings, right: Settings) -> bool:
     """Return whether the same decisions withhold the same tools under both settings."""
-    ours, theirs = ((s.trust, s.name, s.path, s.frozen) for s in (one, other))
+    ours, theirs = ((s.trust, s.name, s.path, s.frozen) for s in (left, right))
     # The digest of the lock file is among the inputs.
-    return ours == theirs and (not one.frozen or one.inputs == other.inputs)
+    return ours == theirs and (not left.frozen or left.inputs == right.inputs)
 
 
 def _is_judged_alike(before: Settings, settings: Settings, server: ServerSettings) -> bool:
@@ -242,9 +242,9 @@ def _rules_of(settings: Settings) -> tuple[tuple[Rule, ...], ...]:
     return settings.tool_rules, settings.resource_rules, settings.prompt_rules
 
 
-def _same_overrides(one: Settings, other: Settings) -> bool:
+def _same_overrides(left: Settings, right: Settings) -> bool:
     """Compares overrides without argument values: stored overrides have none."""
     ours, theirs = (
-        [override.without_values() for override in settings.overrides] for settings in (one, other)
+        [override.without_values() for override in settings.overrides] for settings in (left, right)
     )
     return ours == theirs

@@ -68,51 +68,51 @@ class ListingResult(Struct, frozen=True):
         return ServerConnected(self.server.name, len(tools), len(dropped))
 
 
-def parse_listing(result: ListingResult, known: ServerPart) -> ListingResult:
+def parse_listing(result: ListingResult, before: ServerPart) -> ListingResult:
     """`result` with its definitions parsed and scanned; a long list takes seconds.
 
-    Tools that are unchanged since `known` are not scanned again.
+    Tools that are unchanged since `before` are not scanned again.
     """
     if isinstance(result.outcome, UpstreamError):
         return result
-    if same := _same_listing(result, known):
+    if same := _same_listing(result, before):
         return same
     tools = tuple(
         Tool.from_mcp(result.server.name, definition) for definition in result.outcome.tools
     )
-    offerings = tuple(_offerings(result.server.name, result.outcome, known))
-    findings = suspicions((*tools, *offerings), result.outcome.instructions, known)
+    offerings = tuple(_offerings(result.server.name, result.outcome, before))
+    findings = suspicions((*tools, *offerings), result.outcome.instructions, before)
     return replace(result, tools=tools, offerings=offerings, findings=findings)
 
 
-def _same_listing(result: ListingResult, known: ServerPart) -> ListingResult | None:
-    """`result` with the definitions of `known`, if it certainly has the same; else None."""
-    if isinstance(result.outcome, UpstreamError) or not _lists_the_same(result.outcome, known):
+def _same_listing(result: ListingResult, before: ServerPart) -> ListingResult | None:
+    """`result` with the definitions of `before`, if it certainly has the same; else None."""
+    if isinstance(result.outcome, UpstreamError) or not _lists_the_same(result.outcome, before):
         return None
     return replace(
         result,
-        tools=tuple(entry.tool for entry in known.entries),
-        offerings=tuple(entry.offering for entry in known.offerings),
-        findings=known.findings,
-        same_as=known,
+        tools=tuple(entry.tool for entry in before.entries),
+        offerings=tuple(entry.offering for entry in before.offerings),
+        findings=before.findings,
+        same_as=before,
     )
 
 
-def _offerings(server: ServerName, listing: Listing, known: ServerPart) -> Iterator[Offering]:
+def _offerings(server: ServerName, listing: Listing, before: ServerPart) -> Iterator[Offering]:
     """Yield what was listed besides tools; for a kind that failed, what was known before."""
     for kind, listed in listing.offerings.items():
         if listed.failure:
-            yield from (entry.offering for entry in known.of_kind(kind))
+            yield from (entry.offering for entry in before.of_kind(kind))
         for definition in listed.definitions:
             yield Offering.from_mcp(server, kind, definition)
 
 
-def _lists_the_same(listing: Listing, known: ServerPart) -> bool:
+def _lists_the_same(listing: Listing, before: ServerPart) -> bool:
     """Return whether a listing certainly has the definitions and instructions of a part."""
-    if known.findings is None or listing.instructions != known.present_instructions:
+    if before.findings is None or listing.instructions != before.present_instructions:
         return False
-    tools = {entry.tool.upstream_name: entry.tool.source for entry in known.entries}
-    others = {(e.offering.kind, e.offering.identifier): e.offering.source for e in known.offerings}
+    tools = {entry.tool.upstream_name: entry.tool.source for entry in before.entries}
+    others = {(e.offering.kind, e.offering.identifier): e.offering.source for e in before.offerings}
     listed_tools = {definition["name"]: definition for definition in listing.tools}
     listed_others = {
         (kind, definition[kind.wire.identifier]): definition
@@ -128,29 +128,29 @@ def _lists_the_same(listing: Listing, known: ServerPart) -> bool:
 
 
 def part_from_result(
-    server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+    server: ServerSettings, before: ServerPart, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart:
     """The new part of a server, from its listing and the part known before."""
     if isinstance(result.outcome, UpstreamError):
-        return failed(known, result.outcome, result.at)
-    part = _listed(server, known, result.outcome, result, ingestor)
-    part = replace(part, removed=removed_tools(known, part, now=result.at))
+        return failed(before, result.outcome, result.at)
+    part = _listed(server, before, result.outcome, result, ingestor)
+    part = replace(part, removed=removed_tools(before, part, now=result.at))
     # To make it again is a third of the time that its row takes, and most listings are as before.
-    return part.with_digest(known.digest) if part.entries is known.entries else part
+    return part.with_digest(before.digest) if part.entries is before.entries else part
 
 
 def _listed(
     server: ServerSettings,
-    known: ServerPart,
+    before: ServerPart,
     listing: Listing,
     result: ListingResult,
     ingestor: Ingestor,
 ) -> ServerPart:
     """The part of a server that was listed successfully."""
-    is_same = result.same_as is known and ingestor.makes_same(server, known)
+    is_same = result.same_as is before and ingestor.makes_same(server, before)
     others = listing.offerings.items()
     part = replace(
-        known if is_same else ServerPart(server.name, instructions=listing.instructions),
+        before if is_same else ServerPart(server.name, instructions=listing.instructions),
         listed_at=result.at,
         ttl=ttl_of(listing),
         failure=None,
@@ -162,10 +162,10 @@ def _listed(
     return part if is_same else ingestor.make_part(server, part, result.tools, result.offerings)
 
 
-def removed_tools(known: ServerPart, new: ServerPart, *, now: float) -> tuple[RemovedTool, ...]:
-    """The tools that are gone since `known`, or were gone then and not for too long."""
-    gone: dict[str, float] = {entry.tool.name: now for entry in known.entries}
-    gone |= {tool.name: tool.at for tool in known.removed if now - tool.at < REMOVED_FOR}
+def removed_tools(before: ServerPart, new: ServerPart, *, now: float) -> tuple[RemovedTool, ...]:
+    """The tools that are gone since `before`, or were gone then and not for too long."""
+    gone: dict[str, float] = {entry.tool.name: now for entry in before.entries}
+    gone |= {tool.name: tool.at for tool in before.removed if now - tool.at < REMOVED_FOR}
     names = sorted(gone.keys() - new.by_name.keys())
     return tuple(RemovedTool(name, gone[name]) for name in names)
 
@@ -239,19 +239,19 @@ class UnchangedParts:
         self._confirmed: dict[ServerName, _Basis] = {}
 
     def part(
-        self, server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+        self, server: ServerSettings, before: ServerPart, result: ListingResult, ingestor: Ingestor
     ) -> ServerPart | None:
-        """The part that a listing makes, if it is `known` but for its time; else None.
+        """The part that a listing makes, if it is `before` but for its time; else None.
 
         Whatever is odd about a listing is found when it is read by itself.
         """
         if isinstance(result.outcome, UpstreamError):
             return None
         try:
-            basis = _basis(server, known, result.outcome, ingestor)
+            basis = _basis(server, before, result.outcome, ingestor)
             if self._confirmed.get(server.name) == basis:
-                return replace(known, listed_at=result.at)
-            part = _unchanged_part(server, known, result, ingestor)
+                return replace(before, listed_at=result.at)
+            part = _unchanged_part(server, before, result, ingestor)
         except Exception:
             logger.debug("The list of %r is read by itself", server.name, exc_info=True)
             return None
@@ -261,12 +261,12 @@ class UnchangedParts:
 
 
 def _basis(
-    server: ServerSettings, known: ServerPart, listing: Listing, ingestor: Ingestor
+    server: ServerSettings, before: ServerPart, listing: Listing, ingestor: Ingestor
 ) -> _Basis:
     trust = ingestor.trust
     return _Basis(
         _digest(listing),
-        known,
+        before,
         trust.lock,
         trust.policy,
         trust.accepted(server),
@@ -285,15 +285,15 @@ def _digest(listing: Listing) -> bytes:
 
 
 def _unchanged_part(
-    server: ServerSettings, known: ServerPart, result: ListingResult, ingestor: Ingestor
+    server: ServerSettings, before: ServerPart, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart | None:
-    same = _same_listing(result, known)
+    same = _same_listing(result, before)
     if same is None or (listed := same.listed_server) is None:
         return None
     if any(ingestor.trust.first_seen(*listed._replace(server=server))):
         return None  # to be accepted by this
-    part = part_from_result(server, known, same, ingestor)
-    return part if replace(part, listed_at=known.listed_at) == known else None
+    part = part_from_result(server, before, same, ingestor)
+    return part if replace(part, listed_at=before.listed_at) == before else None
 
 
 class SharedParts(NamedTuple):
@@ -304,7 +304,7 @@ class SharedParts(NamedTuple):
 
 
 def shared_parts(
-    found: Iterable[ServerPart],
+    parts: Iterable[ServerPart],
     catalog: Catalog,
     ingestor: Ingestor,
     *,
@@ -317,7 +317,7 @@ def shared_parts(
     clocks say: the server has to be listed once more.
 
     Args:
-        found: What was saved of servers.
+        parts: What was saved of servers.
         catalog: The present one.
         ingestor: Of the present settings.
         fail_alike: Whether failures are adopted, too: whether a server can be reached from here is
@@ -326,7 +326,7 @@ def shared_parts(
     """
     servers = ingestor.rulebook.settings.by_name
     shared = SharedParts([], [])
-    for part in found:
+    for part in parts:
         server, own_part = servers.get(part.server), catalog.part(part.server)
         if server is None or part.connection != connection_fingerprint(server):
             continue

@@ -395,11 +395,11 @@ def word_diff(before: str, after: str) -> list[Part]:
     return [part for part in parts if part.text]
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(left: Sequence[str], right: Sequence[str]) -> int:
     """How many words both begin with."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(left, right, strict=False)
     return next(
-        (number for number, (a, b) in enumerate(pairs) if a != b), min(map(len, (one, other)))
+        (number for number, (a, b) in enumerate(pairs) if a != b), min(map(len, (left, right)))
     )
 
 

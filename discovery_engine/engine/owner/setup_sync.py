@@ -228,18 +228,18 @@ def _overridden(entry: JSONValue, local: JSONValue) -> JSONValue:
     return merged
 
 
-def _setup_entry(name: str, written: JSONValue, syntax: VariableSyntax) -> SetupEntry:
-    if not isinstance(written, dict):
+def _setup_entry(name: str, body: JSONValue, syntax: VariableSyntax) -> SetupEntry:
+    if not isinstance(body, dict):
         return SetupEntry(name, problem="must be an object that describes a server")
-    secrets = written.get("secrets") or {}
+    secrets = body.get("secrets") or {}
     if not isinstance(secrets, dict) or not all(
         isinstance(secret, str) for secret in secrets.values()
     ):
         return SetupEntry(name, problem="secrets: must be an object of texts")
-    activation = written.get("auto_activate", written.get("autoActivate", True))
+    activation = body.get("auto_activate", body.get("autoActivate", True))
     if not isinstance(activation, bool):
         return SetupEntry(name, problem="auto_activate: must be true or false")
-    entry = {key: value for key, value in written.items() if key not in _KEYS and value is not None}
+    entry = {key: value for key, value in body.items() if key not in _KEYS and value is not None}
     transport = entry.get("transport")
     if isinstance(transport, str):
         entry["transport"] = _TRANSPORTS.get(transport, transport)

@@ -123,7 +123,7 @@ class EnrichmentRun:
                 self._failure = self._failure or error
             outcome = EnrichedTool(key, problem=error.message)
         else:
-            written = WrittenRequests(
+            row = WrittenRequests(
                 tool.server,
                 tool.upstream_name,
                 tool.fingerprint,
@@ -132,7 +132,7 @@ class EnrichmentRun:
                 VERSION,
                 self._clock(),
             )
-            await anyio.to_thread.run_sync(self._store.save_requests, [written])
+            await anyio.to_thread.run_sync(self._store.save_requests, [row])
             self._failed = 0
             outcome = EnrichedTool(key, requests)
         self._done.append(outcome)

@@ -71,7 +71,7 @@ class InputValues:
     def __init__(
         self,
         server: str,
-        given: GivenValues,
+        values: GivenValues,
         *,
         secrets: GivenValues = MappingProxyType({}),
         earlier: GivenValues = MappingProxyType({}),
@@ -81,7 +81,7 @@ class InputValues:
 
         Args:
             server: What it is called.
-            given: What its owner gives.
+            values: What its owner gives.
             secrets: The same of what is to be stored, also where its publisher does not say so.
                 Nothing in them is a reference.
             earlier: What its owner gave for the version before; what is not asked for any more is
@@ -89,7 +89,7 @@ class InputValues:
             stored: The secrets of this very server that are stored already: `SERVER/NAME`.
         """
         self._server = server
-        self._new = {**given, **secrets}
+        self._new = {**values, **secrets}
         self._given = {
             key: (value,) if isinstance(value, str) else tuple(value)
             for key, value in {**earlier, **self._new}.items()
@@ -102,30 +102,30 @@ class InputValues:
         self.paths: list[str] = []
         """The files and folders that the owner named, which the server is to use."""
 
-    def texts(self, one: Input) -> tuple[str, ...]:
+    def texts(self, field: Input) -> tuple[str, ...]:
         """The values of an input as an entry holds them; none if it is unset or missing.
 
         Raises:
             InvalidInputError: If what was given does not fit.
         """
-        if one.value:
-            return self._filled(one)
-        key = key_of(one)
+        if field.value:
+            return self._filled(field)
+        key = key_of(field)
         name = self._secret_name(key)
-        is_secret = is_secret_input(one) or key in self._secrets or name in self._stored
+        is_secret = is_secret_input(field) or key in self._secrets or name in self._stored
         texts: tuple[str, ...] = ()
-        if checked := self._checked(one, key):
+        if checked := self._checked(field, key):
             texts = tuple(self._secret_texts(key, checked) if is_secret else checked)
             self.paths += [] if is_secret else filter(_is_path, checked)
         elif is_secret and name in self._stored:
             texts = (f"${{secret:{name}}}",)
-        stored_as = name if is_secret else ""
-        self.asked[key] = AskedInput(key, one, is_secret, is_given=bool(texts), stored_as=stored_as)
-        if texts or not one.default:
+        place = name if is_secret else ""
+        self.asked[key] = AskedInput(key, field, is_secret, is_given=bool(texts), stored_as=place)
+        if texts or not field.default:
             return texts
-        return (literal(_published(one, key, one.default)),)
+        return (literal(_published(field, key, field.default)),)
 
-    def _checked(self, one: Input, key: str) -> list[str]:
+    def _checked(self, field: Input, key: str) -> list[str]:
         """Return the values given for an input, checked.
 
         Raises:
@@ -133,7 +133,7 @@ class InputValues:
         """
         try:
             return checked_values(
-                one, key, self._given.get(key, ()), may_refer=key not in self._secrets
+                field, key, self._given.get(key, ()), may_refer=key not in self._secrets
             )
         except InvalidInputError as error:
             if key in self._new:
@@ -143,13 +143,13 @@ class InputValues:
                 hint=f"give another value: `--with {_shown(key)}=…`",
             ) from error
 
-    def has(self, one: Input) -> bool:
+    def has(self, field: Input) -> bool:
         """Return whether the owner gave a value for an input."""
-        return key_of(one) in self._given
+        return key_of(field) in self._given
 
-    def text(self, one: Input) -> str | None:
+    def text(self, field: Input) -> str | None:
         """The one value of an input; None if it is unset or missing."""
-        return next(iter(self.texts(one)), None)
+        return next(iter(self.texts(field)), None)
 
     @property
     def plain(self) -> dict[str, tuple[str, ...]]:
@@ -175,17 +175,17 @@ class InputValues:
                 hint = did_you_mean(key, names, otherwise=asks)
                 raise InvalidInputError(f"the server takes no {_shown(key)}", hint=hint)
 
-    def _filled(self, one: Input) -> tuple[str, ...]:
+    def _filled(self, field: Input) -> tuple[str, ...]:
         """The publisher's value with its variables filled in."""
-        variables = {variable.name: variable for variable in one.variables}
+        variables = {variable.name: variable for variable in field.variables}
         filled = {name: self.text(variable) for name, variable in variables.items()}
         if any(filled[name] is None and variables[name].is_required for name in filled):
             return ()
         if filled and not any(filled.values()):
             return ()  # an optional value that is not wanted
-        _published(Input(one.name, one.kind), one.name, one.value)
+        _published(Input(field.name, field.kind), field.name, field.value)
         pieces: list[str] = []
-        for number, piece in enumerate(_PLACES.split(one.value)):
+        for number, piece in enumerate(_PLACES.split(field.value)):
             is_place = number % 2 == 1
             if is_place and piece in filled:
                 pieces.append(filled[piece] or "")
@@ -209,14 +209,14 @@ class InputValues:
         return name if is_secret_name(name) else f"{self._server}/SECRET"
 
 
-def key_of(one: Input) -> str:
+def key_of(field: Input) -> str:
     """How an input is named in `--with KEY=VALUE`: a flag without its dashes."""
-    return visible(one.name).strip().lstrip("-") or "argument"
+    return visible(field.name).strip().lstrip("-") or "argument"
 
 
-def is_secret_input(one: Input) -> bool:
+def is_secret_input(field: Input) -> bool:
     """Return whether an input is secret according to its publisher or by its name."""
-    return one.is_secret or NameKind.of(key_of(one)) is NameKind.SECRET
+    return field.is_secret or NameKind.of(key_of(field)) is NameKind.SECRET
 
 
 def literal(text: str) -> str:
@@ -253,19 +253,19 @@ def is_reference(text: str) -> bool:
 
 
 def checked_values(
-    one: Input, key: str, values: Sequence[str], *, may_refer: bool = True
+    field: Input, key: str, values: Sequence[str], *, may_refer: bool = True
 ) -> list[str]:
     """Return the values given for an input, in the form in which the server takes them.
 
     Raises:
         InvalidInputError: If there are several of what is not repeated, or one does not fit.
     """
-    if len(values) > 1 and not one.is_repeated:
+    if len(values) > 1 and not field.is_repeated:
         raise InvalidInputError(f"{_shown(key)} takes one value, not {len(values)}")
-    return [checked_value(one, key, text, may_refer=may_refer) for text in values]
+    return [checked_value(field, key, text, may_refer=may_refer) for text in values]
 
 
-def checked_value(one: Input, key: str, value: str, *, may_refer: bool = True) -> str:
+def checked_value(field: Input, key: str, value: str, *, may_refer: bool = True) -> str:
     """A value in the form in which the server takes it.
 
     Raises:
@@ -278,10 +278,10 @@ def checked_value(one: Input, key: str, value: str, *, may_refer: bool = True) -
                 return value
         except MalformedReferenceError as error:
             raise InvalidInputError(f"{_shown(key)}: {error}") from error
-    if one.choices and value not in one.choices:
-        choices = ", ".join(quoted(choice) for choice in one.choices)
+    if field.choices and value not in field.choices:
+        choices = ", ".join(quoted(choice) for choice in field.choices)
         raise InvalidInputError(f"{_shown(key)} must be one of {choices}")
-    match one.format:
+    match field.format:
         case "number" if not _is_number(value):
             raise InvalidInputError(f"{_shown(key)} must be a number")
         case "boolean" if value.lower() not in _TRUE:
@@ -293,14 +293,14 @@ def checked_value(one: Input, key: str, value: str, *, may_refer: bool = True) -
     return value
 
 
-def _published(one: Input, key: str, value: str) -> str:
+def _published(field: Input, key: str, value: str) -> str:
     """A value that the publisher gives, in the form in which the server takes it.
 
     Raises:
         InstallRefusedError: If it does not fit what the publisher says of it.
     """
     try:
-        return checked_value(one, key, value, may_refer=False)
+        return checked_value(field, key, value, may_refer=False)
     except InvalidInputError as error:
         raise InstallRefusedError(f"the entry is not usable: its value of {error}") from error
 
@@ -380,12 +380,12 @@ def environment(inputs: Iterable[Input], values: InputValues) -> ServerEnvironme
     return ServerEnvironment(variables, tuple(left_out))
 
 
-def _refusal(one: Input) -> str:
-    if _NEVER.fullmatch(one.name) or (
-        selects_code(one.name) and not _OWNERS_ALONE.fullmatch(one.name)
+def _refusal(field: Input) -> str:
+    if _NEVER.fullmatch(field.name) or (
+        selects_code(field.name) and not _OWNERS_ALONE.fullmatch(field.name)
     ):
         return "decides what is run or loaded"
-    if _OWNERS_ALONE.fullmatch(one.name) and (one.value or one.default):
+    if _OWNERS_ALONE.fullmatch(field.name) and (field.value or field.default):
         return "decides with whom the server speaks"
     return ""
 
@@ -453,16 +453,16 @@ def runtime_options(offer: PackageOffer, values: InputValues) -> RuntimeOptions:
     return chosen
 
 
-def _words_of(one: Input, values: InputValues) -> Iterator[str]:
-    if one.kind == "positional":
-        yield from values.texts(one)
+def _words_of(field: Input, values: InputValues) -> Iterator[str]:
+    if field.kind == "positional":
+        yield from values.texts(field)
         return
-    flag = literal(one.name)
-    if _is_bare_flag(one) and not values.has(one):
+    flag = literal(field.name)
+    if _is_bare_flag(field) and not values.has(field):
         yield flag
         return
-    texts = values.texts(one)
-    if one.format == "boolean" and not one.value:
+    texts = values.texts(field)
+    if field.format == "boolean" and not field.value:
         if texts == ("true",):
             yield flag
         return
@@ -472,11 +472,11 @@ def _words_of(one: Input, values: InputValues) -> Iterator[str]:
             yield text
 
 
-def _is_bare_flag(one: Input) -> bool:
+def _is_bare_flag(field: Input) -> bool:
     """Return whether it is a flag without a value, so that there is nothing to ask for."""
-    asks = (one.value, one.default, one.placeholder, one.choices, one.variables, one.is_secret)
-    is_described = bool(one.description) or one.is_repeated
-    return not any(asks) and not is_described and one.format == "string"
+    values = (field.value, field.default, field.placeholder, field.choices, field.variables)
+    is_described = bool(field.description) or field.is_repeated or field.is_secret
+    return not any(values) and not is_described and field.format == "string"
 
 
 def _runtime_words(arguments: Iterable[Input]) -> Iterator[_Word]:
@@ -584,27 +584,27 @@ def _is_package(value: str, offer: PackageOffer, *separators: str) -> bool:
     return value in {offer.identifier, *spellings, f"{offer.identifier}@latest"}
 
 
-def _with_variable(text: str, one: Input, chosen: RuntimeOptions) -> RuntimeOptions | None:
+def _with_variable(text: str, field: Input, chosen: RuntimeOptions) -> RuntimeOptions | None:
     name, equals, value = text.partition("=")
     if not _VARIABLE.fullmatch(name):
         return None
-    variable = replace(one, name=name, kind="environment", value=value, default="")
+    variable = replace(field, name=name, kind="environment", value=value, default="")
     if equals and not value:
         return None
     return replace(chosen, environment=(*chosen.environment, variable))
 
 
 def _with_mount(
-    mount: re.Match[str] | None, one: Input, chosen: RuntimeOptions, values: InputValues
+    mount: re.Match[str] | None, field: Input, chosen: RuntimeOptions, values: InputValues
 ) -> RuntimeOptions | None:
     """A folder that the owner alone names: the entry gives neither it nor a default."""
     if mount is None or not _DESTINATION.fullmatch(mount["place"]):
         return None
     name = mount["source"][1:-1]
-    variable = next((v for v in one.variables if v.name == name), None)
+    variable = next((v for v in field.variables if v.name == name), None)
     if variable is None or variable.value:
         return None
-    is_required = one.is_required or variable.is_required
+    is_required = field.is_required or variable.is_required
     folder_input = replace(variable, default="", format="filepath", is_required=is_required)
     folder = values.text(folder_input)
     if folder is None:

@@ -296,17 +296,17 @@ class PackageResolver:
         return await PackageProgram("docker", (path,), self._environ).run(*words, timeout=timeout)
 
 
-def require_same(package: str, pinned: str, found: str) -> None:
+def require_same(package: str, pinned: str, digest: str) -> None:
     """Compare two hashes of one version.
 
     Raises:
         PackageChangedError: If they are of one kind and differ.
     """
-    if pinned == found or not (pinned and found):
+    if pinned == digest or not (pinned and digest):
         return
-    kinds = {text.partition(":")[0].partition("-")[0] for text in (pinned, found)}
+    kinds = {text.partition(":")[0].partition("-")[0] for text in (pinned, digest)}
     if len(kinds) == 1:  # `sha512-…` says nothing about `sha1-…`
-        raise PackageChangedError(package, pinned, found)
+        raise PackageChangedError(package, pinned, digest)
 
 
 def _nuget(name: str, version: str, arguments: Sequence[str]) -> ResolvedPackage:

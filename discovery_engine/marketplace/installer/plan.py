@@ -185,17 +185,17 @@ class InstallPlan(Struct, frozen=True):
         return form
 
 
-def _input_form(one: AskedInput) -> JSONObject:
+def _input_form(asked_input: AskedInput) -> JSONObject:
     return {
-        "name": one.key,
-        "description": one.input.description,
-        "required": one.input.is_required,
-        "secret": one.is_secret,
-        "given": one.is_given,
-        "stored_as": one.stored_as or None,
-        "default": "" if one.is_secret else one.input.default,
-        "choices": list(one.input.choices),
-        "format": one.input.format,
+        "name": asked_input.key,
+        "description": asked_input.input.description,
+        "required": asked_input.input.is_required,
+        "secret": asked_input.is_secret,
+        "given": asked_input.is_given,
+        "stored_as": asked_input.stored_as or None,
+        "default": "" if asked_input.is_secret else asked_input.input.default,
+        "choices": list(asked_input.input.choices),
+        "format": asked_input.input.format,
     }
 
 
@@ -301,17 +301,17 @@ def differences(
     return tuple(difference for difference in candidates if difference.before != difference.after)
 
 
-def merged_entry(written: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
+def merged_entry(original: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
     """The entry after an update: what its owner changed by hand stays, if the update leaves it.
 
     Args:
-        written: As the installation wrote it.
+        original: As the installation wrote it.
         current: As it stands now.
         new: As it would be written now.
     """
     merged = dict(current)
-    for key in {**written, **new}:
-        if written.get(key) == new.get(key):
+    for key in {**original, **new}:
+        if original.get(key) == new.get(key):
             continue
         if key in new:
             merged[key] = new[key]

@@ -238,25 +238,25 @@ class PublishedPackage(Struct, frozen=True):
         return unscoped if unscoped in self.programs else ""
 
 
-def object_of(given: Any) -> Mapping[str, Any]:
-    return given if isinstance(given, dict) else {}
+def object_of(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
-def text_of(given: Any) -> str:
-    return given if isinstance(given, str) else ""
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
-def texts_of(given: Any) -> tuple[str, ...]:
+def texts_of(value: Any) -> tuple[str, ...]:
     """The strings of a list; a lone string is a list of one."""
-    if isinstance(given, str):
-        return (given,)
-    return tuple(text for text in given if isinstance(text, str)) if isinstance(given, list) else ()
+    if isinstance(value, str):
+        return (value,)
+    return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
-def unix_time(given: Any) -> float:
+def unix_time(value: Any) -> float:
     """Return an ISO 8601 date as Unix time in seconds; 0 if it is not a date."""
     try:
-        date = given if isinstance(given, datetime) else datetime.fromisoformat(text_of(given))
+        date = value if isinstance(value, datetime) else datetime.fromisoformat(text_of(value))
         return date.timestamp()
     except (ValueError, OverflowError):
         return 0.0
@@ -337,6 +337,6 @@ def _file_key(path: str) -> tuple[str, int]:
         return path, 0
 
 
-def _version(written: str) -> str:
-    match = re.search(r"\d+(?:\.\d+)+\S*", one_line(written))
+def _version(text: str) -> str:
+    match = re.search(r"\d+(?:\.\d+)+\S*", one_line(text))
     return match[0].rstrip(",") if match else ""

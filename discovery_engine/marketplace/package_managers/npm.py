@@ -173,8 +173,8 @@ def _is_named(answer: Any) -> bool:
     return isinstance(answer, dict) and isinstance(answer.get("name"), str)
 
 
-def _hit(found: Mapping[str, Any]) -> NpmHit:
-    return NpmHit(found["name"], text_of(found.get("description")), texts_of(found.get("keywords")))
+def _hit(row: Mapping[str, Any]) -> NpmHit:
+    return NpmHit(row["name"], text_of(row.get("description")), texts_of(row.get("keywords")))
 
 
 def _package(document: Mapping[str, Any]) -> PublishedPackage:
@@ -205,17 +205,17 @@ def _programs(document: Mapping[str, Any]) -> dict[str, str]:
     return {name: file for name, file in object_of(programs).items() if isinstance(file, str)}
 
 
-def _repository(given: Any) -> str:
-    url = text_of(given) or text_of(object_of(given).get("url"))
+def _repository(value: Any) -> str:
+    url = text_of(value) or text_of(object_of(value).get("url"))
     return url.removeprefix("git+").removesuffix(".git")
 
 
-def _first_person(given: Any) -> str:
-    return _person(given[0]) if isinstance(given, list) and given else _person(given)
+def _first_person(value: Any) -> str:
+    return _person(value[0]) if isinstance(value, list) and value else _person(value)
 
 
-def _person(given: Any) -> str:
+def _person(value: Any) -> str:
     """A name: `npm` writes `Name <mail> (site)`, or the parts of it."""
-    if isinstance(given, dict):
-        return text_of(given.get("name")) or text_of(given.get("username"))
-    return re.split(r"\s*[<(]", text_of(given))[0]
+    if isinstance(value, dict):
+        return text_of(value.get("name")) or text_of(value.get("username"))
+    return re.split(r"\s*[<(]", text_of(value))[0]

@@ -133,8 +133,8 @@ class ExampleBook(Struct, frozen=True):
     """The requests that a language model wrote; None if there are none."""
 
     @classmethod
-    def of(cls, settings: SearchSettings, written: WrittenBook | None = None) -> ExampleBook:
-        return cls(is_shipped=settings.shipped_examples, written=written)
+    def of(cls, settings: SearchSettings, requests: WrittenBook | None = None) -> ExampleBook:
+        return cls(is_shipped=settings.shipped_examples, written=requests)
 
     @property
     def digest(self) -> str:

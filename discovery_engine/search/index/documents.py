@@ -131,12 +131,12 @@ def term_origins(
 
 
 def _with_shares(
-    found: Iterable[TermOrigin], frequency: float, name: AnalyzedText, term: str
+    origins: Iterable[TermOrigin], frequency: float, name: AnalyzedText, term: str
 ) -> tuple[TermOrigin, ...]:
     """Origins with shares in place of frequencies; the name has what its share of it adds."""
     each = 1 / (_SATURATION + frequency)
     of_name = _NAME_SHARE / name.length if term in name.terms else 0.0
-    impacts = [(o, o.share * each + (of_name if o.field == _NAME.label else 0.0)) for o in found]
+    impacts = [(o, o.share * each + (of_name if o.field == _NAME.label else 0.0)) for o in origins]
     whole = sum(impact for _, impact in impacts)
     return tuple(origin._replace(share=impact / whole) for origin, impact in impacts)
 

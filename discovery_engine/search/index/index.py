@@ -122,11 +122,11 @@ class IndexedServer(Struct, frozen=True):
 
     @classmethod
     def from_part(
-        cls, part: ServerPart, description: str, book: ExampleBook, known: IndexedServer | None
+        cls, part: ServerPart, description: str, book: ExampleBook, old: IndexedServer | None
     ) -> IndexedServer:
-        """Return what `part` is indexed from; `known` itself if it is the same."""
-        if known and known.part is part and known.description == description and known.book == book:
-            return known
+        """Return what `part` is indexed from; `old` itself if it is the same."""
+        if old and old.part is part and old.description == description and old.book == book:
+            return old
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
         return cls(part, description, tags, book)
 
@@ -394,8 +394,8 @@ class Subset:
         return Subset(map(_both, self.levels, other.levels))
 
 
-def _both(one: Flags, other: Flags) -> Flags:
-    return (int.from_bytes(one) & int.from_bytes(other)).to_bytes(len(one))
+def _both(left: Flags, right: Flags) -> Flags:
+    return (int.from_bytes(left) & int.from_bytes(right)).to_bytes(len(left))
 
 
 Tags = tuple[str, ...]

@@ -245,13 +245,13 @@ def _mistyped(word: str, stem: Stem) -> int:
     return max((verbs[w] for w in single_edits(stem(word)) if w in verbs), default=0)
 
 
-def _stripped(asked: str) -> str:
+def _stripped(request: str) -> str:
     while True:
-        asked = asked.strip()
-        shorter = _POLITE.sub("", asked, count=1) if _POLITE.match(asked) else asked
-        if shorter == asked:
-            return asked
-        asked = shorter
+        request = request.strip()
+        shorter = _POLITE.sub("", request, count=1) if _POLITE.match(request) else request
+        if shorter == request:
+            return request
+        request = shorter
 
 
 # when the build fails, restart it              restart it

@@ -105,19 +105,19 @@ class Relation(IntEnum):
 
 
 @cache
-def relation(asked: int, done: int) -> Relation:
+def relation(request: int, done: int) -> Relation:
     """How the operation that a request asks for is related to those that a tool does.
 
     Both are sets of `Operation`; the nearest two count.
     """
     return next(
-        kind for kind, holds in _RELATIONS.items() if holds(Operation(asked), Operation(done))
+        kind for kind, holds in _RELATIONS.items() if holds(Operation(request), Operation(done))
     )
 
 
-def _are_opposite(asked: Operation, done: Operation) -> bool:
+def _are_opposite(request: Operation, done: Operation) -> bool:
     return any(
-        (operation & asked and other & done) or (other & asked and operation & done)
+        (operation & request and other & done) or (other & request and operation & done)
         for operation, other in _OPPOSITES
     )
 
@@ -475,12 +475,12 @@ def _joined(following: Sequence[str], verb: int) -> int:
     return second if relation(verb, second) is Relation.OPPOSITE else 0
 
 
-def _corrected(found: int, tool: Tool) -> int:
+def _corrected(kinds: int, tool: Tool) -> int:
     """With what the annotations say; what they say by default counts for nothing."""
     annotations = tool.annotations
-    if annotations.get("readOnlyHint") is True and found and not found & _READING:
-        return found | _READ
-    return found
+    if annotations.get("readOnlyHint") is True and kinds and not kinds & _READING:
+        return kinds | _READ
+    return kinds
 
 
 def _is_many(word: str) -> bool:

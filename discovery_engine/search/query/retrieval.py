@@ -308,11 +308,11 @@ def _size(sums: Sums) -> int:
 
 
 def _best_allowed(
-    found: Sequence[Sums], least: int, allowed: Callable[[DocId], bool]
+    sums: Sequence[Sums], least: int, allowed: Callable[[DocId], bool]
 ) -> list[tuple[float, DocId]]:
     """Return the `_best` of the allowed tools; to check every tool would take most of the time."""
     for most in (2 * least, sys.maxsize):  # nearly all are allowed, as a rule
-        chosen = _first_allowed(_best(found, most), least, allowed)
+        chosen = _first_allowed(_best(sums, most), least, allowed)
         if len(chosen) >= least:
             break
     return chosen

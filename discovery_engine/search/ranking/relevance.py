@@ -182,8 +182,8 @@ def _best_fitting(
     """The clause that one tool fits best, and how much it is lifted."""
     lifted = ((clause, _lift(clause, query, known)) for clause in query.clauses)
 
-    def fit(one: tuple[frozenset[str], float]) -> float:
-        clause, lift = one
+    def fit(pair: tuple[frozenset[str], float]) -> float:
+        clause, lift = pair
         return lift * sum(gain for term, gain in gains.items() if term in clause)
 
     return max(lifted, key=fit, default=(frozenset(), 0.0))
@@ -335,11 +335,11 @@ def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
         yield Trait.UNIDENTIFIED
 
 
-def _of_kinds(given: int, tool: ToolProfile) -> Iterator[Trait]:
-    typed = given & _TYPED
+def _of_kinds(kinds: int, tool: ToolProfile) -> Iterator[Trait]:
+    typed = kinds & _TYPED
     if typed and not typed & tool.takes:
         yield Trait.LACKS_KIND
-    if given & _IDENTIFIER & tool.takes:
+    if kinds & _IDENTIFIER & tool.takes:
         yield Trait.TAKES_IDENTIFIER
 
 

@@ -107,16 +107,16 @@ def _with_texts(value: JSONValue, change: Callable[[str], str]) -> JSONValue:
     return value
 
 
-def _without_value(found: re.Match[str]) -> str:
-    value = found["value"]
-    if NameKind.of(found["name"]) is not NameKind.SECRET or is_harmless(value):
-        return found[0]
-    return found["before"] + REDACTED
+def _without_value(match: re.Match[str]) -> str:
+    value = match["value"]
+    if NameKind.of(match["name"]) is not NameKind.SECRET or is_harmless(value):
+        return match[0]
+    return match["before"] + REDACTED
 
 
-def _without_key(found: re.Match[str]) -> str:
+def _without_key(match: re.Match[str]) -> str:
     # `sk_learn_model` is the name of something.
-    return REDACTED if any(map(str.isdigit, found[0])) or found[0].isupper() else found[0]
+    return REDACTED if any(map(str.isdigit, match[0])) or match[0].isupper() else match[0]
 
 
 def _unknown(value: Any) -> Any:

@@ -132,13 +132,13 @@ class LogWriter:
             pending.result_size = 0 if result is None else size_of(result)
         self.add(pending)
 
-    def add(self, one: PendingEntry) -> None:
+    def add(self, entry: PendingEntry) -> None:
         """Queue an entry, or drop it if too much waits already."""
         if len(self._queue) >= _MAX_WAITING_ENTRIES or self._added - self._taken > _MOST_CHARACTERS:
             self.dropped += 1
             return
-        self._added += one.weight
-        self._queue.append(one)
+        self._added += entry.weight
+        self._queue.append(entry)
         if self._thread is None:
             self._start()
         if not self._awake.is_set():

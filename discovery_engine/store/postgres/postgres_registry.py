@@ -79,16 +79,16 @@ class PostgresRegistry(Registry):
                 yield
 
     def import_decisions(self, decisions: DecisionExport) -> bool:
-        kept = decision_table.APPROVALS, decision_table.ACCEPTANCES
+        tables = decision_table.APPROVALS, decision_table.ACCEPTANCES
         trust, rest = list[Record](), list[Record]()
         for record in decisions.records:
             is_trust = isinstance(record, (ApprovalRecord, AcceptanceRecord))
             (trust if is_trust else rest).append(record)
-        self.write(partial(decision_table.empty, tables=kept))
+        self.write(partial(decision_table.empty, tables=tables))
         for some in batches(trust, _size_of, most=_IMPORT_BATCH_BYTES):
             self.write(partial(decision_table.save, records=some))
         others = replace(decisions, records=tuple(rest))
-        self._write_announced(partial(decision_table.replace, decisions=others, kept=kept))
+        self._write_announced(partial(decision_table.replace, decisions=others, kept=tables))
         return True
 
     def report_loss(self, *, at: float) -> None:

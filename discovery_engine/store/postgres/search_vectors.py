@@ -313,12 +313,10 @@ class StoredSimilarities(Similarities):
             self._nearest[most, servers] = near
         return near
 
-    def _compared(
-        self, found: Iterable[tuple[Place, list[float]]], *, start: int = 0
-    ) -> list[Tool]:
+    def _compared(self, rows: Iterable[tuple[Place, list[float]]], *, start: int = 0) -> list[Tool]:
         """The tools of the catalog, once each, whose cosines are known from now on."""
         tools: dict[ToolKey, Tool] = {}
-        for place, cosines in found:
+        for place, cosines in rows:
             if doc_id := self._index.doc_at(place):
                 tool = self._index.entry(doc_id).tool
                 tools[tool.key] = tool

@@ -97,13 +97,13 @@ class LocalCopy:
 
         self._later(copy)
 
-    def copy_requests(self, found: tuple[WrittenRequests, ...]) -> None:
+    def copy_requests(self, requests: tuple[WrittenRequests, ...]) -> None:
         """In the background."""
 
         def copy() -> None:
-            if set(self.store.written_requests()) != set(found):
+            if set(self.store.written_requests()) != set(requests):
                 self.store.forget_requests()
-                self.store.save_requests(found)
+                self.store.save_requests(requests)
 
         self._later(copy)
 

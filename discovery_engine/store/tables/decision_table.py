@@ -184,7 +184,7 @@ def revoke(connection: Connection, scope: str, servers: Iterable[str]) -> int:
 
 
 def accept(
-    connection: Connection, newest: int, scope: str, found: Iterable[Acceptance], at: float
+    connection: Connection, newest: int, scope: str, acceptances: Iterable[Acceptance], at: float
 ) -> int:
     """Keep acceptances, with the numbers that follow the newest one; returns how many."""
     return save(
@@ -194,13 +194,13 @@ def accept(
                 scope, tool.server, tool.tool, tool.meaning, tool.fingerprint, tool.definition,
                 float(at), number,
             )
-            for number, tool in enumerate(found, newest + 1)
+            for number, tool in enumerate(acceptances, newest + 1)
         ],
     )  # fmt: skip
 
 
 def accept_new(
-    connection: Connection, newest: int, scope: str, found: Sequence[Acceptance], at: float
+    connection: Connection, newest: int, scope: str, acceptances: Sequence[Acceptance], at: float
 ) -> int:
     """Keep acceptances of tools of which none is kept; returns how many.
 
@@ -212,10 +212,10 @@ def accept_new(
     statement = "SELECT DISTINCT tool FROM acceptances WHERE server_key = ?"
     tools = {
         (server, from_column(tool))
-        for server in {acceptance.server for acceptance in found}
+        for server in {acceptance.server for acceptance in acceptances}
         for (tool,) in connection.execute(statement, (key_of(scope, server),))
     }
-    new = [acceptance for acceptance in found if (acceptance.server, acceptance.tool) not in tools]
+    new = [a for a in acceptances if (a.server, a.tool) not in tools]
     return accept(connection, newest, scope, new, at)
 
 

@@ -62,14 +62,14 @@ def forget(connection: Connection, tools: Collection[tuple[str, str]] | None) ->
     return sum(connection.execute(statement, (key_of(*tool),)).rowcount for tool in tools)
 
 
-def _row(one: WrittenRequests) -> tuple[object, ...]:
+def _row(requests: WrittenRequests) -> tuple[object, ...]:
     return (
-        key_of(one.server, one.tool),
-        *map(to_column, (one.server, one.tool, one.fingerprint)),
-        json.dumps(one.requests),
-        to_column(one.model),
-        one.instructions,
-        float(one.at),
+        key_of(requests.server, requests.tool),
+        *map(to_column, (requests.server, requests.tool, requests.fingerprint)),
+        json.dumps(requests.requests),
+        to_column(requests.model),
+        requests.instructions,
+        float(requests.at),
     )
 
 

@@ -190,11 +190,11 @@ def _about_neighbours(
         yield Finding(FindingKind.CROSS_SERVER, Severity.WARNING, passage.where, words, message)
 
 
-def _without_doubles(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def _without_doubles(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The most severe finding of each kind and place."""
     order = list(Severity)
     best: dict[tuple[FindingKind, str], Finding] = {}
-    for finding in found:
+    for finding in findings:
         place = (finding.kind, finding.where)
         if place not in best or order.index(finding.severity) < order.index(best[place].severity):
             best[place] = finding
@@ -231,18 +231,18 @@ def capped(text: str) -> str:
     return f"{text[:half]}\n{text[-half:]}"
 
 
-def _add_strings(found: list[Passage], value: JSONValue, where: str, depth: int) -> None:
+def _add_strings(passages: list[Passage], value: JSONValue, where: str, depth: int) -> None:
     if isinstance(value, str):
-        if value and len(found) < _PASSAGES:
-            found.append(Passage(where, capped(value) if len(value) > PASSAGE_LENGTH else value))
-    elif not depth or len(found) >= _PASSAGES:
+        if value and len(passages) < _PASSAGES:
+            passages.append(Passage(where, capped(value) if len(value) > PASSAGE_LENGTH else value))
+    elif not depth or len(passages) >= _PASSAGES:
         return
     elif isinstance(value, dict):
         for key, item in value.items():
             if not (key.isascii() and key.isidentifier()):
-                _add_strings(found, key, f"{where} (a key)", depth)
+                _add_strings(passages, key, f"{where} (a key)", depth)
             if isinstance(item, _SPEAKING):
-                _add_strings(found, item, f"{where}.{key}" if where else key, depth - 1)
+                _add_strings(passages, item, f"{where}.{key}" if where else key, depth - 1)
     elif isinstance(value, list):
         for at, item in enumerate(value):
-            _add_strings(found, item, f"{where}[{at}]", depth - 1)
+            _add_strings(passages, item, f"{where}[{at}]", depth - 1)

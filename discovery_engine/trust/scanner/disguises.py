@@ -197,15 +197,15 @@ def mixes_alphabets(word: str) -> bool:
     )
 
 
-def _latin_word(found: re.Match[str]) -> str:
-    word = found[0]
+def _latin_word(match: re.Match[str]) -> str:
+    word = match[0]
     if not (_LATIN.search(word) and _FOREIGN.search(word)):
         return word
     return word.lower().translate(_HOMOGLYPHS)
 
 
-def _closed(found: re.Match[str]) -> str:
-    return re.sub(r" {2,}", "\x00", found[0]).replace(" ", "").replace("\x00", " ")
+def _closed(match: re.Match[str]) -> str:
+    return re.sub(r" {2,}", "\x00", match[0]).replace(" ", "").replace("\x00", " ")
 
 
 def _without_unseen(text: str) -> str:

@@ -135,18 +135,18 @@ async def _challenge(client: httpx2.AsyncClient, remote: RemoteTransport) -> str
 async def _registered(
     client: httpx2.AsyncClient,
     remote: RemoteTransport,
-    found: metadata.AuthorizationMetadata,
+    authorization: metadata.AuthorizationMetadata,
     redirect_uri: str,
     scope: str,
 ) -> metadata.RegisteredClient:
     """The client of the entry, of its metadata document, or one that is registered now."""
     oauth = remote.oauth
     if oauth.client_id:
-        method = found.auth_method(has_secret=bool(oauth.client_secret))
+        method = authorization.auth_method(has_secret=bool(oauth.client_secret))
         return metadata.RegisteredClient(oauth.client_id, method=method)
-    if oauth.client_metadata_url and found.takes_metadata_documents:
+    if oauth.client_metadata_url and authorization.takes_metadata_documents:
         return metadata.RegisteredClient(oauth.client_metadata_url)
-    return await metadata.register(client, found, redirect_uri, scope)
+    return await metadata.register(client, authorization, redirect_uri, scope)
 
 
 def _address(endpoint: str, parameters: Mapping[str, str], scope: str) -> str:
@@ -157,13 +157,13 @@ def _address(endpoint: str, parameters: Mapping[str, str], scope: str) -> str:
     return f"{endpoint}{joint}{urlencode(fields)}"
 
 
-def _checked(answer: AuthorizationAnswer, found: metadata.AuthorizationMetadata) -> str:
+def _checked(answer: AuthorizationAnswer, authorization: metadata.AuthorizationMetadata) -> str:
     """The code of an answer that comes from the right authorization server (RFC 9207)."""
     # An error without an issuer does no harm, and some servers send it only with a code.
-    if answer.issuer is None and found.always_sends_issuer and not answer.error:
+    if answer.issuer is None and authorization.always_sends_issuer and not answer.error:
         raise TokenRefused("wrong_issuer", "the answer does not name its authorization server")
     if answer.issuer is not None and not hmac.compare_digest(
-        answer.issuer.encode(), found.issuer.encode()
+        answer.issuer.encode(), authorization.issuer.encode()
     ):
         detail = f"the answer is that of another one: {quoted(answer.issuer[:200])}"
         raise TokenRefused("wrong_issuer", detail)

@@ -172,7 +172,7 @@ async def discover(
 
 
 async def register(
-    client: httpx2.AsyncClient, found: AuthorizationMetadata, redirect_uri: str, scope: str
+    client: httpx2.AsyncClient, document: AuthorizationMetadata, redirect_uri: str, scope: str
 ) -> RegisteredClient:
     """Register a client dynamically (RFC 7591).
 
@@ -180,7 +180,7 @@ async def register(
         TokenRefused: If the server refuses, or registers a client that cannot be used.
         AuthorizationServerUnavailable: If it does not answer.
     """
-    endpoint = found.server.registration_endpoint
+    endpoint = document.server.registration_endpoint
     if endpoint is None:
         raise TokenRefused("unregistered", "it registers no clients by itself")
     members = {
@@ -285,12 +285,12 @@ async def _read(
     return parse(model, body) if status == _OK else None
 
 
-def _check_endpoints(found: ServerMetadata, address: str) -> None:
+def _check_endpoints(document: ServerMetadata, address: str) -> None:
     endpoints: Sequence[Any] = (
-        found.authorization_endpoint,
-        found.token_endpoint,
-        found.registration_endpoint,
-        found.revocation_endpoint,
+        document.authorization_endpoint,
+        document.token_endpoint,
+        document.registration_endpoint,
+        document.revocation_endpoint,
     )
     for endpoint in endpoints:
         if endpoint is not None:

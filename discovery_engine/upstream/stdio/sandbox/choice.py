@@ -26,7 +26,7 @@ class Choice(Struct, frozen=True):
 
 
 def choose(
-    server: str, sandbox: SandboxSettings, command: str, found: Sequence[MeansState]
+    server: str, sandbox: SandboxSettings, command: str, states: Sequence[MeansState]
 ) -> Choice:
     """The means for a program.
 
@@ -50,7 +50,7 @@ def choose(
             "the sandbox 'docker' needs a command that is `docker run` with an image",
             hint="write `sandbox: auto`, or run the server from an image",
         )
-    named = [state for state in found if kind in ("auto", state.means)]
+    named = [state for state in states if kind in ("auto", state.means)]
     usable = next((state for state in named if state.is_usable), None)
     if usable is not None:
         return Choice(usable.means, usable.program, usable.gaps)
