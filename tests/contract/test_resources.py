@@ -14,7 +14,11 @@ import anyio
 import pytest
 
 from discovery_engine import Engine, OfferingKind
-from discovery_engine.errors import ResourceDisabledError, ResourceNotFoundError
+from discovery_engine.errors import (
+    ResourceDisabledError,
+    ResourceNotFoundError,
+    ServerDisabledError,
+)
 from discovery_engine.events import ToolCalled, ToolsChanged
 from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
@@ -312,6 +316,25 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
     assert '"name": "review"' in completed["completion"]["values"][0]
     assert unknown["error"]["code"] == (-32602 if era == "modern" else -32002)
     assert ("one", "template:db://{table}", "ok") in called
+
+
+@pytest.mark.requirement("RES-23")
+async def test_what_a_server_offers_is_refused_with_the_reason_once_it_is_off(
+    folder: Folder,
+) -> None:
+    world = World(folder.path / "w.json").offer(resources=[resource("x:/1")], prompts=[prompt("p")])
+    async with engine_of(folder.path, {"docs": offering(world)}) as engine:
+        await engine.refresh()
+        await engine.servers.disable("docs")
+        with pytest.raises(ServerDisabledError):
+            await engine.offerings.list(OfferingKind.RESOURCE, "docs")
+        with pytest.raises(ServerDisabledError):
+            await engine.offerings.read_resource("x:/1", server="docs")
+        with pytest.raises(ServerDisabledError):
+            await engine.offerings.get_prompt("p", {}, server="docs")
+        hidden = await engine.offerings.list(OfferingKind.PROMPT, "docs", include_disabled=True)
+
+    assert [entry.offering.identifier for entry in hidden.entries] == ["p"]
 
 
 @pytest.mark.requirement("RES-30")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,13 @@ import httpx2
 import pytest
 
 from discovery_engine import open_engine
-from discovery_engine.errors import DiscoveryError, LoginError, NeedsAuthError, UntrustedServerError
+from discovery_engine.errors import (
+    DiscoveryError,
+    LoginError,
+    NeedsAuthError,
+    UnavailableError,
+    UntrustedServerError,
+)
 from tests.contract.oauth.conftest import OpenEngine
 from tests.forked import Finished, Preloaded, drained
 from tests.oauth import OAuthWorld, query_of
@@ -122,8 +129,28 @@ def test_a_login_that_fails_says_what_to_do_and_stores_nothing(
     address, *_, failed = map(json.loads, denied.err.splitlines())
     assert address["authorization_url"].startswith(world.issuer)
     assert (failed["error"]["code"], failed["error"]["exit_code"]) == ("LOGIN_FAILED", 6)
+    assert "the login was refused in the browser" in failed["error"]["message"]
     assert stored(terminal.folder) == []
     assert world.requests("/token") == []
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("CLI-3", "AUT-4")
+async def test_a_login_fails_with_the_reason_where_nothing_can_answer(
+    engine_of: OpenEngine, world: OAuthWorld
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        redirect = f"http://127.0.0.1:{taken.getsockname()[1]}/back"
+        async with engine_of(oauth={"clientId": "ours", "redirectUri": redirect}) as engine:
+            with pytest.raises(LoginError, match="cannot be listened at") as occupied:
+                await engine.logins.log_in("files", never)
+    world.control(token="503")
+    async with engine_of() as engine:
+        with pytest.raises(UnavailableError) as down:
+            await engine.logins.log_in("files", world.browser())
+
+    assert "write another `oauth.redirectUri`" in occupied.value.hint
+    assert down.value.server == "files"
 
 
 @pytest.mark.anyio
