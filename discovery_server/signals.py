@@ -1,7 +1,8 @@
 """Signal handling from before anything is opened until everything is closed.
 
-The first SIGINT or SIGTERM requests a shutdown; the second one ends the process at once, and the
-reaper ends its servers. SIGHUP requests a reload of the configuration.
+The first SIGINT or SIGTERM requests a shutdown; the same one again ends the process at once, and
+the reaper ends its servers. The other one does not: clients send SIGTERM 100 ms after SIGINT,
+whatever is still to be written. SIGHUP requests a reload of the configuration.
 """
 
 from __future__ import annotations
@@ -54,16 +55,15 @@ async def _receiving(handlers: SignalHandlers) -> AsyncIterator[None]:
 
 @contextmanager
 def _stopping(handlers: SignalHandlers) -> Iterator[None]:
-    """A block in which the first signal requests a shutdown, and the next one ends the process.
+    """A block in which a signal requests a shutdown, and the same one again ends the process.
 
     `signal.signal` rather than the loop's handlers: the loop calls those after it has read all
     pending signals, which a flood of them delays forever.
     """
     loop = asyncio.get_running_loop()
 
-    def ask(*_: object) -> None:
-        for number in before:
-            signal.signal(number, signal.SIG_DFL)
+    def ask(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
         loop.call_soon_threadsafe(handlers.stop)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}

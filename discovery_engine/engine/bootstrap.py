@@ -126,6 +126,7 @@ async def open_engine(  # noqa: PLR0913 - each by its name
             try:
                 yield Engine(core)
             finally:
+                core.call_log.hurry()  # a client may kill the process before its servers have ended
                 core.results.close()
                 core.at_end.close()
             tasks.cancel_scope.cancel()

@@ -234,6 +234,11 @@ class CallLog:
         """Wait until what was recorded in this process is written, at most some seconds."""
         await anyio.to_thread.run_sync(self._writer.flush, _FLUSH_WAIT)
 
+    def hurry(self) -> None:
+        """Write what waits as soon as possible; returns at once."""
+        if "_writer" in vars(self):
+            self._writer.hurry()
+
     def close(self) -> None:
         """Write what waits; blocks for at most two seconds."""
         if "_writer" in vars(self):

@@ -154,15 +154,18 @@ class LogWriter:
             return True
         done = threading.Event()
         self._queue.append(done)
+        self.hurry()
+        return done.wait(timeout)
+
+    def hurry(self) -> None:
+        """Write what waits without waiting for others."""
         self._hurry.set()
         self._awake.set()
-        return done.wait(timeout)
 
     def close(self, timeout: float) -> None:
         """Write what waits, for at most so many seconds, and end the thread."""
         self._is_closing = True
-        self._hurry.set()
-        self._awake.set()
+        self.hurry()
         if self._thread is not None:
             self._thread.join(timeout)
 
