@@ -161,17 +161,21 @@ def wants_json(words: Sequence[str], variable: str | None) -> bool:
     return "--json" in options or (variable or "").casefold() == "json"
 
 
-def _completer(words: Callable[[View], Iterable[str]]) -> Completer:
-    """Complete from the registry: completion never starts a server."""
+def _completer(words: Callable[..., Iterable[str]], *, continues: bool = False) -> Completer:
+    """Complete from the registry: completion never starts a server.
 
-    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    With `continues`, by the words that were typed before, too.
+    """
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
         invocation = context.ensure_object(Invocation)
+        typed = (context.params.get(parameter.name or "") or (),) if continues else ()
         try:
             view = invocation.recall()
-        except DiscoveryError:  # completion shows no errors
+            candidates = words(view, *typed) if view else ()
+        except (DiscoveryError, click.UsageError):  # completion shows no errors
             return []
         begins = incomplete.casefold()
-        candidates = words(view) if view else ()
         return [word for word in candidates if word.casefold().startswith(begins)]
 
     return complete
@@ -188,6 +192,26 @@ def _tool_keys(view: View) -> list[str]:
 def _targets(view: View) -> list[str]:
     tools = sorted({entry.tool.name for entry in view.catalog if entry.verdict.enabled})
     return [*_server_names(view), *_tool_keys(view), *tools]
+
+
+def _calls(view: View, typed: Sequence[str]) -> list[str]:
+    """Servers and tools; after a server its tools, and after a tool its arguments."""
+    from discovery_cli.targets import server_named, tool_named
+
+    if not typed:
+        return _targets(view)
+    if len(typed) == 1 and (server := server_named(view, typed[0])):
+        return [entry.tool.name for entry in view.catalog.part(server.name).visible]
+    entry, rest = tool_named(view, typed, None, takes_arguments=True)
+    given = {word.partition("=")[0] for word in rest}
+    return [f"{p.name}=" for p in entry.tool.parameters if p.name not in given]
+
+
+def _explained(view: View) -> list[str]:
+    """Hidden tools, too, and codes of errors."""
+    from discovery_engine.errors.codes import CODES
+
+    return [*_server_names(view), *(str(entry.key) for entry in view.catalog), *CODES]
 
 
 def _tags(view: View) -> list[str]:
@@ -209,6 +233,8 @@ def complete_client(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 complete_server = _completer(_server_names)
 complete_target = _completer(_targets)
+complete_call = _completer(_calls, continues=True)
+complete_explained = _completer(_explained)
 complete_tag = _completer(_tags)
 complete_resource = _completer(partial(_offerings, kind=OfferingKind.RESOURCE))
 complete_prompt = _completer(partial(_offerings, kind=OfferingKind.PROMPT))

@@ -13,6 +13,8 @@ _INSTALL = {
     "zsh": 'eval "$(discovery completion zsh)"  # in ~/.zshrc',
     "fish": "discovery completion fish > ~/.config/fish/completions/discovery.fish",
 }
+_BASH_END = "    return 0\n"
+_NO_SPACE = "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
 _VARIABLE = "_DISCOVERY_COMPLETE"  # where click looks for it
 
 
@@ -33,6 +35,8 @@ def command(invocation: Invocation, context: click.Context, shell: str) -> None:
     if complete is None:
         raise AssertionError(f"click does not support {shell}")
     script = complete(context.find_root().command, {}, "discovery", _VARIABLE).source()
+    if shell == "bash":  # the value of an argument follows at once
+        script = script.replace(_BASH_END, f"{_NO_SPACE}{_BASH_END}")
     if output.as_json:
         output.answer({"shell": shell, "script": script, "install": _INSTALL[shell]})
     else:

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, get_to_know
 from discovery_cli.options import (
+    complete_call,
     complete_server,
-    complete_target,
     engine_in_view,
     in_view,
     one_server_options,
     pass_invocation,
     view_option,
 )
-from discovery_cli.output import Output, json_text
+from discovery_cli.output import Output, json_text, writing
 from discovery_cli.questions import answer_option, answering, expect, read_object
 from discovery_cli.targets import servers_of, tool_named
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import block, clean, one_line
+from discovery_engine._util.text import block, clean, named, one_line
 from discovery_engine.agent.content import texts_of
-from discovery_engine.errors import ToolNotFoundError
+from discovery_engine.errors import DiscoveryError, ToolNotFoundError, UpstreamTimeoutError
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
@@ -37,12 +40,13 @@ if TYPE_CHECKING:
     from discovery_engine.engine.executor import CallPreview
     from discovery_engine.rpc.client import Client
     from discovery_engine.rpc.messages import OnProgress
+    from discovery_engine.tools.model import Parameter
     from discovery_engine.view.view import View
 
 
 @click.command("execute")
 @click.argument(
-    "words", metavar="TOOL [ARGS]...", nargs=-1, required=True, shell_complete=complete_target
+    "words", metavar="TOOL [ARGS]...", nargs=-1, required=True, shell_complete=complete_call
 )
 @click.option(
     "--server", metavar="SERVER", shell_complete=complete_server, help="The server of the tool."
@@ -52,11 +56,25 @@ if TYPE_CHECKING:
 )
 @answer_option
 @click.option("--dry-run", is_flag=True, help="Show what would be sent, and send nothing.")
+@click.option(
+    "-o",
+    "--output-file",
+    "target",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the result to FILE; an image or a file that is all of it as it is.",
+)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Wait no longer for the call; `timeouts` of the server count, too.",
+)
 @click.option("--stream", is_flag=True, help="Show progress messages of the tool on stderr.")
 @view_option
 @one_server_options
 @pass_invocation
-def command(
+def command(  # noqa: PLR0913 - one for each option
     invocation: Invocation,
     words: tuple[str, ...],
     *,
@@ -64,6 +82,8 @@ def command(
     document: str | None,
     answer: str | None,
     dry_run: bool,
+    target: Path | None,
+    timeout: float | None,
     stream: bool,
     view_name: str | None,
 ) -> ExitCode:
@@ -71,7 +91,8 @@ def command(
 
     TOOL is `server:tool`, `server tool`, or the name of a tool that only one server has. ARGS are
     `key=value`, values in the order of the signature, or one JSON object. Arguments are checked
-    before the server is started. Put `--` before a value that begins with `-`.
+    before the server is started; a terminal asks for those that are missing. Put `--` before a
+    value that begins with `-`.
 
     \b
       discovery execute time:convert_time source_timezone=UTC time=12:00 target_timezone=Asia/Tokyo
@@ -81,16 +102,24 @@ def command(
     arguments = read_object(document, "--args") if document is not None else {}
     request = _Request(words, server, arguments, view_name)
     view = invocation.remembered(request.concerned)
-    if view is not None:  # a mistake is answered before anything is started
-        request.prepared_unless_unknown(view)
     output = invocation.output
+    if view is not None:  # a mistake is answered before anything is started
+        if sys.stdin.isatty() and not (output.as_json or os.environ.get("DISCOVERY_NO_PROMPT")):
+            request = request.completed(view)
+        request.prepared_unless_unknown(view)
     if dry_run:
         return show_preview(output, invocation.run(partial(_preview, request=request)))
     on_progress = (_report_progress if output.as_json else _say_progress) if stream else None
     with answering(invocation, answer) as client:
         entry, result = invocation.run(
-            partial(_execute, request=request, client=client, on_progress=on_progress)
+            partial(
+                _execute, request=request, client=client, on_progress=on_progress, timeout=timeout
+            )
         )
+    if target and not result.get("isError"):
+        _write_result(target, result)
+        output.report({**_form(entry, result), "path": str(target)}, f"wrote {target}")
+        return ExitCode.OK
     show = show_failure if result.get("isError") else show_result
     return show(output, entry, result)
 
@@ -106,6 +135,20 @@ class _Request(Struct, frozen=True):
     def concerned(self, view: View) -> Iterable[ServerName]:
         """The servers that must be listed before the tool is known."""
         return servers_of(self.words, self.server)(in_view(view, self.view_name))
+
+    def completed(self, view: View) -> _Request:
+        """The same call, with what the person at the terminal gives for missing arguments."""
+        view = in_view(view, self.view_name)
+        try:
+            entry, rest = tool_named(view, self.words, self.server, takes_arguments=True)
+            from discovery_engine.tools.arguments import from_words
+
+            given = from_words(entry.tool, rest) | self.document
+        except DiscoveryError:  # it is answered with its reason
+            return self
+        missing = [p for p in entry.tool.parameters if p.required and p.name not in given]
+        texts = [f"{p.name}={_asked(p)}" for p in missing if entry.verdict.enabled]
+        return replace(self, words=(*self.words, *texts))
 
     def prepared(self, view: View) -> tuple[Entry, JSONObject]:
         """The tool, if it may be called, and its arguments, checked.
@@ -135,9 +178,20 @@ async def _preview(engine: Engine, *, request: _Request) -> CallPreview:
 
 
 async def _execute(
-    engine: Engine, *, request: _Request, client: Client | None, on_progress: OnProgress | None
+    engine: Engine,
+    *,
+    request: _Request,
+    client: Client | None,
+    on_progress: OnProgress | None,
+    timeout: float | None,  # noqa: ASYNC109 - an option of the command
 ) -> tuple[Entry, JSONObject]:
-    """Call the tool."""
+    """Call the tool.
+
+    Raises:
+        UpstreamTimeoutError: If it takes longer than `timeout` seconds.
+    """
+    import anyio
+
     expect(engine, client)
     entry, arguments = await _prepared(engine, request)
     call = engine_in_view(engine, request.view_name).execute(
@@ -148,7 +202,9 @@ async def _execute(
         on_progress=on_progress,
         on_unchecked=_say_unchecked,
     )
-    return entry, await call
+    with anyio.move_on_after(timeout):
+        return entry, await call
+    raise UpstreamTimeoutError(entry.tool.server, f"{entry.tool.name!r}", timeout or 0)
 
 
 async def _prepared(engine: Engine, request: _Request) -> tuple[Entry, JSONObject]:
@@ -159,6 +215,29 @@ async def _prepared(engine: Engine, request: _Request) -> tuple[Entry, JSONObjec
         await engine.details(prepared.server, prepared.tool)
         prepared = request.prepared(engine.view)
     return prepared
+
+
+def _asked(parameter: Parameter) -> str:
+    about = one_line(parameter.description)
+    question = f"{named(parameter.name)} ({parameter.type}{f': {about}' if about else ''})"
+    value: str = click.prompt(question, err=True)
+    return value
+
+
+def _write_result(path: Path, result: JSONObject) -> None:
+    """Write what a tool returned: the content of a file that is all of it, else its texts.
+
+    Raises:
+        UnwritableFileError: If the file cannot be written.
+    """
+    from discovery_engine._util import files
+    from discovery_engine.agent.content import MediaPart, ResultContent
+
+    parts = ResultContent.of(result).parts
+    [*media] = (part for part in parts if isinstance(part, MediaPart))
+    text = "".join(f"{text}\n" for text in texts_of(result))
+    with writing(path):
+        files.replace_file(path, media[0].content if len(parts) == len(media) == 1 else text)
 
 
 def _arguments(entry: Entry, words: tuple[str, ...], document: JSONObject) -> JSONObject:

@@ -35,6 +35,8 @@ _PRIVATE = 0o600
 _WIDTHS = (14, 4, 24, 4, 9)
 """Columns of each line, so that lines that come later stand below the earlier ones."""
 
+_STATUSES = ("error", *NO_ERRORS, *CODES)
+
 
 @click.command("logs")
 @click.argument("servers", metavar="[SERVER]...", nargs=-1, shell_complete=complete_server)
@@ -57,6 +59,7 @@ _WIDTHS = (14, 4, 24, 4, 9)
     "statuses",
     metavar="STATUS",
     multiple=True,
+    shell_complete=lambda _, __, begins: [word for word in _STATUSES if word.startswith(begins)],
     help="Only entries with this outcome: ok, error, or a code such as TOOL_DISABLED.",
 )
 @click.option(
@@ -201,9 +204,8 @@ def _why_empty(invocation: Invocation, conditions: LogFilter) -> str:
 
 
 def _require_status(status: str) -> None:
-    statuses = ("error", *NO_ERRORS, *CODES)
-    if status not in statuses:
-        meant = nearest(status, statuses)
+    if status not in _STATUSES:
+        meant = nearest(status, _STATUSES)
         guess = f"; did you mean {meant[0]}?" if meant else "; it is ok, error, or a code"
         raise click.UsageError(f"there is no status {status!r}{guess}")
 

@@ -18,7 +18,6 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.suggestions import nearest
 
 if TYPE_CHECKING:
-    from discovery_cli.invocation import Invocation
     from discovery_engine._util.json import JSONObject
     from discovery_server.access_token import AccessToken, TokenScope
     from discovery_server.access_tokens import AccessTokens
@@ -181,8 +180,15 @@ def list_(invocation: Invocation) -> None:
         )
 
 
+def _token_names(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    names = [token.name for token in _tokens(context.ensure_object(Invocation)).all()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 @command.command("revoke")
-@click.argument("tokens", metavar="ID|NAME...", nargs=-1, required=True)
+@click.argument(
+    "tokens", metavar="ID|NAME...", nargs=-1, required=True, shell_complete=_token_names
+)
 @pass_invocation
 def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
     """Revoke tokens, by the ids or names that `discovery token list` shows.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import complete_target, pass_invocation, view_option
+from discovery_cli.options import complete_explained, pass_invocation, view_option
 from discovery_cli.output import Cell, Output
 from discovery_cli.targets import noting_unlisted, say_unlisted, servers_shown, tool_shown
 from discovery_engine._util.quantities import counted
@@ -19,6 +19,7 @@ from discovery_engine.engine.json_forms.catalog_forms import (
     verdict_form,
     visible_to_form,
 )
+from discovery_engine.errors.codes import CODES, FAMILIES
 from discovery_engine.view.explanations import (
     explain_offering,
     explain_tool,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @click.argument(
-    "words", metavar="SERVER:TOOL", nargs=-1, required=True, shell_complete=complete_target
+    "words", metavar="SERVER:TOOL|CODE", nargs=-1, required=True, shell_complete=complete_explained
 )
 @click.option("--resource", "kind", flag_value="resource", help="Explain a resource, by its URI.")
 @click.option("--prompt", "kind", flag_value="prompt", help="Explain a prompt, by its name.")
@@ -46,18 +47,23 @@ if TYPE_CHECKING:
 def command(
     invocation: Invocation, words: tuple[str, ...], *, kind: str | None, view_name: str | None
 ) -> None:
-    """Explain why a tool, resource or prompt is enabled or disabled.
+    """Explain why a tool, resource or prompt is enabled or disabled, or what a code means.
 
     Each rule is shown with its effect: the first rule that matches and has `enabled` decides. Then
     come the teams and users that the tool is reserved for, and its `overrides`; if several set the
-    same field, the last one counts. A word with `://` is the URI of a resource.
+    same field, the last one counts. A word with `://` is the URI of a resource, and one
+    like SERVER_NOT_FOUND the code of an error or a note.
 
     \b
       discovery why git:git_reset
       discovery why file:///notes.txt
       discovery why --prompt docs:review
+      discovery why SERVER_NOT_FOUND
     """
     output = invocation.output
+    if kind is None and words[0] in CODES:
+        _explain_code(output, words[0])
+        return
     if kind is None and "://" in words[0]:
         kind = "resource"
     if kind is not None:
@@ -79,6 +85,17 @@ def command(
         _show_reservations(output, reserved)
         _show_view(output, view_name, hidden)
         _show_overrides(output, entry, view)
+
+
+def _explain_code(output: Output, code: str) -> None:
+    severity, meaning = CODES[code]
+    part = next(title for title, codes in FAMILIES.items() if code in codes)
+    if output.as_json:
+        output.answer({"code": code, "severity": severity, "meaning": meaning, "part": part})
+        return
+    output.line(f"{code}  {severity or 'any severity'}  ({part})", "strong")
+    output.line(f"  {meaning}")
+    output.say(f"`discovery logs --status {code}` shows when it happened")
 
 
 def _explain_offering(

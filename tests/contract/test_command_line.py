@@ -569,6 +569,13 @@ def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Dis
         pytest.param("discovery inspect ec", ["echo"], id="tool"),
         pytest.param("discovery execute demo:e", ["demo:echo"], id="tool of a server"),
         pytest.param("discovery search --tag a", ["any"], id="tag"),
+        pytest.param("discovery execute demo e", ["echo"], id="tool after its server"),
+        pytest.param("discovery execute demo echo text=1 t", ["tags=", "times="], id="argument"),
+        pytest.param("discovery why demo:de", ["demo:delete_all"], id="hidden tool"),
+        pytest.param("discovery why TOOL_D", ["TOOL_DISABLED"], id="code"),
+        pytest.param("discovery logs --status TOOL_D", ["TOOL_DISABLED"], id="status"),
+        pytest.param("discovery connect curs", ["cursor"], id="client"),
+        pytest.param("discovery config export --format ze", ["zed"], id="format"),
     ],
 )
 def test_words_are_completed_from_what_is_remembered(
@@ -584,6 +591,42 @@ def test_words_are_completed_from_what_is_remembered(
 
     assert [line.partition(",")[2] for line in done.out.splitlines()] == found
     assert listed.starts == before
+
+
+@pytest.mark.requirement("CLI-17")
+def test_a_terminal_asks_for_missing_arguments(discovery: Discovery) -> None:
+    discovery("refresh")
+
+    done = discovery.at_terminal("execute", "demo:echo", typed="hello\n", after="What to say): ")
+    silent = discovery("execute", "demo:echo")
+
+    assert done.code == 0
+    assert '{"text": "hello"}' in done.shown
+    assert silent.code == 2
+    assert "it takes echo(text: string" in silent.err
+
+
+@pytest.mark.requirement("CLI-18")
+def test_a_result_is_written_to_a_file(discovery: Discovery) -> None:
+    text, image = discovery.home / "text.json", discovery.home / "image.png"
+
+    said = discovery("execute", "demo:echo", "text=hello", "-o", str(text))
+    discovery("execute", "demo:slow", "-o", str(image))
+    failed = discovery("execute", "demo:boom", "-o", str(discovery.home / "nothing"))
+
+    assert (said.out, text.read_text()) == ("", '{"text": "hello"}\n')
+    assert image.read_bytes() == b"\0\0\0"
+    assert failed.code == 3
+    assert not (discovery.home / "nothing").exists()
+
+
+@pytest.mark.requirement("ERR-1")
+def test_a_code_is_explained(discovery: Discovery) -> None:
+    done, form = discovery("why", "TOOL_DISABLED"), discovery("why", "TOOL_DISABLED", "--json").json
+
+    assert "switched off by a rule" in done.out
+    assert form["meaning"] in done.out
+    assert discovery.starts == 0
 
 
 @pytest.mark.requirement("CLI-25")

@@ -364,9 +364,9 @@ def test_a_tool_must_be_allowed_by_every_client_that_has_the_server(discovery: D
     why = discovery("why", "demo", "boom").out
 
     assert [line.split(maxsplit=2)[1:] for line in shown.splitlines()] == [
-        ["boom", "disabled: Gemini CLI excludes boom"],
-        ["delete_all", "disabled: Codex allows only echo, boom, slow"],
-        ["slow", "disabled: Kiro excludes slow"],
+        ["boom()", "disabled: Gemini CLI excludes boom"],
+        ["delete_all()", "disabled: Codex allows only echo, boom, slow"],
+        ["slow()", "disabled: Kiro excludes slow"],
     ]
     assert f"Gemini CLI excludes boom ({discovery.home}/.gemini/settings.json)" in why
 
