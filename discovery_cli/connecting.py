@@ -117,7 +117,7 @@ def connect(
     Raises:
         UsageError: If a file cannot be used, before any is written.
     """
-    output = invocation.output
+    output = replace(invocation, config=None).output  # its commands are about clients' files
     config = None if options.undo else _config(invocation, options)
     target = config or (_own_config() if options.move else None)
     for place in places:

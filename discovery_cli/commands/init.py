@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -96,6 +97,7 @@ def command(
         raise click.UsageError(
             f"{target} is there already; --force replaces it, `discovery config import` adds to it"
         )
+    _require_here(invocation, clients)
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
     with_rules = client_files.confirm(
@@ -114,8 +116,9 @@ def command(
     if output.as_json:
         types = [source.type for source in sources]
         form = {"path": str(target), "written": writes, "sources": types, "text": text}
+        connected = _connect(invocation, target, clients, yes=True) if writes else []
         form |= {"needs": needs and asdict(needs), "client_entry": _client_entry(target)}
-        output.answer({**form, "connected": _connect(invocation, target, clients, yes=True)})
+        output.answer({**form, "connected": connected})
         return
     if dry_run:
         output.text(text.rstrip())
@@ -213,18 +216,38 @@ def _connect(
     places = [machine.place(name, in_project=False) for name in names]
     if not names:
         here = [place for place in machine.here_now() if place.spec.scope == "user"]
+        listed = ", ".join(place.client.id for place in here)
         if here and client_files.may_ask() and not yes:
-            places = [p for p in here if click.confirm(f"Connect {p.client.label}?", err=True)]
+            output.say(f"clients on this machine: {listed}")
+            question = "Which of them shall use this gateway? Names with blanks between, or Enter"
+            typed: str = click.prompt(question, default="", show_default=False, err=True)
+            places = [machine.place(name, in_project=False) for name in _words(typed)]
         elif here:
-            labels = ", ".join(place.client.id for place in here)
-            output.say(f"next: `discovery connect CLIENT` adds the gateway to one of: {labels}")
+            output.say(f"next: `discovery connect CLIENT` adds the gateway to one of: {listed}")
         else:
             output.say("to connect an MCP client, put this into its file:")
             entry = {"mcpServers": {NAME: _client_entry(config)}}
             for line in json.dumps(entry, indent=2).splitlines():
                 output.say(f"  {line}")
     target = replace(invocation, config=str(config.absolute()))
-    return connecting.connect(target, machine, places, connecting.Options(yes=True))
+    return connecting.connect(target, machine, places, connecting.Options(yes=yes))
+
+
+def _require_here(invocation: Invocation, names: Sequence[str]) -> None:
+    """Check that clients can be connected, before anything is written.
+
+    Raises:
+        UsageError: For the first that cannot.
+    """
+    from discovery_cli import connecting
+
+    machine = connecting.Machine.here(invocation.data_dir)
+    for name in names:
+        machine.place(name, in_project=False)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.split(r"[\s,]+", text) if word]
 
 
 def _client_entry(config: Path) -> JSONObject:

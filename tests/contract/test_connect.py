@@ -267,3 +267,30 @@ def test_the_demo_shows_what_it_says_and_keeps_nothing(discovery: Discovery) -> 
     assert "all tools up front" in tokens
     assert not any(str(discovery.home) in step["shown"] for step in demo)
     assert contents(discovery.home) == before
+
+
+@pytest.mark.requirement("CLI-40")
+def test_init_asks_which_clients_to_connect(discovery: Discovery) -> None:
+    path = cursor_file(discovery)
+    (discovery.home / "discovery.yaml").unlink()
+
+    unknown = discovery("init", "--yes", "--connect", "crsor")
+    written = (discovery.home / "discovery.yaml").exists()
+    done = discovery.at_terminal(
+        "init",
+        typed="y\n",
+        after="servers of Cursor?",
+        then={
+            "destroy something?": "y\n",
+            "discovery.yaml?": "y\n",
+            "or Enter": "cursor\n",
+            "mcp.json?": "y\n",
+        },
+    )
+
+    assert (unknown.code, written) == (2, False)
+    assert "did you mean 'cursor'" in unknown.err
+    assert done.code == 0
+    entry = json.loads(path.read_text())["mcpServers"]["discovery"]
+    assert str(discovery.home / "discovery.yaml") in entry["args"]
+    assert TOKEN not in done.shown
