@@ -457,7 +457,7 @@ class Engine(ScopedEngine):
     async def complete_settings(self) -> None:
         """Read the files of the configuration, if what is remembered of them was enough so far.
 
-        Until then `settings` has no transports. It is done before a server is started or reached.
+        Until then `settings` may lack transports. It is done before a server is started or reached.
         """
         await self._core.configuration.complete()
 

@@ -107,7 +107,7 @@ def joined(settings: Settings, records: Registrations, environ: Mapping[str, str
 
 
 def recalled(settings: Settings, store: Registry) -> Settings | None:
-    """Remembered settings, which have no transports, with those of registered servers.
+    """Remembered settings with the transports of registered servers, which their rows have.
 
     None if other servers are registered by now.
 

@@ -191,7 +191,7 @@ def unchanged_settings(
 ) -> Settings | None:
     """The settings of the last run, if the engine may open with them.
 
-    Only registered servers have transports.
+    Servers have transports as far as these are stored (`Settings.remembered`).
 
     None if there are none, their files have changed, or more is needed than is remembered: what may
     be started of a file of untrusted origin, the servers of other files (which depend on values of
