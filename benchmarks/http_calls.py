@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from headline import INITIALIZE, ours
+from headline import INITIALIZE, made_up, ours
 
 CLIENTS = (1, 8, 64)
 
@@ -91,7 +91,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0)
     seconds = parser.parse_args().seconds
     with tempfile.TemporaryDirectory() as folder:
-        one = ours(Path(folder), 1000)
+        one = ours(Path(folder), made_up(1000))
         command = [sys.executable, "-m", "discovery_cli", "serve", "--http", "127.0.0.1:0"]
         with subprocess.Popen(
             [*command, "--no-token"],
