@@ -264,7 +264,7 @@ def _open_sessions(
     on_stderr: OnStderr,
 ) -> AbstractAsyncContextManager[SessionPool]:
     # Importing them takes longer than answering a search, and most runs need no upstream.
-    from discovery_engine.engine.question_policy import QuestionPolicy  # noqa: PLC0415
+    from discovery_engine.engine.configuration_loader import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
     from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415
     from discovery_engine.upstream.transport_opening import SessionOptions  # noqa: PLC0415

@@ -24,6 +24,7 @@ from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import RefreshReport
+    from discovery_engine.engine.configuration_loader import OwnerRoots
     from discovery_engine.engine.owner.agent_requests import AgentRequests
     from discovery_engine.engine.owner.approvals import Approvals
     from discovery_engine.engine.owner.catalog_lock import CatalogLock
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.reviews import Reviews
     from discovery_engine.engine.owner.search_examination import SearchExamination
     from discovery_engine.engine.owner.server_logins import ServerLogins
-    from discovery_engine.engine.question_policy import OwnerRoots
     from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
     from discovery_engine.evaluation.enrichment.enrichment import Enrichment
     from discovery_engine.evaluation.enrichment.enrichment_run import EnrichmentReport
@@ -410,7 +410,7 @@ class Engine(ScopedEngine):
 
     def roots(self) -> OwnerRoots:
         """The folders that answer `roots/list` of servers in place of their clients."""
-        from discovery_engine.engine.question_policy import owner_roots  # noqa: PLC0415
+        from discovery_engine.engine.configuration_loader import owner_roots  # noqa: PLC0415
 
         return owner_roots(self.settings)
 

@@ -29,7 +29,7 @@ from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import Tool, ToolKey
-from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.call import UpstreamRequest
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

@@ -29,12 +29,12 @@ from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.redactor import Redactor
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.tools.model import canonical_json
+from discovery_engine.upstream.call import UpstreamRequest
 from discovery_engine.upstream.listing import Listing
-from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.server_output import OutputRedactor
 
 if TYPE_CHECKING:
-    from discovery_engine.upstream.requests import UpstreamRequest
+    from discovery_engine.upstream.call import UpstreamRequest
 
 _LISTING = "listing.json"
 _DIGEST = 16  # characters of a digest in a file's name

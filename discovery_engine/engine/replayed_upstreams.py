@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine.upstreams import RateLimits
+    from discovery_engine.upstream.call import UpstreamRequest
     from discovery_engine.upstream.listing import Listing
-    from discovery_engine.upstream.requests import UpstreamRequest
     from discovery_engine.upstream.transport_opening import OnStderr
 
 

@@ -15,7 +15,7 @@ import anyio
 from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.call import UpstreamRequest
 from discovery_engine.view.uris import expanded
 
 if TYPE_CHECKING:

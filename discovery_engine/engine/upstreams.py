@@ -29,7 +29,7 @@ from discovery_engine.rpc.validity import received
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest, at_most_twice
+from discovery_engine.upstream.call import CALL_TOOL, UpstreamRequest, at_most_twice
 from discovery_engine.upstream.server_output import OutputRedactor, StderrLog
 from discovery_engine.upstream.state import ServerState, StateInfo
 

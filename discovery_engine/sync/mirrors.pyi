@@ -9,6 +9,7 @@ from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
+from discovery_engine.engine.configuration_loader import OwnerRoots
 from discovery_engine.engine.executor import CallPreview, OnUnchecked
 from discovery_engine.engine.health import ProbeResult
 from discovery_engine.engine.owner.agent_requests import RequestPlan
@@ -25,7 +26,6 @@ from discovery_engine.engine.owner.server_listing import OwnedServer
 from discovery_engine.engine.owner.server_logins import LoginReport, LogoutReport
 from discovery_engine.engine.owner.server_plans import ServerPlan, Target
 from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport
-from discovery_engine.engine.question_policy import OwnerRoots
 from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks

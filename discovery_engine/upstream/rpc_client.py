@@ -34,10 +34,9 @@ from discovery_engine.rpc.messages import (
 )
 from discovery_engine.rpc.request_headers import RequestDetails
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call
+from discovery_engine.upstream.call import CALL_TOOL, Call, UpstreamRequest
 from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
 from discovery_engine.upstream.history import ServerHistory
-from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
 from discovery_engine.upstream.task import DECLARED, offers_tasks
 from discovery_engine.upstream.transport import Transport
 

@@ -44,7 +44,7 @@ from discovery_engine.rpc.protocol import (
 )
 from discovery_engine.rpc.request_headers import HeaderMap, RequestDetails
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call
+from discovery_engine.upstream.call import CALL_TOOL, Call, RequestNotProcessed, UpstreamRequest
 from discovery_engine.upstream.calls_in_flight import CallsInFlight, is_more_verbose
 from discovery_engine.upstream.connection import (
     Era,
@@ -65,7 +65,6 @@ from discovery_engine.upstream.listing import (
     read_pages,
 )
 from discovery_engine.upstream.notifications import LOG_LEVELS, ChangeEvents, RootsChanges
-from discovery_engine.upstream.requests import CALL_TOOL, RequestNotProcessed, UpstreamRequest
 from discovery_engine.upstream.rpc_client import (
     LONGEST_CALL,
     RpcClient,

@@ -20,12 +20,11 @@ from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
 from discovery_engine.rpc.client import Client, declarable, merged
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, CallObserver
+from discovery_engine.upstream.call import Call, CallObserver, UpstreamRequest
 from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.handshake import Capabilities
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.open_tasks import LONGEST_LIFE, OpenTask, OpenTasks
-from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.resource_watch import ResourceWatch
 from discovery_engine.upstream.rpc_client import require_flat
 from discovery_engine.upstream.session import Session

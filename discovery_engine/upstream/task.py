@@ -37,8 +37,7 @@ from discovery_engine.rpc.protocol import (
     TASKS_EXTENSION,
 )
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call
-from discovery_engine.upstream.requests import CALL_TOOL, UpstreamRequest
+from discovery_engine.upstream.call import CALL_TOOL, Call, UpstreamRequest
 
 TaskMethod: TypeAlias = Literal["tasks/get", "tasks/update", "tasks/cancel"]
 

@@ -26,9 +26,8 @@ from discovery_engine.engine.upstreams import Upstreams
 from discovery_engine.events import EventBus
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import QuestionSettings, QuestionsOf
+from discovery_engine.upstream.call import QuestionSettings, QuestionsOf, UpstreamRequest
 from discovery_engine.upstream.history import Policy
-from discovery_engine.upstream.requests import UpstreamRequest
 from discovery_engine.upstream.session_pool import open_sessions
 from discovery_engine.upstream.transport_opening import SessionOptions
 

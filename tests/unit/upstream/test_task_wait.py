@@ -16,8 +16,7 @@ from discovery_engine.errors import (
 from discovery_engine.rpc.client import CallbackClient
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, QuestionSettings
-from discovery_engine.upstream.requests import UpstreamRequest
+from discovery_engine.upstream.call import Call, QuestionSettings, UpstreamRequest
 from discovery_engine.upstream.task import TaskState, TaskWait
 from tests.rows import rows
 
