@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TIMEOUT = 60.0  # seconds
+_HOOK_TIMEOUT = 60.0  # seconds
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def open_list_changed_hook(
     engine: Engine,
     environ: Mapping[str, str],
     *,
-    timeout: float = _TIMEOUT,  # noqa: ASYNC109 - of the program
+    timeout: float = _HOOK_TIMEOUT,  # noqa: ASYNC109 - of the program
 ) -> AsyncIterator[Callable[[], None]]:
     """Yield what starts the program; while it runs, further changes start it once more."""
     changes, received = anyio.create_memory_object_stream[None](1)

@@ -46,7 +46,7 @@ TokenChange: TypeAlias = Callable[[tuple[AccessToken, ...]], tuple[AccessToken, 
 """A function that returns the tokens to store, given the stored ones; it may raise instead."""
 
 _MAX_STORED_TOKENS_BYTES = 1 << 20  # bytes
-_WAIT = 10.0  # seconds for another process that is writing
+_TOKENS_LOCK_TIMEOUT = 10.0  # seconds for another process that is writing
 
 
 class StoredTokens:
@@ -131,7 +131,7 @@ class StoredTokens:
         """While no other process writes."""
         lock = self.path.with_suffix(".lock")
         try:
-            descriptor = open_locked(lock, at_most=_WAIT)
+            descriptor = open_locked(lock, at_most=_TOKENS_LOCK_TIMEOUT)
         except BlockingIOError:
             raise token_problem(self.path, "is being written for too long") from None
         except OSError as error:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Probed: TypeAlias = "dict[ServerName, ProbeResult]"
 
-_WAIT = 10.0  # seconds
+_PROBE_TIMEOUT = 10.0  # seconds
 _PROBE_HEADS = ("SERVER", "LATENCY", "ERROR")
 _HEADS = ("SERVER", "STATE", "SINCE", "NEXT STEP", "REASON")
 
@@ -79,7 +79,7 @@ def command(
     output = invocation.output
     probed: Probed = {}
     if online or probe:
-        wait = (timeout or _WAIT) if probe else None
+        wait = (timeout or _PROBE_TIMEOUT) if probe else None
         view, reports, probed = _asked(invocation, servers, view_name, wait, online=online)
     else:
         view, reports = _known(invocation, servers, view_name)

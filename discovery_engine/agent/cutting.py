@@ -253,7 +253,7 @@ def _documented(holder: Mapping[str, JSONValue], text: str) -> JSONValue:
 
 _DEPTH = 32  # levels that are looked into; what is cut below them is left out whole
 _ROUNDS = 4  # of dividing what small members leave over
-_LEAST = 16  # tokens of a value that is cut; with fewer it is left out
+_MIN_CUT_TOKENS = 16  # tokens of a value that is cut; with fewer it is left out
 _EMPTY = 2  # tokens of a list or a text without content
 _MEMBER = 4  # tokens of the smallest member of an object
 _ESCAPE = 6  # characters of the longest escape within JSON text
@@ -345,7 +345,7 @@ class _Cutter:
         text = json_text(value)
         if end_within(text, space) == len(text):
             return value
-        if space < _LEAST or depth > _DEPTH:
+        if space < _MIN_CUT_TOKENS or depth > _DEPTH:
             return OMITTED
         match value:
             case str():

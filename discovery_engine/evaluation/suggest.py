@@ -25,7 +25,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _CHUNK = re.compile(r"\S+")
 _ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
 _EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
-_LEAST = 2  # significant words; fewer match everything and nothing
+_MIN_TELLING_WORDS = 2  # significant words; fewer match everything and nothing
 _DRAFTED = 200  # requests; more of them move no mean
 _MAX_DRAFT_WORDS = 16  # words of a draft; an agent asks in fewer
 
@@ -85,7 +85,7 @@ def _without(own: set[str], sentence: str) -> str:
         :_MAX_DRAFT_WORDS
     ]
     spoken = [word for chunk in chunks for word in words(chunk) if not _says_nothing(word)]
-    if len(set(spoken)) < _LEAST:
+    if len(set(spoken)) < _MIN_TELLING_WORDS:
         return ""
     while _is_empty(chunks[0]):
         chunks.pop(0)

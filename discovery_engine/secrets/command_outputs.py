@@ -20,7 +20,7 @@ from pathlib import Path
 
 from discovery_engine.secrets.references import Reference, UnsetReference
 
-_TIMEOUT = 5.0  # seconds
+_COMMAND_TIMEOUT = 5.0  # seconds
 _MAX_COMMAND_OUTPUT_BYTES = 64 * 1024  # bytes, as of a file that a reference names
 _WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 """How names of variables begin that hold what only this program needs."""
@@ -29,7 +29,7 @@ _WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 class CommandOutputs:
     """The outputs of commands when this process last ran them."""
 
-    def __init__(self, environ: Mapping[str, str], *, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, environ: Mapping[str, str], *, timeout: float = _COMMAND_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
         self._found: dict[tuple[Reference, str | None], str | _CommandError] = {}

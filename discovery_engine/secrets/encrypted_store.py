@@ -33,7 +33,7 @@ _NONCE = 12  # bytes
 _MAX_SECRET_STORE_BYTES = 16 * 1024 * 1024  # bytes; a login takes some 4 KiB
 _CHECK = b"discovery"
 _PRIVATE = 0o600
-_WAIT = 10.0  # seconds for another process that is writing
+_LOCK_TIMEOUT = 10.0  # seconds for another process that is writing
 Stamp: TypeAlias = tuple[int, ...]
 """A version of the stored secrets: it differs after every change, also by another process."""
 _ABSENT: Stamp = ()
@@ -276,7 +276,7 @@ class EncryptedStore:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            descriptor = self._open_lock("secrets.lock", at_most=_WAIT)
+            descriptor = self._open_lock("secrets.lock", at_most=_LOCK_TIMEOUT)
         except BlockingIOError:
             reason = "is being written for too long"
             raise SecretStoreError.of_file(self.path, reason) from None

@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Struct)
 Place: TypeAlias = Literal["file", "registry"]
 
 _MAX_INSTALL_RECORD_BYTES = 4 * 1024 * 1024  # bytes of a record
-_WAIT = 10.0  # seconds for another process that installs; then an error says so
+_INSTALL_TIMEOUT = 10.0  # seconds for another process that installs; then an error says so
 
 
 class Grants(Struct, frozen=True):
@@ -146,7 +146,7 @@ class InstallRecords:
         """
         with _disk_errors(self._folder):
             try:
-                descriptor = open_locked(self._folder / "lock", at_most=_WAIT)
+                descriptor = open_locked(self._folder / "lock", at_most=_INSTALL_TIMEOUT)
             except BlockingIOError:
                 raise InstallBusyError from None
         try:

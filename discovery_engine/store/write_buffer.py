@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 Kind: TypeAlias = Literal["catalog", "vectors", "uses"]
 Write: TypeAlias = Callable[[], object]
 
-_MOST = 1000  # writes of each kind that wait
+_MAX_PENDING_WRITES = 1000  # writes of each kind that wait
 _FIRST_PAUSE = 1.0  # seconds until a kind that was too slow is tried again; doubled each time
 _LONGEST_PAUSE = 60.0
 
@@ -87,7 +87,7 @@ class WriteBuffer:
             queue = self._queues[kind]
             is_first = not queue.writes
             queue.writes[key] = entry
-            if len(queue.writes) > _MOST:
+            if len(queue.writes) > _MAX_PENDING_WRITES:
                 del queue.writes[next(iter(queue.writes))]
                 queue.dropped += 1
             self._wake()

@@ -40,7 +40,7 @@ _LONGEST_FIELDS = 64 << 10  # bytes of a head, or of trailers and extensions of 
 _MOST_PIPELINED = 32  # requests behind one that is being answered; no client sends any
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
-_TIMEOUT = b"HTTP/1.1 408 Request Timeout\r\n"
+_TIMEOUT_STATUS = b"HTTP/1.1 408 Request Timeout\r\n"
 _NO_ROOM = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n"
 _LAST_HEADERS = b"content-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -311,9 +311,9 @@ class Connection(HttpProtocol):
         self._cancel_deadline()
         limits = self._connections.limits
         if stage is Stage.HEAD:
-            self._deadline = self.loop.call_later(limits.head, self._end, _TIMEOUT)
+            self._deadline = self.loop.call_later(limits.head, self._end, _TIMEOUT_STATUS)
         elif stage is Stage.BODY:
-            self._deadline = self.loop.call_later(limits.body, self._end, _TIMEOUT)
+            self._deadline = self.loop.call_later(limits.body, self._end, _TIMEOUT_STATUS)
 
     def _present_stage(self) -> Stage:
         cycle: RequestResponseCycle | None = self.cycle

@@ -262,7 +262,7 @@ def unix_time(value: Any) -> float:
         return 0.0
 
 
-_TIMEOUT = 5.0  # seconds; `docker --version` does not wait for its daemon
+_VERSION_TIMEOUT = 5.0  # seconds; `docker --version` does not wait for its daemon
 _VERSIONS: dict[tuple[str, int], str] = {}
 """Versions that programs have printed to this process; npm takes 0.25 s of CPU to do so."""
 _ASKED_OF = {"dnx": "dotnet"}
@@ -289,7 +289,7 @@ class Prerequisite(Struct, frozen=True):
 class Prerequisites:
     """Looks for programs once each; later questions are answered from memory."""
 
-    def __init__(self, environ: Environ, *, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, environ: Environ, *, timeout: float = _VERSION_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
         self._found: dict[str, Prerequisite] = {}

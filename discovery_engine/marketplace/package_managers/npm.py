@@ -36,7 +36,7 @@ from discovery_engine.marketplace.package_names import (
     checked_version,
 )
 
-_TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
+_NPM_TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
 _WORDS = 12  # of a query; further ones make the registry find nothing
 _FIELDS = (
     *("name", "version", "description", "keywords", "homepage", "repository", "author"),
@@ -57,7 +57,7 @@ class NpmHit(Struct, frozen=True):
 class Npm:
     """The user's npm."""
 
-    def __init__(self, environ: Environ, *, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, environ: Environ, *, timeout: float = _NPM_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
 

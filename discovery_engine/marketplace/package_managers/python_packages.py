@@ -51,7 +51,7 @@ from discovery_engine.marketplace.package_names import (
     checked_version,
 )
 
-_TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
+_INDEX_TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
 _DOWNLOAD_TIMEOUT = 300.0
 _PIP_OPTIONS = (
     *("--disable-pip-version-check", "--no-input", "--no-color", "--retries=1"),
@@ -66,7 +66,7 @@ _REPOSITORY = ("repository", "source", "sourcecode", "github", "gitlab", "code")
 class PythonPackages:
     """The user's pip and uv, whichever of them are there."""
 
-    def __init__(self, environ: Environ, *, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, environ: Environ, *, timeout: float = _INDEX_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
 

@@ -48,7 +48,7 @@ _TIMEOUTS = (
     errors.TransactionTimeout,
 )
 _GRACE = 1.0  # seconds: a process that runs gives up by itself before the server does
-_WAIT = "`discovery registry check` shows why, and what to do"
+_HINT = "`discovery registry check` shows why, and what to do"
 _TOO_SLOW = (
     "try again; `discovery registry check` shows whether the database answers, and "
     "`registry.timeout` in discovery.yaml gives each operation longer"
@@ -247,7 +247,7 @@ class PostgresDatabase:
             ) from exc
         except (psycopg.OperationalError, psycopg.InterfaceError) as exc:
             raise RegistryUnavailableError(
-                f"the database {name} cannot be used: {_reason(self.address, exc)}", hint=_WAIT
+                f"the database {name} cannot be used: {_reason(self.address, exc)}", hint=_HINT
             ) from exc
         except psycopg.Error as exc:
             raise RegistryError(

@@ -219,7 +219,7 @@ def _without_unseen(text: str) -> str:
 
 _LAYERS = 3
 _CANDIDATES = 24  # decoded of one passage
-_LEAST = 8  # characters of a decoded text that can say anything
+_MIN_DECODED_LENGTH = 8  # characters of a decoded text that can say anything
 _READABLE = 0.95
 
 _WORD = re.compile(r"[a-z]+")
@@ -256,7 +256,7 @@ def _once(text: str) -> Iterator[str]:
 def _with(code: re.Pattern[str], decode: Callable[[str], str], text: str) -> Iterator[str]:
     for match in islice(code.finditer(text), _CANDIDATES):
         inner = decode(match[0])
-        if len(inner) >= _LEAST and inner != match[0] and _is_readable(inner):
+        if len(inner) >= _MIN_DECODED_LENGTH and inner != match[0] and _is_readable(inner):
             yield inner
 
 

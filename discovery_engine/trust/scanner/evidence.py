@@ -45,7 +45,7 @@ from discovery_engine.trust.scanner.word_families import (
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]+")
-_LEAST = 4  # words: of two words one is soon said twice
+_MIN_REPEATED_WORDS = 4  # words: of two words one is soon said twice
 _OPENING = 400  # characters
 
 
@@ -59,7 +59,7 @@ class Topic(Struct, frozen=True):
 
     def shared(self, stems: frozenset[str]) -> float:
         """The share of a sentence's words that belong to the topic."""
-        return len(stems & self.stems) / max(_LEAST, len(stems))
+        return len(stems & self.stems) / max(_MIN_REPEATED_WORDS, len(stems))
 
 
 def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
