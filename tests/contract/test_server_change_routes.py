@@ -102,6 +102,31 @@ async def test_a_change_is_a_merge_patch_of_the_entry(folder: Folder) -> None:
     assert (wrong[0], wrong[1]["code"]) == (409, "CONFIGURATION_ERROR")
 
 
+@pytest.mark.requirement("API-22", "API-50")
+async def test_a_server_is_removed_as_shown_and_its_secrets_are_kept(folder: Folder) -> None:
+    async with served(folder) as api:
+        await api.ask("/secrets/other/TOKEN", "PUT", json={"value": SECRET})
+        plan = (await sent(api, "/servers/other", "DELETE"))[1]
+        refused, removed, again = [
+            await sent(api, "/servers/other", "DELETE", params={"digest": digest})
+            for digest in ("no", plan["digest"], plan["digest"])
+        ]
+        foreign = await sent(api, "/servers/good", "DELETE", params={"secrets": "delete"})
+        left = [server["name"] for server in (await api.get("/servers"))["servers"]]
+        secrets = await api.get("/secrets")
+
+    assert (plan["verb"], plan["written"], plan["kept_secrets"]) == (
+        "remove",
+        False,
+        ["other/TOKEN"],
+    )
+    assert (refused[0], refused[1]["code"]) == (409, "PLAN_CHANGED")
+    assert (removed[0], removed[1]["written"], removed[1]["deleted_secrets"]) == (200, True, [])
+    assert (again[0], again[1]["code"]) == (404, "SERVER_NOT_FOUND")
+    assert foreign[0] == 404
+    assert (left, secrets) == (["good"], {"names": ["other/TOKEN"]})
+
+
 BLOCK = """{
   // of Cursor
   "mcpServers": {

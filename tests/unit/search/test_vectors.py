@@ -66,6 +66,19 @@ def test_the_likest_come_first_and_only_if_they_are_accepted() -> None:
     assert [t.name for t in found.nearest(2, is_accepted)] == ["between", "north"]
 
 
+@pytest.mark.requirement("SCP-2")
+def test_of_some_tools_nothing_depends_on_the_others() -> None:
+    every = made(east=EAST, north=NORTH, between=NORTH_EAST)
+    some = [make_tool("north"), make_tool("between"), make_tool("gone")]
+
+    found = similarities(every.only(some), EAST)
+    alone = similarities(made(north=NORTH, between=NORTH_EAST), EAST)
+
+    assert (found.best, found.mean, found.lowest) == (alone.best, alone.mean, alone.lowest)
+    assert found.relative(some[0]) == alone.relative(some[0])
+    assert every.only([]).compare([EAST]) is None
+
+
 @rows("query", [pytest.param((), id="none"), pytest.param(((1.0, 0.0, 0.0),), id="another length")])
 def test_what_cannot_be_compared_is_not(query: tuple[tuple[float, ...], ...]) -> None:
     assert made(east=EAST).compare(query) is None
