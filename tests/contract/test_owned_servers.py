@@ -276,6 +276,22 @@ async def test_a_literal_secret_is_stored_and_referred_to(folder: Folder, told: 
 
 
 @pytest.mark.requirement("OWN-15")
+async def test_no_secret_is_left_of_a_server_that_could_not_be_added(
+    folder: Folder, told: Told
+) -> None:
+    folder.write()
+    entry = {**started(told), "env": {"MAIL_TOKEN": "ghp_0123456789abcdefghijABCDEFGHIJ456789"}}
+    async with folder.open() as engine:
+        plan = await engine.servers.plan_add("post", entry, to="file")
+        folder.write(program("another", "true"))
+        with pytest.raises(ConfigurationError):
+            await engine.servers.apply(plan)
+        left = engine.secrets.names()
+
+    assert left == ()
+
+
+@pytest.mark.requirement("OWN-15")
 @rows("to", ["file", "registry"])
 @rows(
     "name",

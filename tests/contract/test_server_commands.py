@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from discovery_engine.errors import ConfigurationError
 from tests.contract.discovery import Discovery
 from tests.contract.test_health import gateway
 from tests.engines import Folder, program
@@ -361,6 +362,30 @@ async def test_the_local_file_beside_a_setup_file_adds_keys_and_servers(folder: 
         {"command": "odd"},
         {"url": "https://x.example"},
     ]
+
+
+@pytest.mark.requirement("OWN-40")
+@rows(
+    ("name", "content", "message"),
+    [
+        ("none.json", None, "there is no such file"),
+        ("folder.json", "", "cannot be read"),
+        ("odd.json", '[\n{"name": "a",,}]', "line 2"),
+        ("zero\0.json", None, "no file can have that name"),
+    ],
+)
+async def test_a_setup_file_that_cannot_be_used_is_refused_with_the_reason(
+    tmp_path: Path, name: str, content: str | None, message: str
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write()
+    if content:
+        (tmp_path / name).write_text(content)
+    elif content is not None:
+        (tmp_path / name).mkdir()
+    async with folder.open() as engine:
+        with pytest.raises(ConfigurationError, match=message):
+            await engine.servers.sync(tmp_path / name)
 
 
 @pytest.mark.requirement("OWN-40")

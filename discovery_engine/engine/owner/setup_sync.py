@@ -193,8 +193,6 @@ def _document(path: Path) -> JSONValue:
     except UnreadableError as error:
         place = f"line {error.line}: " if error.line else ""
         raise _unusable(path, f"{place}{error.reason}") from error
-    except ValueError as error:  # a zero character
-        raise _unusable(path, "no file can be called that") from error
     message, hint = kind_of(document)
     if message:
         raise _unusable(path, message, hint)
