@@ -253,12 +253,6 @@ class Catalog(Struct, frozen=True, dict=True):
         replaced = {part.server: part for part in parts}
         return Catalog.of({**self.parts, **replaced}.values(), revision=self.revision + 1)
 
-    def only(self, servers: Iterable[ServerName]) -> Catalog:
-        """The next revision, with nothing left of any other server."""
-        names = set(servers)
-        parts = (part for part in self.parts.values() if part.server in names)
-        return Catalog.of(parts, revision=self.revision + 1)
-
     @property
     def visible(self) -> Iterator[Entry]:
         return (entry for entry in self if entry.is_visible)

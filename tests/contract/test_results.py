@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,47 @@ async def test_a_poisoned_result_forges_neither_the_note_nor_its_fields(tmp_path
     assert fields(made)["handle"] != "forged"
     assert "feeds" not in fields(made)
     assert made["_meta"]["own"] == 1
+
+
+@pytest.mark.requirement("RSL-1", "RSL-2")
+async def test_images_and_files_past_the_limit_are_lines_with_their_type_and_size(
+    tmp_path: Path,
+) -> None:
+    long = "QUJD" * 5000
+
+    def file(**content: str) -> dict[str, Any]:
+        return {"type": "resource", "resource": {"uri": "file:///f", **content}}
+
+    content = [
+        {"type": "image", "mimeType": "image/png", "data": long},
+        {"type": "audio", "mimeType": "audio/wav", "data": "QUJD"},
+        file(mimeType="application/pdf", blob=long),
+        file(text="line\n" * 5000),
+        {"type": "resource_link", "uri": "file:///" + "x" * 9000, "name": "l"},
+    ]
+    told, folder = (
+        Told.beside(tmp_path, tool("x"), results={"x": {"content": content}}),
+        Folder(tmp_path),
+    )
+    folder.write(told.server(), server={"maxResultTokens": 1000})
+    async with folder.open() as engine:
+        await engine.refresh()
+        result = await ask(engine, "execute_tool", tool="told:x")
+
+    image, audio, blob, text, link, note = result["content"]
+    assert image["text"] == "[image/png: 20,000 characters, not shown]"
+    assert audio == content[1]
+    assert blob["text"] == "[application/pdf: 20,000 characters, not shown]"
+    assert text["resource"]["text"].startswith("line\nline")
+    assert link["text"].startswith("[resource_link: 9,0")
+    assert note["text"].startswith("Note: cut to 1,000 tokens; ")
+    assert [cut["path"] for cut in fields(result)["cut"]] == [
+        "content[0].data",
+        "content[2].resource.blob",
+        "content[3].resource.text",
+        "content[4]",
+    ]
+    assert tokens_of(result) <= 1000
 
 
 @pytest.mark.requirement("RSL-10")

@@ -170,7 +170,8 @@ def test_an_index_that_was_updated_or_saved_finds_what_a_fresh_one_finds(
     for part in changes:
         catalog = catalog.with_parts([part])
         updated = build_searcher(catalog, SearchSettings(), previous=updated)
-    catalog = catalog.only(set(catalog.parts) - gone)
+    left = [part for name, part in catalog.parts.items() if name not in gone]
+    catalog = Catalog.of(left, revision=catalog.revision + 1)
     updated = build_searcher(catalog, SearchSettings(), previous=updated)
 
     loaded = load_searcher(updated.dump(), catalog, SearchSettings())
