@@ -56,7 +56,8 @@ TokenPrice: TypeAlias = Callable[[Entry], int]
 """The tokens of a tool's definition."""
 
 _FIRST = 3  # hits of a query
-_PLACES = frozenset({"inputs", "registered", "warnings", "path", "view"})  # where they stand
+# Where settings come from, which is not what they say.
+_PLACES = frozenset({"inputs", "registered", "remembered", "warnings", "path", "view"})
 
 
 class QueryMove(Struct, frozen=True):
