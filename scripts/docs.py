@@ -8,6 +8,7 @@ kept in the repository. A link that leads nowhere, and a code without a cure, en
 
 from __future__ import annotations
 
+import ast
 import html
 import inspect
 import json
@@ -18,6 +19,9 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +43,7 @@ DOCS = ROOT / "docs"
 PROJECT = ROOT / "zensical.toml"
 CURES = DOCS / "cures.toml"
 CHOICES = re.compile(r" \[([a-z|-]+)\]$")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 CODE_WITH_BAR = re.compile(r"`([^`]*\|[^`]*)`")
 _SECTION = re.compile(r"^(?:Args|Raises|Returns|Yields):$")
 _EXIT_CODES = {
@@ -147,7 +152,7 @@ def _configuration() -> Iterator[str]:
         " `discovery config schema` prints the JSON Schema for editors, and"
         " `discovery config check` names every mistake with its line.\n"
     )
-    yield from _keys(schema, schema["$defs"], "")
+    yield from _keys(schema)
     done: set[str] = set()
     for key, value in schema["properties"].items():
         yield from _section(key, value, schema["$defs"], done)
@@ -165,7 +170,7 @@ def _section(
             yield definition.get("description", "") + "\n"
             if not suffix and (examples := schema.get("examples")):
                 yield _example(path, examples[0])
-            yield from _keys(definition, definitions, f"{path}{suffix}.")
+            yield from _keys(definition)
             for key, value in definition.get("properties", {}).items():
                 yield from _section(f"{path}{suffix}.{key}", value, definitions, done)
 
@@ -181,23 +186,21 @@ def _contents(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield from ((name, suffix + rest) for name, rest in _contents(inner))
 
 
-def _keys(
-    definition: Mapping[str, Any], definitions: Mapping[str, Any], prefix: str
-) -> Iterator[str]:
+def _keys(definition: Mapping[str, Any]) -> Iterator[str]:
     rows = []
     required = definition.get("required", ())
     for key, schema in definition.get("properties", {}).items():
         type_name = _type(schema)
         contents = [name for name, _ in _contents(schema)]
-        if contents and contents[0] in definitions:
+        if contents:
             type_name = f"[{type_name}](#{contents[0].lower()})"
         text = schema.get("description", "")
         examples = schema.get("examples", ())
         if examples and not contents:
             text += f" Example: `{_flow(examples[0])}`"
-        default = "required" if key in required else _default(schema)
-        rows.append([f"`{prefix.rpartition('.')[2]}{key}`", type_name, default, text])
-    yield from _table(["key", "type", "default", "meaning"], rows)
+        default = ", required" if key in required else _default(schema)
+        rows.append([f"`{key}`", f"*{type_name}{default}*. {text}"])
+    yield from _table(["key", "meaning"], rows)
 
 
 def _type(schema: Mapping[str, Any]) -> str:
@@ -224,7 +227,7 @@ def _default(schema: Mapping[str, Any]) -> str:
     default = schema.get("default")
     if default in (None, "", [], {}) or isinstance(default, dict | list):
         return ""
-    return f"`{_flow(default)}`"
+    return f", default `{_flow(default)}`"
 
 
 def _flow(value: object) -> str:
@@ -314,18 +317,21 @@ def _library() -> Iterator[str]:
         "What `from discovery_engine import …` gives. Everything else is internal."
         " `discovery_engine.sync` has the same engine without `async`.\n"
     )
-    for name in discovery_engine.__all__:
+    first = ("open_engine", "Engine", "Toolset", "stored_view", "View", "SearchAnswer")
+    for name in dict.fromkeys((*first, *discovery_engine.__all__)):
         thing = getattr(discovery_engine, name)
         if inspect.isclass(thing):
             yield from _class(name, thing)
         elif callable(thing):
             yield f"## {name}\n"
-            yield f"```python\n{name}{_signature(thing)}\n```\n"
+            lines = re.sub(r"([(,]) ?(\w+:|\*,)", r"\1\n    \2", f"{name}{_signature(thing)}")
+            yield f"```python\n{lines.replace(') ->', chr(10) + ') ->')}\n```\n"
             yield from _docstring(thing)
     owner = {
         name: part
-        for name, member in inspect.getmembers(Engine, lambda one: isinstance(one, property))
-        if inspect.isclass(part := _returned(member))
+        for name, member in inspect.getmembers_static(Engine, _getter)
+        if not name.startswith("_")
+        and inspect.isclass(part := _returned(_getter(member)))
         and part.__module__.startswith("discovery_engine.")
         and part.__name__ not in discovery_engine.__all__
     }
@@ -333,21 +339,31 @@ def _library() -> Iterator[str]:
         yield from _class(f"engine.{name}", part)
 
 
-def _returned(member: property) -> object:
-    hint = inspect.signature(member.fget).return_annotation  # type: ignore[arg-type]
-    module = sys.modules[member.fget.__module__]  # type: ignore[union-attr]
-    return getattr(module, str(hint), None)
+def _getter(member: object) -> Any:
+    """The function behind a property; None for any other member."""
+    return getattr(member, "fget", None) or getattr(member, "func", None)
+
+
+def _returned(getter: Any) -> object:
+    """The class that a property returns, which its module may import for types alone."""
+    hint = str(inspect.signature(getter).return_annotation)
+    tree = ast.parse(inspect.getsource(sys.modules[getter.__module__]))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and hint in (name.name for name in node.names):
+            return getattr(import_module(str(node.module)), hint)
+    return None
 
 
 def _class(title: str, thing: type) -> Iterator[str]:
     yield f"## {title}\n"
     yield from _docstring(thing)
-    rows = []
+    rows = list(_fields(thing))
     for name, member in inspect.getmembers(thing):
-        if name.startswith("_") or not (text := inspect.getdoc(member)):
+        if name.startswith("_"):
             continue
+        text = inspect.getdoc(_getter(member) or member) or ""
         summary = " ".join(text.partition("\n\n")[0].split())
-        if isinstance(member, property):
+        if _getter(member):
             rows.append([f"`{name}`", summary])
         elif inspect.isfunction(member) or inspect.ismethod(member):
             awaited = "await " if inspect.iscoroutinefunction(member) else ""
@@ -355,10 +371,47 @@ def _class(title: str, thing: type) -> Iterator[str]:
     yield from _table(["member", "meaning"], rows)
 
 
+def _fields(thing: type) -> Iterator[list[str]]:
+    """The fields of a class with their types and the texts below them."""
+    (tree,) = ast.parse(inspect.getsource(thing)).body
+    assert isinstance(tree, ast.ClassDef)
+    for node, following in pairwise([*tree.body, ast.Pass()]):
+        match node:
+            case ast.AnnAssign(target=ast.Name(name), annotation=annotation):
+                kind = f"`{ast.unparse(annotation)}`"
+            case ast.Assign(targets=[ast.Name(name)]) if issubclass(thing, Enum):
+                kind = ""
+            case _:
+                continue
+        if not name.startswith("_"):
+            match following:
+                case ast.Expr(ast.Constant(str(text))):
+                    yield [f"`{name}` {kind}", " ".join(text.split())]
+                case _:
+                    yield [f"`{name}` {kind}", ""]
+
+
+class _Plain(str):
+    """A text that is shown without quotes in a signature."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 def _signature(function: Any) -> str:
     signature = inspect.signature(function)
-    parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
-    return str(signature.replace(parameters=parameters)).replace("'", "")
+    parameters = [
+        parameter.replace(
+            annotation=_Plain(parameter.annotation),
+            default=_Plain(f"{parameter.default.__module__}.{parameter.default.__name__}")
+            if inspect.isbuiltin(parameter.default)
+            else parameter.default,
+        )
+        for parameter in signature.parameters.values()
+        if parameter.name not in ("self", "cls")
+    ]
+    returned = _Plain(signature.return_annotation)
+    return str(signature.replace(parameters=parameters, return_annotation=returned))
 
 
 def _docstring(thing: object) -> Iterator[str]:
@@ -408,6 +461,7 @@ def _add_texts(copy: Path) -> None:
             text = (copy / "docs" / page).read_text("utf-8")
             heading, _, rest = text.partition("\n")
             summary = " ".join(rest.strip().partition("\n\n")[0].split())
+            summary = LINK.sub(r"\1", summary)
             lines.append(f"- [{heading.lstrip('# ')}]({page}): {summary}")
             (copy / "site" / page).parent.mkdir(parents=True, exist_ok=True)
             (copy / "site" / page).write_text(text, "utf-8")

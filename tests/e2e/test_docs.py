@@ -24,6 +24,7 @@ import pytest
 
 from discovery_cli.program import cli
 from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.sources import SOURCE_TYPES
 from scripts import docs
 from tests.e2e.commands import NODE_SERVERS, need
 from tests.e2e.serving import REAL_SERVERS, ROOT
@@ -169,6 +170,8 @@ def _check(words: list[str], command: click.Command, context: click.Context) -> 
             assert name in options, f"{context.command_path} has no option {name}"
             if not equals and not getattr(options[name], "is_flag", False) and words:
                 words.pop(0)
+        elif command.name == "connect":
+            assert word in SOURCE_TYPES or PLACEHOLDER.search(word), f"{word} is no client"
         elif isinstance(command, click.Group):
             inner = command.get_command(context, word)
             if inner is not None:
