@@ -230,8 +230,14 @@ def test_a_project_has_an_entry_of_its_own(discovery: Discovery) -> None:
         ["connect", "vscode", "--project", "--yes"], cwd=project / "below", environ=environ
     )
 
-    entry = json.loads((project / ".vscode" / "mcp.json").read_text())["servers"]["discovery"]
+    file = project / ".vscode" / "mcp.json"
+    entry = json.loads(file.read_text())["servers"]["discovery"]
     assert entry["type"] == "stdio"
+    file.unlink()
+    file.symlink_to(discovery.home / "elsewhere.json")
+    words = ["connect", "vscode", "--project", "--yes"]
+    assert discovery.forked(words, cwd=project, environ=environ).code == 2
+    assert not (discovery.home / "elsewhere.json").exists()
 
 
 @pytest.mark.requirement("CON-1")

@@ -251,6 +251,9 @@ def plan_connection(
     Raises:
         ConfigurationError: If the file cannot be read or edited; with line and column.
     """
+    if place.spec.scope == "project" and place.path.is_symlink():
+        # A stranger's project may have put it there, to have another file written.
+        raise _error(place.path, "is a link", "name the file of your user, without --project")
     file = read_file(place.path, place.client.bytes)
     with _editing(place):
         bom, text = _parted(file.text)
