@@ -17,6 +17,6 @@ class McpDiscoveryEngine < Formula
 
   test do
     assert_match version.to_s, shell_output("#{bin}/discovery --version")
-    assert_match "time:get_current_time", shell_output("#{bin}/discovery init --demo")
+    assert_match "calendar:find_free_time", shell_output("#{bin}/discovery init --demo")
   end
 end
