@@ -125,9 +125,10 @@ def furnish(home: PlainHome) -> None:
     home.folder.mkdir()
     home.configure(marketplace={"sources": [{"type": "file", "path": "team.yaml"}]})
     docs = {"url": "https://docs.example/mcp", "description": "Documents of the team"}
+    remote = {"type": "streamable-http", "url": docs["url"]}
     query = {"query": "repeat a text", "tools": ["tiny:echo"]}
     contents = {
-        "team.yaml": {"servers": {"acme-docs": docs}},
+        "team.yaml": {"servers": [{"name": "acme-docs", "remotes": [remote]}]},
         "setup.yaml": {"servers": {"third": docs}},
         "queries.yaml": {"queries": [query]},
     }

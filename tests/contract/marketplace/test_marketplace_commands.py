@@ -365,7 +365,7 @@ def test_a_source_that_cannot_be_copied_keeps_its_copy_and_ends_with_5(shop: Sho
 
 @pytest.mark.requirement("MKT-60")
 def test_entries_that_cannot_be_read_are_named_and_fail_nothing(shop: Shop, tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text("servers: {a: {package: 'npm:a@1.0.0'}, b: {url: 7}}\n")
+    (tmp_path / "team.yaml").write_text("servers: [{name: a}, {name: 7 7}]\n")
     shop.configure({"type": "file", "path": str(tmp_path / "team.yaml")})
     shop.registry.entries.append({"server": {"name": "a b"}})
 
@@ -381,7 +381,7 @@ def test_entries_that_cannot_be_read_are_named_and_fail_nothing(shop: Shop, tmp_
     for shown in (done, listed):
         assert "1 entry was left out: 'a b': " in shown.err
         assert "team.yaml:1:" in shown.err
-        assert "servers.b.url" in shown.err
+        assert "it has no usable name" in shown.err
     assert [line.split()[0] for line in listed.out.splitlines()] == ["\N{CHECK MARK}"] * 2
 
 
@@ -534,10 +534,10 @@ def test_a_mistake_in_a_list_of_the_team_is_shown_with_its_line_and_column(
     shop: Shop, tmp_path: Path
 ) -> None:
     team = tmp_path / "team.yaml"
-    team.write_text("servers:\n  files:\n    packge: npm:files@1.0.0\n", "utf-8")
+    team.write_text("servers:\n  - name: files\n  - packages: []\n", "utf-8")
     shop.configure({"type": "file", "path": str(team)})
 
     found = shop("search", "read", "files")
 
     assert found.code == 0
-    assert f"{team}:3:5: file: servers.files.packge: unknown key 'packge'" in found.err
+    assert f"{team}:3:5: file: it has no usable name" in found.err

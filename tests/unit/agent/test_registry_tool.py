@@ -64,7 +64,8 @@ async def agent_of(
 ) -> AsyncIterator[Agent]:
     """An agent whose marketplace is a list of the team."""
     off = good("off", enabled=False)
-    listed = {"acme/files": {"package": "npm:@acme/files@1.2.0", "description": "Files"}}
+    package = {"registryType": "npm", "identifier": "@acme/files", "version": "1.2.0"}
+    listed = [{"name": "acme/files", "description": "Files", "packages": [package]}]
     team = folder.config.with_name("team.yaml")
     team.write_text(json.dumps({"servers": listed}), "utf-8")
     sources = {"sources": [{"type": "file", "path": str(team)}]}

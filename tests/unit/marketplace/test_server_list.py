@@ -13,102 +13,84 @@ from tests.rows import rows
 pytestmark = pytest.mark.anyio
 
 LIST = Path(__file__).parents[2] / "fixtures" / "marketplace" / "team-servers.yaml"
-
-
-def source(path: Path) -> MarketplaceSource:
-    return MarketplaceSource("file", path=str(path))
+GOOD = "  - name: good\n    packages: [{registryType: npm, identifier: good, version: 1.10}]\n"
 
 
 async def read(tmp_path: Path, text: str) -> tuple[list[str], list[Diagnostic]]:
     """The names of the entries of a list, and what is wrong with it."""
-    file = tmp_path / "team.yaml"
-    file.write_text(text)
-    with marketplace(tmp_path, source(file)) as market:
+    (tmp_path / "team.yaml").write_text(text)
+    with marketplace(tmp_path, MarketplaceSource("file", path="team.yaml")) as market:
         page = await market.search()
         return [found.entry.name for found in page.entries], list(page.problems)
 
 
 @pytest.mark.requirement("MKT-25")
 async def test_a_list_of_a_team_has_packages_addresses_and_what_they_need(tmp_path: Path) -> None:
-    with marketplace(tmp_path, source(LIST)) as market:
+    with marketplace(tmp_path, MarketplaceSource("file", path=str(LIST))) as market:
         [report] = await market.sync()
-        files = await market.lookup("acme-files")
-        docs = await market.lookup("acme-docs")
-        images = await market.lookup("acme-images")
-        weather = await market.lookup("acme-weather")
+        files = await market.lookup("com.acme/files")
+        docs = await market.lookup("com.acme/docs")
+        images = await market.lookup("com.acme/images")
 
     assert report.problems == ()
     [package] = files.packages
     root = Input("root", "variable", description="The folder", format="filepath", is_required=True)
-    region = Input("region", "variable", default="eu", choices=("eu", "us"))
     assert (package.identifier, package.version) == ("@acme/files", "1.2.0")
     assert package.package_arguments == (
         Input("", "positional", "serve"),
-        Input("", "positional", "--root"),
-        Input("", "positional", "{root}", variables=(root,)),
+        Input("--root", "named", "{root}", variables=(root,)),
     )
     assert package.environment == (
         Input("FILES_KEY", "environment", description="Your key", is_required=True, is_secret=True),
-        Input("FILES_REGION", "environment", "{region}", variables=(region,)),
-        Input("FILES_MODE", "environment", "quiet"),
     )
     assert files.tools == (OfferedTool("read_file"), OfferedTool("write_file", "Writes a file."))
-    assert (files.publisher, files.version, files.trust) == ("Acme", "1.2.0", "curated")
+    assert (files.version, files.trust) == ("1.2.0", "curated")
     [remote] = docs.remotes
     assert remote.variables == (Input("team", "variable", is_required=True),)
     assert remote.headers == (Input("X-Key", "header", is_required=True, is_secret=True),)
     assert (images.packages[0].identifier, images.packages[0].version) == (
         *("ghcr.io/acme/images", "1.10"),
     )
-    assert (images.status, images.status_message) == ("deprecated", "use acme-files")
-    assert (weather.packages[0].identifier, weather.packages[0].version) == (
-        *("acme-weather", "2.0.1"),
-    )
 
 
 @pytest.mark.requirement("MKT-25")
 @rows(
-    ("lines", "place", "message", "hint"),
+    ("entry", "place", "message"),
     [
-        ("packge: npm:a@1", "3:5", "servers.bad.packge: unknown key 'packge'", "package"),
-        ("package: a@1", "3:14", "servers.bad.package: 'a@1' is no package", "npm:@acme/files"),
-        ("package: npm:../a@1", "3:14", "servers.bad.package: not a name of a package", "TYPE"),
-        ("package: npm:a@^1", "3:14", "servers.bad.package: not an exact version", "TYPE"),
-        ("title: x", "2:3", "servers.bad: needs either `package` or `url`", "one of the two"),
-        ("url: ftp://x", "3:10", "servers.bad.url: it has no http:// or https:// address", ""),
-        (
-            "package: npm:a@1\n    arguments: ['{root}']",
-            *("4:17", "servers.bad.arguments.0: {root} is none of `inputs`", "`root` below"),
-        ),
-        (
-            "package: npm:a@1\n    env: {KEY: {secrt: true}}",
-            *("4:17", "servers.bad.env.KEY.secrt: unknown key", "'secret'"),
-        ),
-        (
-            "package: npm:a@1\n    inputs: {a: {required: maybe}}",
-            *("4:28", "servers.bad.inputs.a.required: must be true or false", ""),
-        ),
-        ("package: npm:a@1\n    package: npm:b@1", "4:5", "duplicate key 'package'", "keep one"),
+        ("text", "2:5", "it is no object"),
+        ("{packages: []}", "2:5", "it has no usable name"),
+        ("{name: bad, name: worse}", "2:17", "duplicate key 'name'"),
     ],
 )
 async def test_a_mistake_in_a_list_has_its_place_and_costs_only_its_entry(
-    tmp_path: Path, lines: str, place: str, message: str, hint: str
+    tmp_path: Path, entry: str, place: str, message: str
 ) -> None:
-    text = f"servers:\n  bad:\n    {lines}\n  good:\n    package: npm:good@1.0.0\n"
+    names, [problem, *_] = await read(tmp_path, f"servers:\n  - {entry}\n{GOOD}")
 
-    names, problems = await read(tmp_path, text)
-
-    assert names == ["good"]
-    [problem] = problems
+    assert "good" in names
     assert problem.code == "MARKETPLACE_LIST_INVALID"
     assert f"{problem.origin.line}:{problem.origin.column}" == place
     assert problem.origin.file.endswith("team.yaml")
     assert message in problem.message
-    assert hint in problem.hint
 
 
 @pytest.mark.requirement("MKT-25")
-@rows(("text", "line"), [("", 0), ("servers: []", 0), ("servers:\n  a: [", 3), ("a: &x 1", 1)])
+async def test_an_offer_that_cannot_be_used_is_named_with_the_line_of_its_entry(
+    tmp_path: Path,
+) -> None:
+    offer = "{registryType: npm, identifier: a, version: ^1}"
+
+    names, [problem] = await read(
+        tmp_path, f"servers:\n{GOOD}  - name: bad\n    packages: [{offer}]\n"
+    )
+
+    assert sorted(names) == ["bad", "good"]
+    assert problem.origin.line == 4
+    assert "bad: npm a: not an exact version" in problem.message
+
+
+@pytest.mark.requirement("MKT-25")
+@rows(("text", "line"), [("", 0), ("servers: {}", 0), ("servers:\n  a: [", 3), ("a: &x 1", 1)])
 async def test_what_is_no_list_is_said_with_its_line(tmp_path: Path, text: str, line: int) -> None:
     names, problems = await read(tmp_path, text)
 
@@ -124,11 +106,11 @@ async def test_a_list_that_was_edited_is_read_by_the_next_search_and_its_mistake
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "team.yaml"
-    file.write_text("servers: {one: {package: 'npm:one@1.0.0'}, bad: {}}")
-    with marketplace(tmp_path, source(file)) as market:
+    file.write_text("servers: [{name: one}, {}]")
+    with marketplace(tmp_path, MarketplaceSource("file", path="team.yaml")) as market:
         first = await market.search()
         again = await market.search()
-        file.write_text("servers: {two: {package: 'npm:two@1.0.0'}}")
+        file.write_text("servers: [{name: two}]")
         edited = await market.search()
         file.unlink()
         gone = await market.search()
@@ -139,11 +121,3 @@ async def test_a_list_that_was_edited_is_read_by_the_next_search_and_its_mistake
     assert edited.problems == ()
     assert [found.entry.name for found in gone.entries] == ["two"]
     assert gone.problems[0].code == "MARKETPLACE_SOURCE_UNAVAILABLE"
-
-
-async def test_a_relative_path_starts_at_the_folder_of_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text("servers: {one: {package: 'npm:one@1.0.0'}}")
-    with marketplace(tmp_path, MarketplaceSource("file", path="team.yaml")) as market:
-        page = await market.search("one")
-
-    assert [found.entry.name for found in page.entries] == ["one"]
