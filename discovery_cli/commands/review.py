@@ -28,7 +28,6 @@ from discovery_cli.install_commands import (
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
@@ -40,7 +39,6 @@ from discovery_engine.engine.owner.candidates import (
     shell_word,
     visible_line,
 )
-from discovery_engine.engine.owner.setup_sync import SyncPlan
 from discovery_engine.secrets.references import redact_literals
 from discovery_engine.upstream.identity import shown_value
 
@@ -424,15 +422,13 @@ def accept(
 
     async def work(engine: Engine) -> tuple[AgentRequest, bool]:
         request = await engine.requests.get(request_id)
-        plan: InstallPlan | SyncPlan | None = None
+        plan: InstallPlan | None = None
         if request.state == "waiting" and _is_of_marketplace(request):
             chosen = {"values": values}
             plan = await planned_installation(engine, request.name, chosen, secrets, asks=asks)
-        elif request.state == "waiting" and request.action == "sync":
-            plan = await engine.servers.plan_sync()
         if not output.as_json:
             _show(output, request, plan)
-        if plan and not isinstance(plan, SyncPlan):
+        if plan:
             plan.require_ready()
         if not is_agreed(f"{request.action} as shown?", yes=yes, asks=asks):
             return request, False
@@ -470,11 +466,9 @@ def _is_of_marketplace(request: AgentRequest) -> bool:
     return request.action == "install" and written_entry(request) is None
 
 
-def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | None) -> None:
+def _show(output: Output, request: AgentRequest, plan: InstallPlan | None) -> None:
     output.line(f"{request.action} {visible(request.name)}".strip(), "strong")
-    if isinstance(plan, SyncPlan):
-        show_sync(output, plan)
-    elif plan:
+    if plan:
         from discovery_cli.install_commands import show_plan
 
         show_plan(output, plan)

@@ -230,10 +230,6 @@ async def _deactivate(engine: ScopedEngine, arguments: MetaArguments, caller: Ca
     return await _ask(engine, caller, "deactivate", server.name)
 
 
-async def _sync(engine: ScopedEngine, _: MetaArguments, caller: Caller) -> JSONObject:
-    return await _ask(engine, caller, "sync", "")
-
-
 async def _ask(
     engine: ScopedEngine,
     caller: Caller,
@@ -292,7 +288,6 @@ ASKING: Mapping[str, Action] = {
     "uninstall": _uninstall,
     "activate": _activate,
     "deactivate": _deactivate,
-    "sync": _sync,
 }
 
 
