@@ -60,6 +60,8 @@ async def test_what_was_recorded_is_served_without_the_server(folder: Path) -> N
     async with recording(folder) as engine:
         rows, text = await call(engine, "rows", count=3), await call(engine, "text", lines=2)
         failed = await call(engine, "fail")
+        await call(engine, "echo", text="hi")
+    [sent] = [json.loads(tape) for tape in files(folder).values() if b'"hi"' in tape]
     calls = (folder / "calls.jsonl").read_text("utf-8")
     broken = (folder / "discovery.yaml").read_text("utf-8").replace(str(SERVER), "/nowhere.py")
     (folder / "discovery.yaml").write_text(broken, "utf-8")
@@ -71,6 +73,7 @@ async def test_what_was_recorded_is_served_without_the_server(folder: Path) -> N
         assert (await engine.search("rows")).hits[0].entry.tool.name == "rows"
 
     assert (folder / "calls.jsonl").read_text("utf-8") == calls
+    assert sent["params"] == {"name": "echo", "arguments": {"text": "hi"}}  # none that is pinned
 
 
 @pytest.mark.requirement("REC-2")
