@@ -72,7 +72,7 @@ _MODULES = {name: name for name in (*_SUMMARIES, "completion")} | {
     **{name: f"servers:{name}" for name in ("add", "remove", "enable", "disable")},
 }
 _RENAMED = {
-    **{name: f"config {name}" for name in ("import", "lock")},
+    **{name: f"config {name}" for name in ("import", "lock", "sync")},
     **{name: f"tune {name}" for name in ("enrich", "eval", "lint", "model", "plan", "tokens")},
     **{f"review {option}": f"review tools {option}" for option in ("--all", "--tool", "--yes")},
     "activate": "enable",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discovery_cli.output import Output, Style
+from discovery_cli.output import Cell, Output, Style
 
 if TYPE_CHECKING:
     from discovery_engine.engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncProblem
     from discovery_engine.view.status import ServerReport
 
 _OBSTACLES = ("disabled", "untrusted", "needs_config")
@@ -66,3 +67,29 @@ def say_obstacle(output: Output, report: ServerReport) -> None:
     if report.state in _OBSTACLES:
         hint = f" ({report.hint})" if report.hint else ""
         output.say(f"note: it is {report.state} still: {report.detail or report.reason}{hint}")
+
+
+def show_sync(output: Output, plan: SyncPlan) -> None:
+    rows: list[list[Cell | str]] = [
+        [output.mark(good=True), Cell(entry.name, "strong"), _what_it_runs(entry)]
+        for entry in plan.plans
+    ]
+    rows += [_problem_row(output, problem, good=True) for problem in plan.report.skipped]
+    rows += [_problem_row(output, problem, good=False) for problem in plan.report.errors]
+    output.table(rows)
+    for name in (name for entry in plan.plans for name in entry.secrets):
+        output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
+
+
+def _problem_row(output: Output, problem: SyncProblem, *, good: bool) -> list[Cell | str]:
+    return [output.mark(good=good), Cell(problem.name, "strong"), problem.reason]
+
+
+def _what_it_runs(plan: ServerPlan) -> str:
+    """Say what the server runs or reaches, with every word that decides that."""
+    from discovery_engine.config.serialization import serialize_server_redacted
+    from discovery_engine.engine.owner.candidates import shell_word
+
+    entry = serialize_server_redacted(plan.server) if plan.server else {}
+    words = [entry["command"], *entry.get("args", ())] if "command" in entry else [entry["url"]]
+    return f"{' '.join(map(shell_word, words))}{' (off)' if plan.switches else ''}"

@@ -15,6 +15,7 @@ from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation, view_of
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
+from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.engine.json_forms.error_form import problem_form
@@ -23,7 +24,9 @@ from discovery_engine.errors import ServerNotFoundError, UnavailableError, plain
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
+    from discovery_engine.engine.owner.setup_sync import SyncPlan
     from discovery_engine.errors import Diagnostic
     from discovery_engine.trust.lockfile import Deviation
 
@@ -266,6 +269,52 @@ def _source_form(
         "files": paths,
         "servers": list(servers),
     }
+
+
+@command.command("sync")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Show what would be registered, and write nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask: register, and approve, what is shown.")
+@pass_invocation
+def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool) -> ExitCode:
+    """Register and approve the servers of a setup file.
+
+    Servers that are registered already are not changed. FILE, or $DISCOVERY_SETUP_FILE, is a JSON
+    list of servers with `name`, `command` and `args`, or `url`; optional are `env`, `headers`,
+    `description`, `tags`, `secrets` and `auto_activate`. NAME.local.json beside NAME.json adds to
+    it. `$NAME` refers to an environment variable; other `secrets` are stored encrypted. Exits with
+    2 if an entry is invalid; the others are registered.
+
+    \b
+      discovery config sync servers.json --dry-run
+    """
+    from discovery_cli.client_files import confirm
+    from discovery_engine.engine.json_forms.owner_forms import sync_plan_form
+
+    output = invocation.output
+
+    async def plan_and_apply(engine: Engine) -> tuple[SyncPlan, bool]:
+        plan = await engine.servers.plan_sync(file)
+        if not output.as_json:
+            show_sync(output, plan)
+        question = f"Register {_count(plan)}, and approve what they run?"
+        agreed = bool(plan.plans) and not dry_run and confirm(question, yes=yes)
+        if agreed:
+            await engine.servers.apply(*plan.plans)
+        return plan, agreed
+
+    plan, agreed = invocation.run(plan_and_apply)
+    if output.as_json:
+        output.answer(sync_plan_form(plan, is_written=agreed))
+    elif plan.plans:
+        output.say(f"registered {_count(plan)}" if agreed else "nothing was registered")
+    else:
+        output.say("nothing to register")
+    return ExitCode.USAGE if plan.report.errors else ExitCode.OK
+
+
+def _count(plan: SyncPlan) -> str:
+    return counted(len(plan.plans), "server")
 
 
 def _export_formats(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:

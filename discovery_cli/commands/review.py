@@ -28,6 +28,7 @@ from discovery_cli.install_commands import (
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
+from discovery_cli.server_changes import show_sync
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
@@ -39,6 +40,7 @@ from discovery_engine.engine.owner.candidates import (
     shell_word,
     visible_line,
 )
+from discovery_engine.engine.owner.setup_sync import SyncPlan
 from discovery_engine.secrets.references import redact_literals
 from discovery_engine.upstream.identity import shown_value
 
@@ -422,13 +424,15 @@ def accept(
 
     async def work(engine: Engine) -> tuple[AgentRequest, bool]:
         request = await engine.requests.get(request_id)
-        plan: InstallPlan | None = None
+        plan: InstallPlan | SyncPlan | None = None
         if request.state == "waiting" and _is_of_marketplace(request):
             chosen = {"values": values}
             plan = await planned_installation(engine, request.name, chosen, secrets, asks=asks)
+        elif request.state == "waiting" and request.action == "sync":
+            plan = await engine.servers.plan_sync()
         if not output.as_json:
             _show(output, request, plan)
-        if plan:
+        if plan and not isinstance(plan, SyncPlan):
             plan.require_ready()
         if not is_agreed(f"{request.action} as shown?", yes=yes, asks=asks):
             return request, False
@@ -466,9 +470,11 @@ def _is_of_marketplace(request: AgentRequest) -> bool:
     return request.action == "install" and written_entry(request) is None
 
 
-def _show(output: Output, request: AgentRequest, plan: InstallPlan | None) -> None:
+def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | None) -> None:
     output.line(f"{request.action} {visible(request.name)}".strip(), "strong")
-    if plan:
+    if isinstance(plan, SyncPlan):
+        show_sync(output, plan)
+    elif plan:
         from discovery_cli.install_commands import show_plan
 
         show_plan(output, plan)

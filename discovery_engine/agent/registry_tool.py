@@ -230,6 +230,10 @@ async def _deactivate(engine: ScopedEngine, arguments: MetaArguments, caller: Ca
     return await _ask(engine, caller, "deactivate", server.name)
 
 
+async def _sync(engine: ScopedEngine, _: MetaArguments, caller: Caller) -> JSONObject:
+    return await _ask(engine, caller, "sync", "")
+
+
 async def _ask(
     engine: ScopedEngine,
     caller: Caller,
@@ -288,6 +292,7 @@ ASKING: Mapping[str, Action] = {
     "uninstall": _uninstall,
     "activate": _activate,
     "deactivate": _deactivate,
+    "sync": _sync,
 }
 
 

@@ -9,8 +9,9 @@ from msgspec import to_builtins
 
 from discovery_engine.engine.json_forms import all_fields, fields
 from discovery_engine.engine.json_forms.error_form import error_form
-from discovery_engine.engine.json_forms.owner_forms import shown_plan_form
+from discovery_engine.engine.json_forms.owner_forms import shown_plan_form, shown_sync_form
 from discovery_engine.engine.owner.server_plans import ServerPlan
+from discovery_engine.engine.owner.setup_sync import SyncPlan
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.secrets.masking import without_credentials
 
@@ -193,4 +194,6 @@ def request_plan_form(plan: RequestPlan, settings: Settings) -> JSONObject:
     match plan:
         case ServerPlan():
             return shown_plan_form(plan, settings)
+        case SyncPlan():
+            return shown_sync_form(plan, settings)
     return plan.to_json()

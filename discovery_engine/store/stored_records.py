@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from discovery_engine.store.webhooks import Delivery, WebhookState
     from discovery_engine.tools.model import ToolKey
 
-AgentAction: TypeAlias = Literal["install", "uninstall", "activate", "deactivate"]
+AgentAction: TypeAlias = Literal["install", "uninstall", "activate", "deactivate", "sync"]
 RequestState: TypeAlias = Literal["waiting", "deciding", "accepted", "declined", "failed"]
 
 

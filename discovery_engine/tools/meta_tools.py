@@ -195,7 +195,7 @@ STEPS_BESIDE_TOOLS = replace(
 """`execute_steps` where tools are called by their own names."""
 
 _READING = ("find_tool", "find_tools", "get_schema", "proxy_call", "list", "browse", "status")
-_ASKING = ("install", "uninstall", "activate", "deactivate")
+_ASKING = ("install", "uninstall", "activate", "deactivate", "sync")
 
 REGISTRY = MetaTool(
     name="registry",

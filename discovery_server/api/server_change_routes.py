@@ -12,6 +12,8 @@ from discovery_engine.engine.json_forms.owner_forms import (
     pasted_form,
     server_entry_form,
     shown_plan_form,
+    shown_sync_form,
+    sync_plan_form,
 )
 from discovery_engine.engine.owner.server_export import ExportClient
 from discovery_engine.engine.owner.server_plans import ServerPlan, Target
@@ -93,6 +95,11 @@ class GivenValues(Struct, frozen=True, forbid_unknown_fields=True):
         dict[str, Annotated[str, Meta(min_length=1, max_length=64 * 1024)]],
         Meta(min_length=1, description="By the names of what is missing."),
     ]
+
+
+class SetupFile(Struct, frozen=True, forbid_unknown_fields=True):
+    path: _Path = None
+    digest: Confirmation = None
 
 
 class EntryForm(Struct, frozen=True, forbid_unknown_fields=True):
@@ -184,6 +191,17 @@ async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
     else:
         await installer.remove(plan)
     return {**form, "written": True}
+
+
+@routes("POST", "/servers/sync")
+async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
+    """Register the servers of a setup file as shown."""
+    plan = await request.owner.servers.plan_sync(request.asked.path)
+    form = shown_sync_form(plan, request.owner.settings)
+    if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):
+        return to_show
+    await request.owner.servers.apply(*plan.plans)
+    return sync_plan_form(plan, is_written=True)
 
 
 @routes("GET", "/servers/{server}/entry")

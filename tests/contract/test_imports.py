@@ -444,6 +444,10 @@ def test_an_entry_that_starts_this_program_is_left_out_wherever_it_stands(
     )
     live = discovery("config", "show", "--json").json["configuration"]["servers"]
     added = discovery("add", "mine", "--yes", "--", *words["own-0"])
+    setup = discovery.home / "setup.json"
+    setup.write_text(json.dumps([{"name": "own", **entries["own-0"]}]))
+    synced = discovery("config", "sync", str(setup), "--yes", "--json").json
 
     assert live.keys() == kept
     assert (added.code, "it is this program itself" in added.err) == (2, True)
+    assert [one["name"] for one in synced["skipped"]] == ["own"]

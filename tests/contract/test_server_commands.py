@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from discovery_engine.errors import ConfigurationError
 from tests.contract.discovery import Discovery
 from tests.contract.test_health import gateway
+from tests.engines import Folder, program
 from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.rows import rows
@@ -232,3 +234,184 @@ def test_tools_of_all_servers_are_chosen_by_all_tags_or_any(
     assert "demo:echo" in shown.out
     assert "2 tools; 1 disabled (--all shows them)" in shown.err
     assert discovery("tools", "--max-tokens", "100").code == 2
+
+
+PASSPHRASE = "correct horse battery staple"
+
+
+@pytest.fixture
+def mail_server(folder: Folder) -> Told:
+    return Told.beside(folder.path, make_definition("mail", "Send a mail."))
+
+
+def written(folder: Path, content: Any, name: str = "setup.json") -> Path:
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return path
+
+
+def started(mail_server: Told, **more: Any) -> dict[str, Any]:
+    command, *args = mail_server.command
+    return {"name": "post", "command": command, "args": args, **more}
+
+
+@pytest.mark.requirement("OWN-40")
+async def test_each_server_is_registered_once_whatever_is_wrong_with_others(
+    folder: Folder, mail_server: Told
+) -> None:
+    folder.write(program("mine", "true", "x"))
+    broken: list[Any] = [
+        {"name": "a b", "command": "true"},
+        {"name": "none"},
+        {"name": "odd", "command": "true", "colour": "red"},
+        {"name": "flag", "command": "true", "auto_activate": "yes"},
+        {"name": "secret", "command": "true", "secrets": ["x"]},
+        {"name": "lines", "command": "true", "secrets": {"KEY": "a\nb"}},
+        {"name": "key", "command": "true", "secrets": {"a key": "b"}},
+        {"command": "nameless"},
+        "text",
+        None,
+        {"name": "post", "command": "another"},
+    ]
+    same = {"name": "same", "command": "true", "args": ["x"]}
+    off = {"name": "off", "command": "false", "auto_activate": False}
+    path = written(folder.path, [started(mail_server, tags=["office"]), *broken, same, off])
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+
+        assert report.registered == ("post", "off")
+        assert report.activated == ("post",)
+        assert [one.name for one in report.skipped] == ["same"]
+        wrong = ("a b", "none", "odd", "flag", "secret", "lines", "key", "post")
+        nameless = ("entry 9", "entry 10", "entry 11")
+        assert {one.name for one in report.errors} == {*wrong, *nameless}
+        assert len(report.errors) == len(broken)
+        await engine.refresh()
+        assert not (await engine.execute("post", "mail", {})).get("isError")
+        post, other = await engine.servers.get("post"), await engine.servers.get("off")
+        assert post.record
+        assert (post.record.source, post.tags, post.is_wanted) == ("setup", ("office",), True)
+        assert not other.is_wanted
+
+        again = await engine.servers.sync(path)
+
+        assert again.registered == again.activated == ()
+        assert {one.name for one in again.skipped} == {"post", "off", "same"}
+        assert (await engine.servers.get("post")).updated_at == post.updated_at
+
+
+@pytest.mark.requirement("OWN-40")
+async def test_secrets_are_stored_and_variables_referred_to(
+    folder: Folder, mail_server: Told
+) -> None:
+    secrets = {"MAIL_KEY": PASSPHRASE, "OTHER": "$OTHER_VARIABLE", "THIRD": "${X:-y}"}
+    web = {"name": "web", "url": "https://x.example/mcp", "transport": "streamable-http"}
+    content = {
+        "servers": [
+            started(mail_server, env={"HOME": "$HOME", "PRICE": "5$"}, secrets=secrets),
+            {**web, "secrets": {"API_KEY": f"Bearer {PASSPHRASE}", "X-Team": PASSPHRASE}},
+            {**web, "name": "own", "url": "https://y.example", "secrets": {"AUTHORIZATION": "$T"}},
+        ]
+    }
+    path = written(folder.path, content, "setup.jsonc")
+    folder.write()
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+        assert report.errors == ()
+        entries = [(await engine.servers.get(name)).record for name in ("post", "web", "own")]
+        post, reached, own = (record.entry for record in entries if record)
+
+        assert post["env"] == {
+            "HOME": "${HOME}",
+            "PRICE": "5$",
+            "MAIL_KEY": "${secret:post/MAIL_KEY}",
+            "OTHER": "${OTHER_VARIABLE}",
+            "THIRD": "${X:-y}",
+        }
+        assert reached["transport"] == "http"
+        assert reached["headers"] == {
+            "Authorization": "Bearer ${secret:web/API_KEY}",
+            "X-Team": "${secret:web/X-Team}",
+        }
+        assert own["headers"] == {"Authorization": "${T}"}
+        assert engine.secrets.get("post/MAIL_KEY") == PASSPHRASE
+        assert engine.secrets.get("web/API_KEY") == PASSPHRASE
+    path.unlink()
+    kept = [one.read_bytes() for one in folder.path.rglob("*") if one.is_file()]
+    assert not any(PASSPHRASE.encode() in content for content in kept)
+
+
+@pytest.mark.requirement("OWN-40")
+async def test_the_local_file_beside_a_setup_file_adds_keys_and_servers(folder: Folder) -> None:
+    post = {"command": "true", "args": ["x"], "env": {"A": "1", "B": "2"}}
+    path = written(folder.path, {"post": post, "odd": "text"})
+    local = {
+        "post": {"env": {"B": "3"}, "args": ["y"]},
+        "odd": {"command": "odd"},
+        "new": {"url": "https://x.example"},
+    }
+    written(folder.path, local, "setup.local.json")
+    folder.write()
+    async with folder.open() as engine:
+        report = await engine.servers.sync(path)
+        servers = [await engine.servers.get(name) for name in ("post", "odd", "new")]
+
+    assert (report.registered, report.errors) == (("post", "odd", "new"), ())
+    assert [server.record and server.record.entry for server in servers] == [
+        {"command": "true", "args": ["y"], "env": {"A": "1", "B": "3"}},
+        {"command": "odd"},
+        {"url": "https://x.example"},
+    ]
+
+
+@pytest.mark.requirement("OWN-40")
+@rows(
+    ("name", "content", "message"),
+    [
+        ("none.json", None, "there is no such file"),
+        ("folder.json", "", "cannot be read"),
+        ("odd.json", '[\n{"name": "a",,}]', "line 2"),
+        ("zero\0.json", None, "no file can have that name"),
+    ],
+)
+async def test_a_setup_file_that_cannot_be_used_is_refused_with_the_reason(
+    tmp_path: Path, name: str, content: str | None, message: str
+) -> None:
+    folder = Folder(tmp_path)
+    folder.write()
+    if content:
+        (tmp_path / name).write_text(content)
+    elif content is not None:
+        (tmp_path / name).mkdir()
+    async with folder.open() as engine:
+        with pytest.raises(ConfigurationError, match=message):
+            await engine.servers.sync(tmp_path / name)
+
+
+@pytest.mark.requirement("OWN-40")
+def test_the_command_shows_asks_and_reports(
+    tmp_path: Path, forked: Preloaded, folder: Folder, mail_server: Told
+) -> None:
+    folder.write()
+    home = Discovery(tmp_path, forked)
+    content: list[Any] = [
+        started(mail_server, secrets={"MAIL_KEY": PASSPHRASE}),
+        {"name": "a;b", "command": "x"},
+    ]
+    path = str(written(tmp_path, content))
+
+    shown, unasked = home("config", "sync", path, "--dry-run"), home("config", "sync", path)
+    done, again = (
+        home("config", "sync", path, "--yes", "--json"),
+        home("config", "sync", path, "--yes"),
+    )
+
+    assert f"{' '.join(mail_server.command)}" in shown.out
+    assert "post/MAIL_KEY is kept encrypted" in shown.err
+    assert PASSPHRASE not in shown.out + shown.err + done.out
+    assert (shown.code, unasked.code, done.code, again.code) == (2, 2, 2, 2)
+    assert (done.json["registered"], done.json["activated"]) == (["post"], ["post"])
+    assert (done.json["written"], done.json["skipped"]) == (True, [])
+    assert [one["name"] for one in done.json["errors"]] == ["a;b"]
+    assert "nothing to register" in again.err
+    assert home("execute", "post:mail").code == 0

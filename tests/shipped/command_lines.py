@@ -89,4 +89,5 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "enable": CommandLine("second", 0, "nobody"),
     "remove": CommandLine("second --yes", 0, "nobody"),
     "config import": CommandLine("--dry-run", 0, "--from nobody"),
+    "config sync": CommandLine("{home}/setup.yaml --dry-run", 0, ""),
 }

@@ -59,7 +59,7 @@ def fill(store: SqliteRegistry | PostgresRegistry) -> None:
     store.set_switches(SCOPE, {STRANGE: False, "gone": True}, at=4.0)
     store.save_requests([WrittenRequests(STRANGE, "x", "f", ("do it",), "m", 1, 5.0)])
     store.save_preset(SCOPE, Preset(STRANGE, "x", "usual", {"a": "\0"}, 6.0))
-    store.save_agent_request(SCOPE, AgentRequest("r1", "activate", arguments={"a": "\0"}))
+    store.save_agent_request(SCOPE, AgentRequest("r1", "sync", arguments={"a": "\0"}))
     store.plan_refreshes(SCOPE, [RefreshTarget(ServerName(name)) for name in ("a", STRANGE)])
     [job] = store.claim_refreshes(SCOPE, "lost", limit=1, lease=HOUR)
     store.fail_refresh(job.claim, "UPSTREAM_UNAVAILABLE", "it exited", retry_in=HOUR)
@@ -116,7 +116,7 @@ def test_a_copied_registry_goes_on_where_it_was(
         database.save_settings("another", make_settings("b"))
         database.save_parts("another", [make_part("b", "z")], revision=1)
         database.save_vectors(SCOPE, "m", {b"2": b"two"})
-        database.save_agent_request(SCOPE, AgentRequest("r2", "activate"))
+        database.save_agent_request(SCOPE, AgentRequest("r2", "sync"))
         assert len(database.agent_requests(SCOPE)) == database.vector_count(SCOPE) == 2
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.engine.owner.server_plans import ServerPlan
+    from discovery_engine.engine.owner.setup_sync import SyncPlan
     from discovery_engine.engine.searcher_source import ReindexReport
     from discovery_engine.errors import Diagnostic
     from discovery_engine.store.refresh_job import RefreshJob
@@ -186,6 +187,17 @@ def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
     form = server_plan_form(plan, is_written=False)
     hidden = {key: _shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
     return form | {"verb": plan.verb} | hidden
+
+
+def sync_plan_form(plan: SyncPlan, *, is_written: bool) -> JSONObject:
+    form = {"path": str(plan.path), "written": is_written}
+    return form | fields(plan.report, "registered activated skipped errors")
+
+
+def shown_sync_form(plan: SyncPlan, settings: Settings) -> JSONObject:
+    """The same with what each server would run."""
+    forms = [shown_plan_form(server_plan, settings) for server_plan in plan.plans]
+    return sync_plan_form(plan, is_written=False) | {"plans": forms}
 
 
 def server_entry_form(server: ServerSettings) -> JSONObject:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.engine.owner.server_plans import ServerPlan
+from discovery_engine.engine.owner.setup_sync import SyncPlan
 from discovery_engine.errors import (
     DiscoveryError,
     InstallFailedError,
@@ -48,7 +49,7 @@ _PASSING = (
 _MAX_REQUEST_ARGUMENTS_LENGTH = 4096  # characters of what an agent gives with a request, as JSON
 
 
-RequestPlan: TypeAlias = "InstallPlan | ServerPlan"
+RequestPlan: TypeAlias = "InstallPlan | SyncPlan | ServerPlan"
 """The plan of what a request would do."""
 
 
@@ -213,6 +214,8 @@ class AgentRequests:
                 return await servers.plan_switch(request.name, is_wanted=is_wanted)
             case "uninstall":
                 return await servers.plan_remove(request.name)
+            case "sync":
+                return await servers.plan_sync()
             case "install":
                 if entry := written_entry(request):
                     return await servers.plan_add(request.name, entry)
@@ -229,6 +232,9 @@ class AgentRequests:
             case ServerPlan() as change:
                 await servers.apply(change)
                 return change.name
+            case SyncPlan(_, plans, report):
+                await servers.apply(*plans)
+                return f"{len(plans)} registered, {len(report.errors)} errors"
             case install:
                 return (await installer.install(install)).name
 

@@ -47,6 +47,7 @@ from discovery_engine.engine.owner.server_plans import (
     refuse_commands,
 )
 from discovery_engine.engine.owner.server_search import chosen
+from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
 from discovery_engine.engine.registered_servers import Registrations, registrations
 from discovery_engine.errors import (
     ConfigurationError,
@@ -414,6 +415,32 @@ class OwnedServers:
         plan = await self.plan_switch(name, is_wanted=False, to=to)
         await self.apply(plan)
         return plan
+
+    async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
+        """Return what `sync` would do.
+
+        Raises:
+            ConfigurationError: As `sync`.
+        """
+        settings, registrations = await self._settings(), await self._registrations()
+        file = setup_path(path, self._environ)
+        at, data = self._clock(), self._data
+        plan = partial(plan_sync, settings, registrations, file, self._environ, at=at, data=data)
+        return await anyio.to_thread.run_sync(plan)
+
+    async def sync(self, path: str | Path | None = None) -> SyncReport:
+        """Register the servers of a setup file that are not registered yet, and approve them.
+
+        Args:
+            path: The file; that of `$DISCOVERY_SETUP_FILE` with None.
+
+        Raises:
+            ConfigurationError: If there is no such file, or it cannot be read.
+            RegistryError, SecretStoreError: If something cannot be kept.
+        """
+        plan = await self.plan_sync(path)
+        await self.apply(*plan.plans)
+        return plan.report
 
     async def apply(self, *plans: ServerPlan) -> None:
         """Do what was planned, and have it in force in this engine.

@@ -6,7 +6,7 @@ A plan writes nothing. It shows what would be different, as a diff.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import ndiff
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -182,6 +182,16 @@ class NewServer(Struct, frozen=True):
 
     record: RegisteredServer
     is_wanted: bool = True
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Secrets that its entry refers to and that are to be stored with it."""
+
+
+class RegistrationPlans(Struct, frozen=True):
+    plans: Mapping[str, ServerPlan]
+    """By the names in the registry, as what follows."""
+    errors: Mapping[str, ConfigurationError]
+    duplicates: Mapping[str, str]
+    """Servers that are configured already, and as which."""
 
 
 def plan_registration(
@@ -194,27 +204,78 @@ def plan_registration(
     Raises:
         ConfigurationError: If the entry is invalid, or the server is configured already.
     """
-    name = new.record.name
-    literals = _without_literals(parsed_entry(name, new.record.entry), new.record.source)
-    record = replace(new.record, entry=serialize_server(replace(literals.server, enabled=True)))
-    future = replace(registrations, mark="planned", servers={**registrations.servers, name: record})
+    name, outcome = new.record.name, plan_registrations(settings, registrations, [new], environ)
+    if error := outcome.errors.get(name):
+        raise error
+    if why := outcome.duplicates.get(name):
+        raise refusal(_HERE, f"{name!r} {why}", "nothing has to be added")
+    return outcome.plans[name]
+
+
+def plan_registrations(
+    settings: Settings,
+    registrations: Registrations,
+    servers: Iterable[NewServer],
+    environ: Mapping[str, str],
+) -> RegistrationPlans:
+    """Several servers in the registry; what is wrong with one concerns no other."""
+    checked_servers: dict[str, NewServer] = {}
+    errors: dict[str, ConfigurationError] = {}
+    new_servers = {new.record.name: new for new in servers}
+    parsed = _parsed({name: new.record.entry for name, new in new_servers.items()})
+    for name, new in new_servers.items():
+        try:
+            checked_servers[name] = _checked(new, parsed[name])
+        except ConfigurationError as error:
+            errors[name] = error
+    records = {name: new.record for name, new in checked_servers.items()}
+    future = replace(registrations, mark="planned", servers={**registrations.servers, **records})
     others = tuple(server for server in settings.servers if not server.is_registered)
     result = joined(replace(settings, servers=others, warnings=()), future, environ)
     in_force = {s.renamed_from or str(s.name): s for s in result.servers if s.is_registered}
-    if name not in in_force:
-        why = next(w.message for w in result.warnings if w.subject == f"servers.{name}")
-        raise refusal(_HERE, f"{name!r} {why}", "nothing has to be added")
-    server, before = in_force[name], registrations.servers.get(name)
-    is_off = not (new.is_wanted and literals.server.enabled) and before is None
+    plans = {
+        name: _plan(new, in_force[name], registrations, settings.path)
+        for name, new in checked_servers.items()
+        if name in in_force
+    }
+    warned = {warning.subject: warning.message for warning in result.warnings}
+    duplicates = {
+        name: warned[f"servers.{name}"] for name in checked_servers if name not in in_force
+    }
+    return RegistrationPlans(plans, errors, duplicates)
+
+
+def _checked(new: NewServer, parsed: ServerSettings | ConfigurationError) -> NewServer:
+    """The server with its entry as it is stored.
+
+    Raises:
+        ConfigurationError: If the entry is invalid.
+    """
+    if isinstance(parsed, ConfigurationError):
+        raise parsed
+    literals = _without_literals(parsed, new.record.source)
+    entry = serialize_server(replace(literals.server, enabled=True))
+    return NewServer(
+        replace(new.record, entry=entry),
+        new.is_wanted and literals.server.enabled,
+        {**new.secrets, **literals.values},
+    )
+
+
+def _plan(
+    new: NewServer, server: ServerSettings, registrations: Registrations, path: str | None
+) -> ServerPlan:
+    name, before = new.record.name, registrations.servers.get(new.record.name)
+    is_off = not (new.is_wanted or before)
     return ServerPlan(
         "update" if before else "add",
         server.name,
         "registry",
-        _diff(name, before.entry if before else None, record.entry),
+        _diff(name, before.entry if before else None, new.record.entry),
         server,
-        secrets=literals.values,
-        saved=record,
-        switches={switched_as(server, settings.path): False} if is_off else {},
+        secrets=new.secrets,
+        saved=new.record,
+        switches={switched_as(server, path): False} if is_off else {},
     )
 
 
@@ -316,18 +377,38 @@ def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:
     Raises:
         ConfigurationError: With everything that is wrong with it.
     """
-    parsed = parse_settings(json.dumps({"servers": {name: entry}}).encode(), file="")
-    [server] = parsed.servers
-    if server.problem:
-        subject = f"servers.{server.name}"
-        warnings = [warning for warning in parsed.warnings if _is_about(warning, subject)]
-        raise ConfigurationError(
-            [
-                replace(warning, excerpt="", origin=Origin(""))
-                for warning in warnings or [server.problem]
+    parsed = _parsed({name: entry})[name]
+    if isinstance(parsed, ConfigurationError):
+        raise parsed
+    return parsed
+
+
+def _parsed(
+    entries: Mapping[str, JSONObject],
+) -> dict[str, ServerSettings | ConfigurationError]:
+    """The server of each entry, or everything that is wrong with it."""
+    if not entries:
+        return {}
+    try:
+        parsed = parse_settings(json.dumps({"servers": entries}).encode(), file="")
+    except ConfigurationError as error:  # for instance too much at once
+        if len(entries) == 1:
+            return dict.fromkeys(entries, error)
+        names = list(entries)
+        halves = names[: len(names) // 2], names[len(names) // 2 :]
+        first, second = (_parsed({name: entries[name] for name in half}) for half in halves)
+        return first | second
+    servers: dict[str, ServerSettings | ConfigurationError] = {}
+    for server in parsed.servers:
+        servers[server.name] = replace(server, origin=Origin(""))
+        if server.problem:
+            subject = f"servers.{server.name}"
+            warnings = [warning for warning in parsed.warnings if _is_about(warning, subject)] or [
+                server.problem
             ]
-        )
-    return replace(server, origin=Origin(""))
+            problems = [replace(warning, excerpt="", origin=Origin("")) for warning in warnings]
+            servers[server.name] = ConfigurationError(problems)
+    return servers
 
 
 def _is_about(problem: Diagnostic, subject: str) -> bool:

@@ -7,6 +7,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -95,10 +96,7 @@ async def test_the_tool_is_there_only_where_the_owner_has_switched_it_on(folder:
 async def test_reading_agents_cannot_even_ask(folder: Folder) -> None:
     async with agent_of(folder, "read") as agent:
         named = meta_tools(agent.engine.settings)["registry"].properties["action"]["enum"]
-        errors = [
-            await agent.mistake("install", name="x"),
-            await agent.mistake("activate", name="off"),
-        ]
+        errors = [await agent.mistake("install", name="x"), await agent.mistake("sync")]
         unknown = await agent.mistake("explode")
         requests = await agent.engine.requests.list()
 
@@ -232,6 +230,25 @@ async def test_what_an_agent_wrote_itself_is_added_as_the_owner_saw_it(folder: F
 
 
 @pytest.mark.requirement("RGT-6")
+async def test_what_a_setup_file_would_register_is_shown_and_nothing_else_is(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = tmp_path / "setup.json"
+    setup.write_text(json.dumps([{"name": "sneaky", "command": "sh", "args": ["-c", "id"]}]))
+    monkeypatch.setenv("DISCOVERY_SETUP_FILE", str(setup))
+    async with agent_of(folder) as agent:
+        asked = await agent.answer("sync")
+        options = ["--config", str(folder.config), "--data-dir", str(folder.data)]
+        words = [*options, "review", "accept", asked["request"]]
+        shown = await anyio.to_thread.run_sync(CliRunner().invoke, cli, words)
+        names = [server.name for server in await agent.engine.servers.list()]
+
+    assert "sh -c id" in shown.stdout
+    assert shown.exit_code == 4
+    assert "sneaky" not in names
+
+
+@pytest.mark.requirement("RGT-6")
 async def test_what_an_agent_wrote_runs_in_a_sandbox(folder: Folder) -> None:
     async with agent_of(folder) as agent:
         asked = await agent.answer("install", name="third", command="sh", args=["-c", "id"])
@@ -272,7 +289,7 @@ async def test_a_client_of_a_view_has_what_the_view_shows_and_cannot_ask(folder:
     async with agent_of(folder, view="echoes") as agent:
         listed = await agent.answer("status")
         hidden = await agent("proxy_call", call_as="mcp__good__pid", arguments={})
-        errors = [await agent.mistake("browse"), await agent.mistake("activate", name="off")]
+        errors = [await agent.mistake("browse"), await agent.mistake("sync")]
 
     assert [server["tools"] for server in listed["servers"]] == [["echo"]]
     assert hidden["isError"]

@@ -54,6 +54,7 @@ function deed({ action, name, arguments: given }) {
     case "activate": return `Switches the server ${name} on.`;
     case "deactivate": return `Switches the server ${name} off.`;
     case "uninstall": return `Removes the server ${name} from the configuration; its secrets stay.`;
+    case "sync": return "Reads the sources of servers again, and registers what they have.";
     default: return isWritten
       ? `Adds the server ${name}, which ${given.url ? "is at the address below" : "runs the program below on this machine"}. The agent wrote it; it was not checked.`
       : `Installs ${name} of the marketplace.`;
