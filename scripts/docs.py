@@ -102,7 +102,7 @@ def _command_line() -> Iterator[str]:
         " `exit_code`.\n"
     )
     yield from _table(["exit code", "meaning"], [[str(int(c)), _EXIT_CODES[c]] for c in ExitCode])
-    for context in contexts(click.Context(cli, info_name="discovery")):
+    for context in contexts(click.Context(cli, info_name="discovery", **cli.context_settings)):
         yield from _command(context)
 
 

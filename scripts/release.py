@@ -94,7 +94,7 @@ def write_pages_and_completion(share: Path) -> None:
     """Write `man/man1/*.1` and the completion of three shells below a folder `share`."""
     manual = share / "man" / "man1"
     manual.mkdir(parents=True)
-    for context in contexts(click.Context(cli, info_name="discovery")):
+    for context in contexts(click.Context(cli, info_name="discovery", **cli.context_settings)):
         page = generate_man_page(context, version=__version__, date="")
         name = context.command_path.replace(" ", "-")
         (manual / f"{name}.1.gz").write_bytes(gzip.compress(page.encode(), mtime=0))

@@ -155,7 +155,9 @@ def test_commands_that_a_page_names_exist(page: Path) -> None:
     for command in [*SPAN.findall(text), *lines]:
         words = shlex.split(command, comments=True)
         if words[:1] == ["discovery"]:
-            _check(words[1:], cli, click.Context(cli, info_name="discovery"))
+            _check(
+                words[1:], cli, click.Context(cli, info_name="discovery", **cli.context_settings)
+            )
 
 
 def _check(words: list[str], command: click.Command, context: click.Context) -> None:
