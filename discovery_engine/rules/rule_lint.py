@@ -59,11 +59,20 @@ def _findings(
 ) -> tuple[Diagnostic, ...]:
     findings = (
         _unmatched(index, rules, subject)
-        if is_known and not matches[index]
+        if is_known and not matches[index] and not _is_precaution(rule)
         else _needless(index, rules, matches, subject)
-        for index in range(len(rules))
+        for index, rule in enumerate(rules)
     )
     return tuple(finding for finding in findings if finding)
+
+
+def _is_precaution(rule: Rule) -> bool:
+    """Return whether a rule disables, in any server, what may come: `*delete*`, or by annotations.
+
+    It can have no wrong spelling of a name that was there.
+    """
+    is_wide = all(pattern.startswith("*") and pattern.endswith("*") for pattern in rule.patterns)
+    return rule.enabled is False and is_wide and not rule.servers
 
 
 def _matches(
@@ -93,7 +102,8 @@ def _needless(
     name, path = rule_name(index, rules), f"{subject}Rules.{index}"
     if broader := list(_broader(index, rules)):
         return _shadowed(index, broader[:1], rules, f"{name} can never decide", path)
-    if deciding := _deciding_before(index, rules, matches):
+    deciding = _deciding_before(index, rules, matches)
+    if deciding and not _is_precaution(rules[index]):
         return _shadowed(index, deciding, rules, f"{name} decides nothing in this catalog", path)
     return None
 

@@ -241,6 +241,18 @@ def test_rules_without_effect_are_found() -> None:
     }
 
 
+@pytest.mark.requirement("RUL-50")
+def test_a_rule_that_keeps_off_what_may_come_is_no_finding() -> None:
+    rules = [
+        Rule(("*get*",), enabled=False),
+        Rule(("*destroy*", "*get*"), enabled=False),
+        Rule(("*destroy*", "wipe"), enabled=False),
+        Rule(annotations={"destructiveHint": True}, enabled=False),
+    ]
+
+    assert [finding.subject for finding in lint_rules(rules, TOOLS)] == ["toolRules.2"]
+
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = ["glob", "production", "regex", "server-specific", "tags", "whitelist", "zero-config"]
 
