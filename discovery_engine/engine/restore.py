@@ -69,7 +69,9 @@ def stored_view(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> View | None:
-    """The view of the last run; None if there is none, or the configuration has changed.
+    """The view of the last run; None if there is none, or it is of another configuration.
+
+    It is None, too, while a server has never been asked for its tools.
 
     A value that was missing for a server and exists now counts as a change. `environ` is that of
     the process if None.
