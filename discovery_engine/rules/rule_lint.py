@@ -103,7 +103,8 @@ def _needless(
     if broader := list(_broader(index, rules)):
         return _shadowed(index, broader[:1], rules, f"{name} can never decide", path)
     deciding = _deciding_before(index, rules, matches)
-    if deciding and not _is_precaution(rules[index]):
+    is_opposed = any(rules[other].enabled for other in deciding)
+    if deciding and (is_opposed or not _is_precaution(rules[index])):
         return _shadowed(index, deciding, rules, f"{name} decides nothing in this catalog", path)
     return None
 

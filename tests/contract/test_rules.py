@@ -253,6 +253,15 @@ def test_a_rule_that_keeps_off_what_may_come_is_no_finding() -> None:
     assert [finding.subject for finding in lint_rules(rules, TOOLS)] == ["toolRules.2"]
 
 
+@pytest.mark.requirement("RUL-50")
+def test_a_rule_that_earlier_ones_keep_from_disabling_anything_is_a_finding() -> None:
+    rules = [Rule(("github_*", "*_code"), enabled=True), Rule(("*git*",), enabled=False)]
+
+    [finding] = lint_rules(rules, [tool for tool in TOOLS if tool.name.startswith("github_")])
+
+    assert (finding.subject, finding.code) == ("toolRules.1", "RULE_CONTRADICTED")
+
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 NAMES = ["glob", "production", "regex", "server-specific", "tags", "whitelist", "zero-config"]
 
