@@ -159,9 +159,8 @@ async def serve_http(  # noqa: PLR0913 - one for each option
         endpoint: Where to listen; by default on loopback, on a free port.
         token: The bearer token that every request must have, or several valid ones; None serves
             every request, which is allowed on loopback only.
-        on_listening: Called with the address that clients connect to, and a code with which one
-            browser may open the page, or an empty text if there is none; if None, the address is
-            logged.
+        on_listening: Called with the address that clients connect to, and the address that opens
+            the page once, which is empty if there is none; if None, the former is logged.
         environ: As `open_engine` takes it.
         data_dir: The folder of the registry.
         frozen: Use only what the lock file pins.
@@ -196,7 +195,7 @@ async def serve_http(  # noqa: PLR0913 - one for each option
             service = HttpService(engine, gateway, endpoint, tokens, folder)
             await service.prepare()
             address = http_server.address(listener, endpoint.tls)
-            (on_listening or _log_address)(address, service.new_code())
+            (on_listening or _log_address)(address, service.new_link(address))
             handlers.stop, handlers.reload = service.stop, partial(_reload, engine, endpoint.tls)
             await _run(engine, partial(service.serve, listener))
 

@@ -41,14 +41,14 @@ from discovery_server.http.asgi import (
     WithoutWebSockets,
 )
 from discovery_server.http.authorization import Authorization, RequiredScopes
-from discovery_server.http.browser_sessions import BrowserSessions, SessionEndpoint
+from discovery_server.http.browser_sessions import FOLDER, BrowserSessions, SessionEndpoint
 from discovery_server.http.guard import Guard
 from discovery_server.http.http_server import PATH, HttpServer
 from discovery_server.http.monitoring import HealthEndpoint, MetricsEndpoint
 from discovery_server.http.sessions import Sessions
 from discovery_server.http.stateless_requests import RelayedClients
 from discovery_server.http.streamable_http import StreamableHttp
-from discovery_server.http.users import OWNER, Users
+from discovery_server.http.users import Users
 from discovery_server.relay import Relay
 from discovery_server.request_state import StateSealer
 from discovery_server.stored_tokens import SharedTokens
@@ -100,12 +100,14 @@ class HttpService:
             limits: Of connections; by default as this process has descriptors.
         """
         self._engine, self._gateway, self._folder = engine, gateway, folder
-        self._feed, self._browsers = EventFeed(engine), BrowserSessions()
+        self._feed = EventFeed(engine)
         self._sealer = _sealer(engine, folder[1])
         self._shared = _shared_tokens(engine, folder)
         self._api_made = anyio.Event()
         access = AccessTokens.of_data_folder(*folder, shared=self._shared)
         self._users = Users(tokens, access) if tokens else None
+        sessions = registry_path(*folder).with_name(FOLDER)
+        self._browsers = BrowserSessions(sessions, self._users) if self._users else None
         self._mcp = self._make_mcp()
         self.app: ASGIApp = Guard(self._make_app(), endpoint)
         """The application that answers requests, also where no server runs it."""
@@ -130,9 +132,13 @@ class HttpService:
         """Accept no more connections; calls in flight have a moment to end."""
         self._web.stop()
 
-    def new_code(self) -> str:
-        """A code with which one browser may open the page; empty without tokens, so no page."""
-        return self._browsers.new_code(OWNER) if self._users else ""
+    def new_link(self, address: str) -> str:
+        """Return the page's address with a code that opens it once; empty if there is no page."""
+        try:
+            return self._browsers.new_link(address) if self._browsers else ""
+        except OSError as error:
+            logger.warning("No session of a browser can be stored: %s", error)
+            return ""
 
     def _background(self) -> Iterator[Callable[[], Coroutine[Any, Any, object]]]:
         """Yield the functions that run while this is served."""
@@ -151,7 +157,7 @@ class HttpService:
         """Each path with the tokens that it needs."""
         app: ASGIApp = WithoutWebSockets(self._mcp)
         open_to_all: dict[str, ASGIApp] = {HEALTH_PATH: WithoutWebSockets(HealthEndpoint())}
-        if self._users is not None:
+        if self._users is not None and self._browsers is not None:
             page = OnFirstRequest(partial(_make_page, self._browsers))
             api = OnFirstRequest(self._make_api)
             metrics = WithoutWebSockets(MetricsEndpoint(self._engine))

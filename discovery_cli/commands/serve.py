@@ -309,9 +309,9 @@ def _tokens(invocation: Invocation, options: HttpOptions) -> Tokens | None:
     )
 
 
-def _say_address(address: str, code: str, *, tokens: Tokens | None, endpoint: Endpoint) -> None:
+def _say_address(address: str, link: str, *, tokens: Tokens | None, endpoint: Endpoint) -> None:
     """Write where it serves, and what clients need; past the log, which must hold no token."""
-    lines = [f"serving MCP at {address}", *_page_lines(address, code)]
+    lines = [f"serving MCP at {address}", *_page_lines(link)]
     lines += [f"warning: {text}" for text in _warnings(tokens, endpoint)]
     if tokens is not None:
         lines += [f"note: {notice}" for notice in tokens.notices]
@@ -320,16 +320,16 @@ def _say_address(address: str, code: str, *, tokens: Tokens | None, endpoint: En
     sys.stderr.flush()
 
 
-def _page_lines(address: str, code: str) -> list[str]:
+def _page_lines(link: str) -> list[str]:
     """Where the page is; how to get it, if the modules that it uses are missing."""
     from discovery_server.page.page_app import load_files
 
-    if not code:
+    if not link:
         return []
     if not load_files().is_whole:
         missing = "the modules of other projects that the page uses are missing"
         return [f"note: only the API, no page: {missing}; `make servers` brings them with npm"]
-    return [f"page at {address.removesuffix('/mcp')}/?code={code} (valid once)"]
+    return [f"page at {link} (valid once; `discovery token link` makes more)"]
 
 
 def _warnings(tokens: Tokens | None, endpoint: Endpoint) -> Iterator[str]:

@@ -27,11 +27,12 @@ _SHARED = "all gateways"
 
 @click.group("token", cls=Group)
 def command() -> None:
-    """Create, list and revoke tokens for clients over HTTP.
+    """Create, list and revoke tokens for clients over HTTP, and sign browsers in.
 
     \b
       discovery token create --name laptop
       discovery token revoke laptop
+      discovery token link
     """
 
 
@@ -206,6 +207,42 @@ def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
         return
     for token in ended:
         output.say(f"token {token.id}{f' ({token.name})' if token.name else ''} is revoked")
+
+
+@command.command("link")
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The file that `discovery serve` was started with, if it was.",
+)
+@pass_invocation
+def link(invocation: Invocation, token_file: str | None) -> None:
+    """Print an address that opens the page once, as its owner.
+
+    It is of the gateway that `discovery serve --http` started last with this data folder, and valid
+    for twelve hours. The browser that opens it stays signed in, also when the gateway is restarted.
+
+    \b
+      discovery token link
+    """
+    from discovery_engine.engine.restore import registry_path
+    from discovery_engine.errors import ConfigurationError
+    from discovery_server.http.browser_sessions import ADDRESS, FOLDER, BrowserSessions
+    from discovery_server.http.users import Users
+    from discovery_server.tokens import find_tokens
+
+    folder = registry_path(invocation.data_dir, os.environ).with_name(FOLDER)
+    if not (folder / ADDRESS).exists():
+        message = "no gateway with a page was started with it"
+        hint = "`discovery serve --http 127.0.0.1:8000` starts one, and prints such an address"
+        raise ConfigurationError.of_file("PAGE_NOT_SERVED", folder.parent, message, hint)
+    tokens = find_tokens(os.environ, data_dir=invocation.data_dir, file=token_file)
+    address = BrowserSessions(folder, Users(tokens)).new_link()
+    if invocation.output.as_json:
+        invocation.output.answer({"link": address})
+        return
+    invocation.output.line(address)
 
 
 def _tokens(invocation: Invocation) -> AccessTokens:

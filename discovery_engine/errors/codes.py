@@ -442,6 +442,7 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "error",
             "the certificate or its key is missing, expired, of another kind or of another one",
         ),
+        "PAGE_NOT_SERVED": ("error", "no gateway with a page was started with the data folder"),
         "TOKEN_NOT_FOUND": ("error", "no access token of that id or name"),
         "SERVE_UNPROTECTED": (
             "error",

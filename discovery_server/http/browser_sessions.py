@@ -8,18 +8,22 @@ A browser whose form is refused gets the form again, with the reason.
 Either is answered with a cookie that no script can read. A cookie is sent to every port of this
 machine, and with requests of pages of every port: so it is valid only for requests that the page
 of this very address made.
+Sessions and codes are files of the data folder, so that they outlive a restart of the gateway, and
+a command can make a code for the gateway that runs.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
+import logging
+import os
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
-
-from cachetools import TTLCache
 
 from discovery_engine.rpc.json_codec import decode_standard, encode_finite
 from discovery_server.http.asgi import (
@@ -30,60 +34,146 @@ from discovery_server.http.asgi import (
     respond_text,
 )
 from discovery_server.http.client_addresses import client_host
-from discovery_server.http.users import Refusal, User
+from discovery_server.http.users import OWNER, Refusal, User
+from discovery_server.token_files import PRIVATE, reason_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from discovery_server.http.asgi import ASGIApp, Receive, Scope, Send
     from discovery_server.http.users import Users
 
+logger = logging.getLogger(__name__)
+
+FOLDER = "browser-sessions"
+ADDRESS = "address"  # the file with the address of the gateway that was started last
 _COOKIE = "discovery_session"
-_IDLE = 12 * 3600.0  # seconds without a request after which a session ends
+_IDLE = 12 * 3600.0  # seconds without a request after which a session ends, and of an unused code
+_NOTED = 60.0  # seconds within which a further request is not noted as use
 _MAX_BROWSER_SESSIONS = 64  # sessions; the one that was not used for longest ends
 _LONGEST_BODY = 1 << 10  # bytes
 _OWN_FETCH = frozenset({b"same-origin", b"none"})  # `none`: typed by the user
 
 
 class BrowserSessions:
-    """The sessions of one gateway; they end with it."""
+    """The sessions of all gateways with a data folder, and codes that open one.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._codes: dict[bytes, User] = {}
-        self._sessions: TTLCache[bytes, User] = TTLCache(_MAX_BROWSER_SESSIONS, _IDLE, timer=clock)
+    Each is a file named by the digest of its secret. It holds the user's name, and a proof that
+    only the secret together with the user's present token gives: a session ends with that token,
+    and neither can be found from the file. The time of a file is that of its last use.
+    """
+
+    def __init__(self, folder: Path, users: Users, clock: Callable[[], float] = time.time) -> None:
+        """`clock` gives Unix time."""
+        self._folder, self._users, self._clock = folder, users, clock
 
     def new_code(self, user: User) -> str:
-        """A code with which one browser may open a session for a user."""
-        code = secrets.token_urlsafe(24)
-        self._codes[_digest(code)] = user
-        return code
+        """Return a code with which one browser may open a session for a user.
+
+        Raises:
+            OSError: If it cannot be stored.
+        """
+        return self._create("code", secrets.token_urlsafe(24), user)
+
+    def new_link(self, address: str = "") -> str:
+        """Return the address of the page with a code that opens it once for the owner.
+
+        Args:
+            address: Where MCP is served, which is remembered; by default, what was remembered last.
+
+        Raises:
+            OSError: If nothing can be stored, or no address was remembered (`FileNotFoundError`).
+        """
+        path = self._folder / ADDRESS
+        if address:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(address, "utf-8")
+        origin = path.read_text("utf-8").removesuffix("/mcp")
+        return f"{origin}/?code={self.new_code(OWNER)}"
 
     def open(self, user: User) -> str:
-        """A new session; returns its id."""
-        session = secrets.token_urlsafe(32)
-        self._sessions[_digest(session)] = user
-        return session
+        """Open a session; returns its id.
 
-    def open_cookie(self, user: User, scope: Scope) -> bytes:
-        """The value of `Set-Cookie` with which the browser of a request has a new session."""
-        return _cookie(self.open(user), int(_IDLE), scope)
+        Raises:
+            OSError: If it cannot be stored.
+        """
+        return self._create("session", secrets.token_urlsafe(32), user)
+
+    def open_cookie(self, user: User, scope: Scope) -> bytes | Refusal:
+        """Return the value of `Set-Cookie` with which a browser has a new session."""
+        try:
+            return _cookie(self.open(user), int(_IDLE), scope)
+        except OSError as error:
+            logger.warning("No session can be stored in %s: %s", self._folder, reason_of(error))
+            text = "the gateway cannot store a session"
+            return Refusal(503, "", text, "its log says why")
 
     def redeem(self, code: str) -> User | None:
-        """The user of a code, which is invalid from now on; None if it is none."""
-        return self._codes.pop(_digest(code), None)
+        """Return the user of a code, which is invalid from now on; None if it is none."""
+        user = self._user("code", code)
+        try:
+            self._path("code", code).unlink()  # of two browsers one succeeds
+        except OSError:
+            return None
+        return user
 
     def close(self, scope: Scope) -> None:
         """End the session of a request; no-op if it has none."""
         for session in _ids(scope):
-            self._sessions.pop(_digest(session), None)
+            self._path("session", session).unlink(missing_ok=True)
 
     def user_of(self, scope: Scope) -> User | None:
-        """Who sends a request with a cookie, if the page of this address makes it."""
+        """Return who sends a request with a cookie, if the page of this address makes it."""
         if not is_own_page(scope):
             return None
-        for digest in map(_digest, _ids(scope)):
-            if user := self._sessions.get(digest):
-                self._sessions[digest] = user  # from now on it is idle
-                return user
-        return None
+        users = (self._user("session", session) for session in _ids(scope))
+        return next((user for user in users if user), None)
+
+    def _create(self, kind: str, secret: str, user: User) -> str:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._make_room(kind)
+        path, now = self._path(kind, secret), self._clock()
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{self._proof(secret, user.name)} {user.name}")
+        os.utime(path, (now, now))
+        return secret
+
+    def _make_room(self, kind: str) -> None:
+        """Remove what has ended, and what was used longest ago if there are too many."""
+        times = {}
+        for path in self._folder.glob(f"{kind}-*"):
+            with suppress(OSError):  # another gateway removed it
+                times[path] = path.stat().st_mtime
+        paths = sorted(times, key=times.__getitem__, reverse=True)
+        for position, path in enumerate(paths, 1):
+            if position >= _MAX_BROWSER_SESSIONS or self._clock() - times[path] > _IDLE:
+                path.unlink(missing_ok=True)
+
+    def _user(self, kind: str, secret: str) -> User | None:
+        """Return the user of a valid secret, and note that it was used."""
+        path, now = self._path(kind, secret), self._clock()
+        try:
+            idle = now - path.stat().st_mtime
+            proof, _, name = path.read_text("utf-8").partition(" ")
+        except (OSError, ValueError):
+            return None
+        if idle > _IDLE or not hmac.compare_digest(proof, self._proof(secret, name)):
+            return None
+        if idle > _NOTED:
+            with suppress(OSError):  # it only ends sooner
+                os.utime(path, (now, now))
+        return self._users.known(name, self._users.mark(name))
+
+    def _proof(self, secret: str, name: str) -> str:
+        """Return what ties a secret to a user, and to the token that the user has now."""
+        text = f"{name} {self._users.mark(name)}"
+        return hmac.new(secret.encode(errors="replace"), text.encode(), hashlib.sha256).hexdigest()
+
+    def _path(self, kind: str, secret: str) -> Path:
+        # Found by its digest, so that the time of a comparison says nothing about it.
+        digest = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
+        return self._folder / f"{kind}-{digest}"
 
 
 class SessionEndpoint:
@@ -109,12 +199,15 @@ class SessionEndpoint:
     async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers, is_form = header_values(scope, b"authorization"), _is_form(scope)
         address = client_host(scope)
+        outcome: User | Refusal | bytes
         if is_form:
             outcome = self._users.of([b"Bearer " + await _field(receive, "token")], address)
         elif headers:
             outcome = self._users.of(headers, address)
         else:
             outcome = await self._redeemed(receive, address)
+        if isinstance(outcome, User):
+            outcome = self._sessions.open_cookie(outcome, scope)
         if isinstance(outcome, Refusal):
             if is_form and _wants_html(scope):
                 form = {"method": "GET", "path": "/", "query_string": b"", "refusal": outcome}
@@ -122,17 +215,16 @@ class SessionEndpoint:
             else:
                 await _refuse(outcome, send)
             return
-        cookie = self._sessions.open_cookie(outcome, scope)
         if is_form:
-            await respond(send, 303, b"", (b"location", b"/"), (b"set-cookie", cookie))
+            await respond(send, 303, b"", (b"location", b"/"), (b"set-cookie", outcome))
         else:
-            await respond(send, 204, b"", (b"set-cookie", cookie))
+            await respond(send, 204, b"", (b"set-cookie", outcome))
 
     async def _redeemed(self, receive: Receive, address: str) -> User | Refusal:
         code = await _code(receive)
         if code and (user := self._sessions.redeem(code)):
             return user
-        text, hint = "this address was used already", "use the token, or start the gateway again"
+        text, hint = "this address was used already", "use the token, or `discovery token link`"
         return self._users.refuse_wrong(address, Refusal(401, "invalid_code", text, hint))
 
 
@@ -221,8 +313,3 @@ async def _body(receive: Receive) -> bytes:
         body += message.get("body", b"")
         is_more = bool(message.get("more_body")) and len(body) <= _LONGEST_BODY
     return body if len(body) <= _LONGEST_BODY else b""
-
-
-def _digest(text: str) -> bytes:
-    # Looked up by its digest, so that the time of a comparison says nothing about an id.
-    return hashlib.sha256(text.encode(errors="replace")).digest()

@@ -114,7 +114,7 @@ class Page:
         elif refusal := scope.get("refusal"):
             await self._refused(served, refusal, send)
         elif code := _code(scope):
-            await self._redeem(code, scope, send)
+            await self._redeem(served, code, scope, send)
         elif self._sessions.user_of(scope):
             await self._html(send, 200, served.index, served.policy)
         else:
@@ -130,10 +130,14 @@ class Page:
         form = _login(served, f"{text}.")
         await self._html(send, refusal.status, form, served.policy, *headers)
 
-    async def _redeem(self, code: str, scope: Scope, send: Send) -> None:
+    async def _redeem(self, served: PageFiles, code: str, scope: Scope, send: Send) -> None:
         headers: list[Header] = [(b"location", b"/"), (b"referrer-policy", b"same-origin")]
         if user := self._sessions.redeem(code):
-            headers.append((b"set-cookie", self._sessions.open_cookie(user, scope)))
+            cookie = self._sessions.open_cookie(user, scope)
+            if not isinstance(cookie, bytes):
+                await self._refused(served, cookie, send)
+                return
+            headers.append((b"set-cookie", cookie))
         await respond(send, 303, b"", *headers)
 
     async def _file(self, served: PageFiles, scope: Scope, send: Send) -> None:

@@ -256,7 +256,7 @@ async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> Non
 @pytest.mark.requirement("API-14")
 async def test_a_code_opens_one_session_whose_cookie_no_script_reads(folder: Folder) -> None:
     async with served(folder, good()) as api:
-        code = api.service.new_code()
+        code = api.service.new_link("http://x").partition("=")[2]
         url = f"{api.origin}/session"
         first = await api.http.post(url, json={"code": code}, headers=api.own())
         api.http.cookies.clear()

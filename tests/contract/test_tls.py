@@ -52,7 +52,7 @@ async def test_mcp_the_api_events_and_the_page_are_served_over_tls(
             session = await client.open()
             ping = await client.request("POST", session)
             status = await http.get(f"{origin}/api/status", headers=authorization)
-            opened = await http.get(f"{origin}/?code={service.new_code()}")
+            opened = await http.get(service.new_link(origin))
             closed = await http.request("DELETE", f"{origin}/session", headers={"origin": origin})
             async with connect(
                 origin.replace("https", "wss") + "/events",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -98,6 +99,30 @@ def test_the_printed_address_opens_the_page_once(home: Home, chromium: Browser) 
         again.get_by_role("button", name="Open").click()
         expect(again.get_by_text("Connected")).to_be_visible()
         again.context.close()
+
+
+@pytest.mark.requirement("PAGE-6", "API-14")
+def test_a_browser_stays_signed_in_after_a_restart_and_another_signs_in_by_a_link(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        port = int(served.origin.rpartition(":")[2])
+        served.process.send_signal(signal.SIGTERM)
+        expect(opened.page.get_by_text("Connection lost")).to_be_visible()
+        with gateway(home, port):
+            expect(opened.page.get_by_text("Connected")).to_be_visible()
+            opened.page.reload()
+            expect(opened.page.get_by_text("Connected")).to_be_visible()
+            command = [sys.executable, "-m", "discovery_cli", "token", "link"]
+            link = subprocess.run(command, env=home.environ, check=True, stdout=-1, text=True)
+            other = chromium.new_page()
+            for text in ("Connected", "Token"):  # the link is valid once
+                other.goto(link.stdout.strip())
+                expect(other.get_by_text(text, exact=True)).to_be_visible()
+                other.context.clear_cookies()
+            other.context.close()
+        opened.faults.clear()  # the browser reports each try to reach the gateway as an error
 
 
 @pytest.mark.requirement("PAGE-2")
