@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers size mutants release clean
+.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers clients size mutants release clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -39,7 +39,7 @@ test: $(READY) servers ## run what must hold before a change lands; ARGS="-k rul
 	@$(BIN)/python scripts/test_costs.py
 	@$(BIN)/python scripts/size.py --check
 
-test-all: $(READY) servers ## run every test, or those of ARGS="-m browser"; COVERAGE=1 counts branches
+test-all: $(READY) servers clients ## run every test, or those of ARGS="-m browser"; COVERAGE=1 counts branches
 	@$(PARALLEL) $(ARGS) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 ifneq ($(COVERAGE),)
 	@echo "== the engine by branch, in percent; at least $(LEAST_COVERED):"
@@ -81,6 +81,9 @@ servers: $(READY) ## bring the real servers and clients that tests and the demo 
 	@$(BIN)/python scripts/frameworks.py
 	@$(BIN)/python scripts/page_modules.py
 	@$(BIN)/python scripts/browser.py
+
+clients: $(READY) ## bring the agents that tests connect, Claude Code, Codex and Gemini CLI: 900 MB
+	@$(BIN)/python scripts/node_tools.py --clients
 
 size: $(READY) servers ## print how large the project is, and the files on the way of a search and a call
 	@$(BIN)/python scripts/size.py --traces

@@ -38,6 +38,7 @@ _OF_PATHS = {
     "tests/e2e/conformance/": "conformance",
     "tests/e2e/foreign/": "conformance",
     "tests/e2e/frameworks/": "frameworks",
+    "tests/e2e/test_agents_of_others.py": "conformance",
     "tests/e2e/test_conformance": "conformance",
     "tests/e2e/test_marketplace_installation.py": "packages",
     "tests/e2e/test_serve_foreign.py": "conformance",

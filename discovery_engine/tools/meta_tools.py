@@ -20,6 +20,10 @@ MIN_TOKENS = 50
 """The smallest `maxTokens`: enough for one name, a count of what is left out, and a notice."""
 
 
+_AT_ONCE: JSONObject = {"anthropic/alwaysLoad": True}
+"""Keeps Claude Code from hiding them behind its own search, which would cost a turn."""
+
+
 class MetaTool(Struct, frozen=True, dict=True):
     name: str
     description: str
@@ -41,6 +45,7 @@ class MetaTool(Struct, frozen=True, dict=True):
             "description": self.description,
             "inputSchema": self.input_schema,
             "annotations": self.annotations,
+            "_meta": _AT_ONCE,
         }
 
 
