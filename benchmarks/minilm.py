@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
-from discovery_engine.search.model.installation import read_safetensors
-from discovery_engine.search.model.network import sentence_network
+from safetensors.numpy import load_file
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "model"))
+
+from sentence_graph import sentence_network
 
 HEADS = 12
 
@@ -27,7 +31,7 @@ def main() -> None:
 
 
 def export(model: Path, folder: Path) -> None:
-    weights = read_safetensors((model / "model.safetensors").read_bytes())
+    weights = load_file(model / "model.safetensors")
     network = sentence_network(weights, heads=HEADS, quantised=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.onnx").write_bytes(network.SerializeToString())

@@ -35,7 +35,8 @@ def main(checkout: Path) -> None:
         checkout / ".tools" / "servers" / name: [package]
         for name, package in PYTHON_PROGRAMS.items()
     }
-    extras = [f"--extra={name}" for name in _PROJECT["optional-dependencies"] if name not in EXTRAS]
+    without = {*EXTRAS, "model"}  # whose wheel is built here, and has no dependencies
+    extras = [f"--extra={name}" for name in _PROJECT["optional-dependencies"].keys() - without]
     project = ["pyproject.toml", "--group=dev", *extras]
     common = _resolved(BUILDING, _installed(checkout / ".venv"), *project)
     for environment, wanted in (frameworks | programs).items():

@@ -3,7 +3,8 @@
     python -m scripts.release https://github.com/OWNER/NAME
 
 What is built is the last commit, in a copy: there the address replaces `OWNER/NAME`, and man pages
-and completion are added to the wheel. npm brings the page and the official tool for `.mcpb`.
+and completion are added to the wheel. npm brings the page and the official tool for `.mcpb`, pip
+the base of the sentence model.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from discovery_cli.program import cli
 from discovery_engine import __version__
 from scripts import page_modules
 from scripts.docs import contexts
+from scripts.model import wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = [
@@ -68,6 +70,7 @@ def main(address: str, target: Path = ROOT / "dist") -> None:
         modules = page_modules.FOLDER.relative_to(ROOT)
         shutil.copytree(ROOT / modules, source / modules)
         write_pages_and_completion(source / "share")
+        wheel.build(target)
         _build_distributions(source, target)
         _build_others(source, target)
     (target / "notes.md").write_text(notes, "utf-8")
@@ -145,7 +148,7 @@ def _fill_in(source: Path, repository: str) -> None:
 
 
 def _build_distributions(source: Path, target: Path) -> None:
-    """Build wheel and source distribution, and check what they hold."""
+    """Build wheel and source distribution, and check what these and the model's wheel hold."""
     _run("uv", "build", "--quiet", "--out-dir", target, source)
     (target / ".gitignore").unlink(missing_ok=True)
     files = [*target.glob("*.whl"), *target.glob("*.tar.gz")]

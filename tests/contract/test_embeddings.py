@@ -78,7 +78,7 @@ def test_the_word_vectors_of_this_project_find_a_tool_by_meaning(tmp_path: Path)
         ({"provider": "http", "url": "http://127.0.0.1:9/v1"}, "cannot be reached"),
         ({"provider": "onnx", "path": "no_model"}, "search.embeddings.path"),
         ({"provider": "openai", "apiKey": "${NO_SUCH_KEY}"}, "NO_SUCH_KEY"),
-        ({"provider": "discovery"}, "discovery tune model install"),
+        ({"provider": "discovery"}, "mcp-discovery-engine[model]"),
     ],
 )
 def test_an_embedder_that_cannot_be_used_costs_a_notice_and_no_answer(

@@ -67,7 +67,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "token list": CommandLine("", 0, "x"),
     "token revoke": CommandLine("laptop", 0, "nothing"),
     "tune model show": CommandLine("", 0, "x"),
-    "tune model install": CommandLine("", 2, "x"),
+    "tune model install": CommandLine("", 1, "x"),
     "tune model remove": CommandLine("", 0, "x"),
     "serve": CommandLine("", 0, "--http nowhere"),
     "fleet worker": CommandLine("--once", 0, "--slots none"),

@@ -113,6 +113,17 @@ def wheel(of_run: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def model_wheel(of_run: Path) -> Path:
+    """The folder with the wheel of the sentence model, which the extra `model` needs."""
+    folder = of_run / "model-wheel"
+    with _made_once(folder) as is_made:
+        if not is_made:
+            build = [sys.executable, "-m", "scripts.model.wheel", "--into", folder]
+            subprocess.run(build, check=True, capture_output=True, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def plain(of_run: Path, wheel: Path) -> Installation:
     """The installation without extras."""
     folder = of_run / "plain"
@@ -127,7 +138,9 @@ def forked(plain: Installation) -> Iterator[Preloaded]:
         yield run
 
 
-def install(folder: Path, wheel: Path, extra: str = "") -> Installation:
+def install(
+    folder: Path, wheel: Path, extra: str = "", *, links: Path | None = None
+) -> Installation:
     """Make an environment; what `uv` has in its cache needs no network."""
     versions = folder.with_suffix(".txt")
     versions.write_text(constraints(extra), "utf-8")
@@ -136,6 +149,7 @@ def install(folder: Path, wheel: Path, extra: str = "") -> Installation:
     make = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder]
     subprocess.run(make, check=True)
     command = [uv, "pip", "install", "--quiet", "--python", folder, "-c", versions, requirement]
+    command += ["--find-links", links] if links else []
     if subprocess.run([*command, "--offline"], check=False, capture_output=True).returncode:
         subprocess.run(command, check=True)
     return Installation(folder)

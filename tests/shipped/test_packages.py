@@ -157,7 +157,8 @@ def test_the_recipe_of_a_release_builds_every_package_from_the_commit(tmp_path: 
     )
     files = [path for path in built.rglob("*") if path.is_file()]
     assert not [path for path in files if b"OWNER/NAME" in path.read_bytes()]
-    [wheel] = built.glob("*.whl")
+    [_] = built.glob("mcp_discovery_model-*.whl")
+    [wheel] = built.glob("mcp_discovery_engine-*.whl")
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         [metadata] = [name for name in names if name.endswith("METADATA")]

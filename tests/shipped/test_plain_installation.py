@@ -65,7 +65,7 @@ NEEDS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("vectors", by_meaning(provider="static"), ["search repeat", "doctor"]),
     ("vectors", by_meaning(provider="http", model="m", url="http://[::1]:9/v1"), ["doctor"]),
     ("onnx", by_meaning(provider="onnx", path="."), ["search repeat", "doctor"]),
-    ("model", by_meaning(provider="discovery"), ["tune model install --base ."]),
+    ("model", by_meaning(provider="discovery"), ["tune model install", "search repeat", "doctor"]),
     ("otel", {}, ["--verbose serve"]),
     ("keyring", {}, ["secrets rotate-key", "doctor"]),
 ]
@@ -172,9 +172,9 @@ def test_a_missing_extra_is_one_sentence_with_the_command_that_installs_it(
 @pytest.mark.requirement("CLI-88")
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_installs_what_needs_it(
-    extra: str, wheel: Path, home: PlainHome, tmp_path: Path
+    extra: str, wheel: Path, model_wheel: Path, home: PlainHome, tmp_path: Path
 ) -> None:
-    installed = install(tmp_path / "environment", wheel, extra)
+    installed = install(tmp_path / "environment", wheel, extra, links=model_wheel)
 
     def run(words: list[str], environ: dict[str, str]) -> str:
         command = [installed.folder / "bin" / "discovery", *words]

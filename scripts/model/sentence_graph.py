@@ -6,14 +6,19 @@ time. ONNX Runtime quantises what they are multiplied with for each text.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-if TYPE_CHECKING:
-    from discovery_engine.search.arrays import NDArray, np
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
 
-    Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
+Weights: TypeAlias = Mapping[str, NDArray[np.float32]]
 
+SCALES = "/scales"
+"""Ends the name of the scales of an integer array of an adapter, one for each of its rows."""
 _EPSILON = 1e-12
 _OPSET = 20  # the first with Gelu
 _IR_VERSION = 10
@@ -23,11 +28,21 @@ _MAX_QUANTIZED_WEIGHT = 63
 _PREFIX = "bert."  # that some files have before each name
 
 
-def sentence_network(weights: Weights, *, heads: int, quantised: bool) -> Any:
-    """The model as an `onnx.ModelProto`; its output is a vector for each token.
+def adapted(base: Weights, adapter: bytes) -> Weights:
+    """The base with the differences of an adapter added: integers times the scale of their row.
 
-    The same weights give the same tensors on every machine.
+    All arithmetic is element by element, so the same files give the same weights on every machine.
     """
+    weights = dict(base)
+    arrays = np.load(io.BytesIO(adapter), allow_pickle=False)
+    for name in (name for name in arrays.files if not name.endswith(SCALES)):
+        change = arrays[name].astype(np.float32) * arrays[name + SCALES].astype(np.float32)
+        weights[name] = base[name] + change
+    return weights
+
+
+def sentence_network(weights: Weights, *, heads: int, quantised: bool) -> onnx.ModelProto:
+    """The model; its output is a vector for each token."""
     named = {name.removeprefix(_PREFIX): values for name, values in weights.items()}
     return _Graph(named, heads=heads, quantised=quantised).model()
 
@@ -36,18 +51,12 @@ class _Graph:
     """Nodes and tensors under names of their own."""
 
     def __init__(self, weights: Weights, *, heads: int, quantised: bool) -> None:
-        import onnx
-
-        from discovery_engine.search.arrays import np
-
-        self._np, self._onnx = np, onnx
         self._weights, self._heads, self._quantised = weights, heads, quantised
         self._width = int(weights["embeddings.word_embeddings.weight"].shape[1])
         self._nodes: list[Any] = []
         self._tensors: list[Any] = []
 
-    def model(self) -> Any:
-        helper, kinds = self._onnx.helper, self._onnx.TensorProto
+    def model(self) -> onnx.ModelProto:
         x, mask = self._embeddings(), self._mask()
         layers = {name.split(".")[2] for name in self._weights if name.startswith("encoder.layer.")}
         for number in sorted(map(int, layers)):
@@ -56,11 +65,11 @@ class _Graph:
         self._nodes.append(helper.make_node("Identity", [x], [output]))
         sizes = ["batch", "length"]
         inputs = [
-            helper.make_tensor_value_info(name, kinds.INT64, sizes)
+            helper.make_tensor_value_info(name, TensorProto.INT64, sizes)
             for name in ("input_ids", "attention_mask", "token_type_ids")
         ]
         shape = [*sizes, self._width]
-        outputs = [helper.make_tensor_value_info(output, kinds.FLOAT, shape)]
+        outputs = [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)]
         graph = helper.make_graph(self._nodes, "sentence", inputs, outputs, self._tensors)
         opset = [helper.make_opsetid("", _OPSET)]
         return helper.make_model(graph, opset_imports=opset, ir_version=_IR_VERSION)
@@ -78,7 +87,7 @@ class _Graph:
 
     def _mask(self) -> str:
         """0 for a token, and a large negative number for padding."""
-        mask = self._add("Cast", "attention_mask", to=self._onnx.TensorProto.FLOAT)
+        mask = self._add("Cast", "attention_mask", to=TensorProto.FLOAT)
         mask = self._add("Unsqueeze", mask, self._sizes(1, 2))
         return self._add("Mul", self._add("Sub", mask, self._number(1)), self._number(1e9))
 
@@ -120,7 +129,7 @@ class _Graph:
         for name in names:
             matrix, scales = self._integers(self._matrix(name), axis=0)
             product = self._add("MatMulInteger", integers, self._hold(matrix), zero)
-            product = self._add("Cast", product, to=self._onnx.TensorProto.FLOAT)
+            product = self._add("Cast", product, to=TensorProto.FLOAT)
             both = self._add("Mul", scale, self._hold(scales[0]))
             products.append(self._add("Mul", product, both))
         return products
@@ -130,12 +139,11 @@ class _Graph:
             return self._add("Gather", self._hold(self._weights[name]), ids)
         rows, scales = self._integers(self._weights[name], axis=1)
         values = self._add("Gather", self._hold(rows), ids)
-        values = self._add("Cast", values, to=self._onnx.TensorProto.FLOAT)
+        values = self._add("Cast", values, to=TensorProto.FLOAT)
         return self._add("Mul", values, self._add("Gather", self._hold(scales), ids))
 
     def _integers(self, matrix: Any, *, axis: int) -> tuple[Any, Any]:
         """Quantise to int8, with scales of the other axis: a number is integer times scale."""
-        np = self._np
         scales = (
             np.maximum(np.abs(matrix).max(axis=axis, keepdims=True), 1e-12) / _MAX_QUANTIZED_WEIGHT
         )
@@ -147,23 +155,23 @@ class _Graph:
         return self._add("LayerNormalization", x, scale, shift, axis=-1, epsilon=_EPSILON)
 
     def _matrix(self, name: str) -> Any:
-        return self._np.ascontiguousarray(self._weights[f"{name}.weight"].T)
+        return np.ascontiguousarray(self._weights[f"{name}.weight"].T)
 
     def _held(self, name: str) -> str:
         return self._hold(self._weights[f"{name}.weight"])
 
     def _number(self, value: float) -> str:
-        return self._hold(self._np.array(value, self._np.float32))
+        return self._hold(np.array(value, np.float32))
 
     def _index(self, value: int) -> str:
-        return self._hold(self._np.array(value, self._np.int64))
+        return self._hold(np.array(value, np.int64))
 
     def _sizes(self, *sizes: int) -> str:
-        return self._hold(self._np.array(sizes, self._np.int64))
+        return self._hold(np.array(sizes, np.int64))
 
     def _hold(self, values: Any) -> str:
         name = f"w{len(self._tensors)}"
-        self._tensors.append(self._onnx.numpy_helper.from_array(values, name))
+        self._tensors.append(numpy_helper.from_array(values, name))
         return name
 
     def _add(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -171,6 +179,6 @@ class _Graph:
 
     def _add_all(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         names = [f"n{len(self._nodes)}_{number}" for number in range(outputs)]
-        node = self._onnx.helper.make_node(kind, list(inputs), names, **attributes)
+        node = helper.make_node(kind, list(inputs), names, **attributes)
         self._nodes.append(node)
         return names
