@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,15 +20,40 @@ from discovery_engine._util.quantities import counted
 from discovery_engine.errors import ConfigurationError, RegistryError
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine
     from discovery_engine.engine.doctor.checks import Check
 
 
+_KEPT = {
+    "registry": "tools, approvals, decisions and usage",
+    "secrets": "stored secrets and logins, encrypted, and their key",
+    "tokens": "access tokens that you made",
+    "packages": "installed bundles, and records of installations",
+    "sandboxes": "what servers in a sandbox keep",
+    "shared": "the part of a database's registry that is on this machine",
+}
+"""By the names of folders, and of files without their ends, in the data folder."""
+_DELETABLE = {
+    "browser-sessions": "browsers that are signed in to the page; they ask for the token again",
+    "calls": "the log of calls, and what servers wrote",
+    "clients": "clients' files as they were, for `connect --undo`",
+    "first-answers": "answers to the first requests of clients; they are made again",
+    "gateways": "states of running gateways; they are written again",
+    "http-token": "the token of `serve --http`; the next start makes another",
+    "marketplace": "copies of marketplaces; `marketplace sync` brings them",
+    "models": "the sentence model; `tune model install` makes it again",
+    "results": "long results, in which agents read on for an hour",
+    "transient": "what servers keep that agents try",
+}
+
+
 @click.command("doctor")
 @click.option("--online", is_flag=True, help="Also connect to every server.")
+@click.option("--files", is_flag=True, help="List the files of this program instead.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if there are problems.")
 @pass_invocation
-def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCode:
+def command(invocation: Invocation, *, online: bool, files: bool, exit_zero: bool) -> ExitCode:
     """Check the installation, the configuration and the servers.
 
     Each problem comes with its next step. No server is started without --online. Exits with 7 if
@@ -36,8 +62,12 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
     \b
       discovery doctor
       discovery doctor --online
+      discovery doctor --files
     """
     output = invocation.output
+    if files:
+        _show_files(output, [*_files(invocation)])
+        return ExitCode.OK
     try:
         checks = invocation.run(
             partial(_check, invocation=invocation, online=online), with_lines=online
@@ -54,6 +84,47 @@ def command(invocation: Invocation, *, online: bool, exit_zero: bool) -> ExitCod
         _show(output, checks)
     sick = any(check.level == "problem" for check in checks)
     return ExitCode.UNHEALTHY if sick and not exit_zero else ExitCode.OK
+
+
+def _files(invocation: Invocation) -> Iterator[JSONObject]:
+    """Describe what this program keeps: where, its size, what for, and whether it may go."""
+    from discovery_engine.config.files.location import locate
+    from discovery_engine.engine.restore import registry_path
+
+    for path in sorted(registry_path(invocation.data_dir, os.environ).parent.glob("*")):
+        name = path.name.partition(".")[0]
+        purpose = _KEPT.get(name) or _DELETABLE.get(name) or "not of this program"
+        yield _file_form(path, purpose, is_deletable=name in _DELETABLE)
+    if located := locate(invocation.config).path:
+        config = Path(located)
+        purpose = "your configuration, with copies before edits, what is pinned, and a schema"
+        for path in sorted(config.parent.glob(f"{config.stem}.*")):
+            yield _file_form(path, purpose, is_deletable=".bak" in path.suffixes)
+
+
+def _file_form(path: Path, purpose: str, *, is_deletable: bool) -> JSONObject:
+    files = (file for file in (path, *path.rglob("*")) if file.is_file())
+    size = sum(file.lstat().st_size for file in files)
+    return {"path": str(path), "bytes": size, "purpose": purpose, "deletable": is_deletable}
+
+
+def _show_files(output: Output, files: Sequence[JSONObject]) -> None:
+    if output.as_json:
+        output.answer({"files": [*files]})
+        return
+    advices = ("keep", "may be deleted")
+    output.say("a gateway that runs uses these: end it before you delete one")
+    output.table(
+        [
+            [
+                form["path"],
+                f"{form['bytes'] / 1000:,.0f} kB",
+                advices[form["deletable"]],
+                form["purpose"],
+            ]
+            for form in files
+        ]
+    )
 
 
 async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tuple[Check, ...]:

@@ -536,6 +536,26 @@ def test_doctor_starts_nothing_and_says_what_to_do(listed: Discovery) -> None:
 
 
 @pytest.mark.requirement("CLI-25")
+def test_doctor_lists_the_files_that_are_kept(discovery: Discovery) -> None:
+    discovery("refresh")
+    (discovery.home / "data" / "mine.txt").write_text("12345", "utf-8")
+    (discovery.home / "data" / "clients").mkdir()
+
+    files = {
+        Path(one["path"]).name: one
+        for one in discovery("doctor", "--files", "--json").json["files"]
+    }
+    shown = discovery("doctor", "--files").out
+
+    assert all(name in shown for name in files)
+    assert (files["mine.txt"]["bytes"], files["mine.txt"]["deletable"]) == (5, False)
+    assert "not of this program" in files["mine.txt"]["purpose"]
+    assert (files["registry.db"]["deletable"], files["clients"]["deletable"]) == (False, True)
+    assert files["registry.db"]["bytes"] > 4096
+    assert "your configuration" in files["discovery.yaml"]["purpose"]
+
+
+@pytest.mark.requirement("CLI-25")
 def test_doctor_online_connects_to_every_server(discovery: Discovery) -> None:
     done = discovery("doctor", "--online", "--exit-zero")
 

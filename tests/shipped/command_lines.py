@@ -64,6 +64,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "secrets remove": CommandLine("KEY --yes", 0, "NONE"),
     "login": CommandLine("tiny", 6, "nobody"),
     "token create": CommandLine("--name laptop", 0, "--expires never-ever"),
+    "token link": CommandLine("", 2, "x"),
     "token list": CommandLine("", 0, "x"),
     "token revoke": CommandLine("laptop", 0, "nothing"),
     "tune model show": CommandLine("", 0, "x"),

@@ -103,6 +103,12 @@ def test_every_command_runs_without_extras(
                 done = forked(words, cwd=home.folder, environ=home.environ, stdin=b"value\n")
                 if why := fault(done, code, has_document=options and name not in NO_DOCUMENT):
                     faults.append(f"{' '.join(words)}: {why}")
+        done = forked(["doctor", "--files", "--json"], cwd=home.folder, environ=home.environ)
+        faults += [
+            f"`doctor --files` does not know {file['path']}"
+            for file in json.loads(done.out)["files"]
+            if "not of this program" in file["purpose"]
+        ]
 
     assert not faults, "\n".join(faults)
 
