@@ -26,7 +26,7 @@ from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.rules.rule import Rule
 from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.search.searcher import build_searcher
-from discovery_engine.view.scope import Scope, ScopedCatalogs
+from discovery_engine.view.scope import Scope, ScopedViews
 from discovery_engine.view.view import View
 
 QUERIES = 100
@@ -46,7 +46,7 @@ def main() -> None:
     whole = make_view(words, options.tools)
     read(whole, queries)
     base = tracemalloc.get_traced_memory()[0]
-    scoped = [ScopedCatalogs(scope(number)) for number in range(options.views)]
+    scoped = [ScopedViews(scope(number)) for number in range(options.views)]
     views = [catalogs.view(whole) for catalogs in scoped]
     for view in views:
         read(view, queries)

@@ -102,9 +102,9 @@ def in_view(view: View, name: str | None) -> View:
     """
     if name is None:
         return view
-    from discovery_engine.view.scope import ScopedCatalogs, named_scope
+    from discovery_engine.view.scope import ScopedViews, named_scope
 
-    return ScopedCatalogs(named_scope(view.settings, name)).view(view)
+    return ScopedViews(named_scope(view.settings, name)).view(view)
 
 
 def engine_in_view(engine: Engine, name: str | None) -> ScopedEngine:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
@@ -36,7 +37,6 @@ from discovery_engine.engine.ingestion.server_parts import (
     without_values,
 )
 from discovery_engine.engine.restore import has_unasked, newly_configured
-from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.engine.trust_store import TrustStore
 from discovery_engine.errors import Diagnostic, RegistryError, UpstreamError
 from discovery_engine.events import (
@@ -53,6 +53,7 @@ from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolve
 from discovery_engine.store.codec import without_secrets
 from discovery_engine.store.refresh_job import ClaimLostError
 from discovery_engine.store.snapshot import Snapshot
+from discovery_engine.view.searcher_source import SearcherSource
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
@@ -516,6 +517,13 @@ class CatalogState:
             if problem not in self._logged:
                 logger.warning("%s", problem)
         self._logged.update(self._ingestor.rulebook.problems)
+
+
+class ReindexReport(Struct, frozen=True):
+    tools: int
+    """In the index."""
+    vectors: int | None
+    """Tools with a vector; None if no embedder is configured."""
 
 
 def _holds_for(stored: Snapshot, settings: Settings, trust: Trust) -> bool:

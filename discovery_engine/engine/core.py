@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import anyio.to_thread
 from anyio.abc import TaskGroup
+from cachetools import LRUCache
 from msgspec import Struct
 
-from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.engine.upstreams import CallQuota
-from discovery_engine.engine.visible_views import VisibleViews
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.view.notices import RegistryOutage
-from discovery_engine.view.scope import Scope, ShownView
+from discovery_engine.view.scope import Scope, ScopedViews, ShownView
+from discovery_engine.view.searcher_source import SearcherSource
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine.call_record import CallRecorder
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.configuration_loader import ConfigurationLoader
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.upstream.http.logins import Logins
     from discovery_engine.view.view import View
+
+
+# Sets of teams and users, of which each may need an index; most sets share theirs with others.
+_MAX_CACHED_VIEWS = 32
 
 
 class Environment(Struct, frozen=True, dict=True):
@@ -98,6 +104,8 @@ class CurrentView:
         """`open_view` gives what a scope shows of the view; None for all of it."""
         self._core = core
         self._shown = open_view
+        self._scoped: WeakSet[ScopedViews] = WeakSet()
+        self._visible: LRUCache[frozenset[str], CurrentView] = LRUCache(_MAX_CACHED_VIEWS)
 
     @property
     def snapshot(self) -> View:
@@ -116,17 +124,18 @@ class CurrentView:
         """The quota of calls that all clients of this view make together; None for any number."""
         return CallQuota.of_view(self.snapshot.settings)
 
-    @cached_property
-    def _visible(self) -> VisibleViews:
-        return VisibleViews(lambda: self.snapshot)
+    def within(self, scope: Callable[[Settings], Scope]) -> CurrentView:
+        """Return the part of the view that a scope shows; `scope` is called for all settings."""
+        shown = ShownView(scope, lambda: self.snapshot, self._scoped)
+        return CurrentView(self._core, shown.view)
 
     def visible_to(self, principals: frozenset[str]) -> CurrentView:
-        """Return the part of the view that these teams and users see."""
-        return CurrentView(self._core, partial(self._visible.view, principals))
-
-    def within(self, scope: Callable[[View], Scope]) -> CurrentView:
-        """Return the part of the view that a scope shows; `scope` is looked up in each snapshot."""
-        return CurrentView(self._core, ShownView(scope, lambda: self.snapshot).view)
+        """Return the part of the view that these teams and users see; the same one, if it can."""
+        if principals not in self._visible:
+            self._visible[principals] = self.within(
+                lambda settings: Scope.of_principals(settings, principals)
+            )
+        return self._visible[principals]
 
     @property
     def searched(self) -> View:

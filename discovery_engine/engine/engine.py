@@ -13,13 +13,13 @@ import anyio.to_thread
 
 from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.engine import first_answer
+from discovery_engine.engine.catalog_state import ReindexReport
 from discovery_engine.engine.core import CurrentView, EngineCore
 from discovery_engine.engine.gateway_reports import observations
 from discovery_engine.engine.health import USUAL_WAIT, ProbeResult, health
 from discovery_engine.engine.maintenance import run_maintenance
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.engine.scoped_engine import ScopedEngine
-from discovery_engine.engine.searcher_source import ReindexReport
 from discovery_engine.view.status import Observation, ServerReport
 
 if TYPE_CHECKING:

@@ -77,7 +77,7 @@ class ScopedEngine:
             ViewNotFoundError: If there is none now; with the nearest names.
         """
         named_scope(self.settings, name)
-        current = self._current.within(lambda view: scope_or_nothing(view.settings, name))
+        current = self._current.within(lambda settings: scope_or_nothing(settings, name))
         return ScopedEngine(self._core, current)
 
     def visible_to(self, *principals: str) -> ScopedEngine:

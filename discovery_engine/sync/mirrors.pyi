@@ -9,6 +9,7 @@ from discovery_engine.catalog import Entry, RefreshReport
 from discovery_engine.config.editing.section_edit import EditableSection
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
+from discovery_engine.engine.catalog_state import ReindexReport
 from discovery_engine.engine.configuration_loader import OwnerRoots
 from discovery_engine.engine.executor import CallPreview, OnUnchecked
 from discovery_engine.engine.health import ProbeResult
@@ -29,7 +30,6 @@ from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport
 from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
-from discovery_engine.engine.searcher_source import ReindexReport
 from discovery_engine.errors import Diagnostic
 from discovery_engine.evaluation.enrichment.enrichment import EnrichmentPlan
 from discovery_engine.evaluation.enrichment.enrichment_run import EnrichedTool, EnrichmentReport

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from discovery_engine.catalog import Entry
 from discovery_engine.errors import NotFoundError, Origin
 from discovery_engine.rules.rule import NOBODY
-from discovery_engine.view.scope import ScopedCatalogs, named_scope
+from discovery_engine.view.scope import ScopedViews, named_scope
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import OfferingEntry
@@ -98,14 +98,14 @@ def why_hidden(view: View, entry: Entry | OfferingEntry, name: str | None) -> st
     """Why a view of the configuration hides it; None if it does not."""
     if name is None:
         return None
-    reason = ScopedCatalogs(named_scope(view.settings, name)).why_hidden(view, entry)
+    reason = ScopedViews(named_scope(view.settings, name)).why_hidden(view, entry)
     return reason or (None if entry.is_visible else "it is not visible without the view")
 
 
 def why_uri_hidden(view: View, server: str, uri: str, name: str) -> str | None:
     """Why a view hides a URI although it shows its template; None if it does not."""
     try:
-        ScopedCatalogs(named_scope(view.settings, name)).view(view).resource(server, uri)
+        ScopedViews(named_scope(view.settings, name)).view(view).resource(server, uri)
     except NotFoundError:
         return "a rule of the view, or a resource that it hides, has this URI"
     return None

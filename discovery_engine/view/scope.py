@@ -1,12 +1,19 @@
 """A scope: the part of a view that some clients see. It hides tools and servers, and shows none.
 
-A scope is a filter over the snapshot, not a copy (see `scoped_catalog`). What it hides is unknown
-within it: no answer, notice or suggestion names it.
+Views of the configuration, teams and users, limits of tokens and lists of patterns all narrow what
+is seen by a scope, each within the one outside of it. What it hides is unknown within it: no
+answer, notice or suggestion names it.
+
+A scope is a filter over the snapshot, not a copy (see `scoped_catalog`), and shares its index. That
+of teams and users is isolated: what is reserved for others is not only filtered out, but every
+answer is what it would be if that was not configured, down to relevance, confidence, spelling and
+the words that no tool has. The price is an index for each different part of the catalog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import and_
 from types import MappingProxyType
@@ -16,7 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine._util.suggestions import nearest
-from discovery_engine.catalog import Entry, OfferingEntry
+from discovery_engine.catalog import Catalog, Entry, OfferingEntry
 from discovery_engine.config.serve_settings import replaced_settings
 from discovery_engine.errors import ViewNotFoundError
 from discovery_engine.rules.rule import Rule, Verdict
@@ -24,10 +31,13 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.view.scoped_catalog import Flags, ScopedCatalog, ScopedOfferings
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Catalog, ServerPart
+    from weakref import WeakSet
+
+    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.serve_settings import ViewSettings
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.rules.ruleset import ServerRules, ToolRules
+    from discovery_engine.view.searcher_source import SearcherSource
     from discovery_engine.view.view import View
 
 _ENABLED = Verdict()
@@ -57,6 +67,9 @@ class Scope(Struct, frozen=True):
     """The settings of the gateway that are others within it."""
     hidden_servers: frozenset[ServerName] = frozenset()
     """Servers that are not shown, whatever their names match."""
+    is_isolated: bool = False
+    """True if it shows what it would if nothing hidden was configured, and nothing that is for the
+    owner alone."""
 
     @classmethod
     def of_patterns(cls, patterns: Sequence[str]) -> Scope:
@@ -81,6 +94,56 @@ class Scope(Struct, frozen=True):
             server=replaced["server"],
         )
 
+    @classmethod
+    def of_principals(cls, settings: Settings, principals: frozenset[str]) -> Scope:
+        """The scope of these teams and users; `Scope()`, the owner's, if nothing is reserved.
+
+        A server or a rule with `visibleTo` admits those who stand for one of its teams and users.
+        Each rule that matches can only take away, so that no order of rules, and no further rule,
+        shows more.
+        """
+        if not settings.reserves:
+            return cls()
+        return cls(
+            hidden_servers=frozenset(_hidden_servers(settings, principals)),
+            rules=_hiding(settings.tool_rules, principals),
+            resource_rules=_hiding(settings.resource_rules, principals),
+            prompt_rules=_hiding(settings.prompt_rules, principals),
+            is_isolated=True,
+        )
+
+
+_OTHERS = Scope(is_isolated=True)
+"""That of those who stand for all that anything is reserved for, and are not the owner."""
+
+
+def _hidden_servers(settings: Settings, principals: frozenset[str]) -> Iterable[ServerName]:
+    # Compiling patterns loads a library that a remembered catalog is read without.
+    from discovery_engine.rules.ruleset import ServerRules  # noqa: PLC0415
+
+    rules = ServerRules(_hiding(settings.server_rules, principals))
+
+    def is_hidden(server: ServerSettings) -> bool:
+        # Of an entry that cannot be used it is not known what it says about visibility.
+        if server.problem or not _admits(server.visible_to, principals):
+            return True
+        return not rules.verdict(server.name, server.tags, enabled=True).enabled
+
+    return (server.name for server in settings.servers if is_hidden(server))
+
+
+def _hiding(rules: Iterable[Rule], principals: frozenset[str]) -> tuple[Rule, ...]:
+    """Rules that disable what others are reserved for."""
+    return tuple(
+        Rule(rule.patterns, rule.servers, rule.annotations, rule.has_tags, enabled=False)
+        for rule in rules
+        if not _admits(rule.visible_to, principals)
+    )
+
+
+def _admits(visible_to: tuple[str, ...], principals: frozenset[str]) -> bool:
+    return not visible_to or not principals.isdisjoint(visible_to)
+
 
 def named_scope(settings: Settings, name: str) -> Scope:
     """The scope of the view of that name.
@@ -104,46 +167,83 @@ def scope_or_nothing(settings: Settings, name: str) -> Scope:
 class ShownView:
     """The part of the current view that a scope shows."""
 
-    def __init__(self, scope: Callable[[View], Scope], current: Callable[[], View]) -> None:
-        """`scope` is looked up in each view: the owner may change it."""
+    def __init__(
+        self,
+        scope: Callable[[Settings], Scope],
+        current: Callable[[], View],
+        shared: WeakSet[ScopedViews],
+    ) -> None:
+        """Nothing yet.
+
+        Args:
+            scope: Called for all settings, which the owner may change.
+            current: The view of which it is a part.
+            shared: What other scopes show of the same; equal ones share their catalogs.
+        """
         self._scope = scope
         self._current = current
-        self._catalogs: ScopedCatalogs | None = None
-        self._of: View | None = None
-        self._shown: View | None = None
+        self._shared = shared
+        self._settings: Settings | None = None
+        self._views: ScopedViews | None = None
 
     def view(self) -> View:
         """The same view again, as long as the current one is the same."""
         current = self._current()
-        if self._shown is None or current is not self._of:
-            scope = self._scope(current)
-            if self._catalogs is None or self._catalogs.scope != scope:
-                self._catalogs = ScopedCatalogs(scope)
-            self._shown = self._catalogs.view(current)
-            self._of = current
-        return self._shown
+        if self._views is None or current.settings is not self._settings:
+            self._views = self._views_of(self._scope(current.settings))
+            self._settings = current.settings
+        return self._views.view(current)
+
+    def _views_of(self, scope: Scope) -> ScopedViews:
+        if self._views and self._views.scope == scope:
+            return self._views
+        views = next((views for views in self._shared if views.scope == scope), None)
+        if views is None:
+            views = ScopedViews(scope, self._views)
+            self._shared.add(views)
+        return views
 
 
-class ScopedCatalogs:
-    """The catalogs of a scope, each made of the one before: only changed servers are judged."""
+class ScopedViews:
+    """What a scope shows of each view, made of the one before: only changed servers are judged."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, before: ScopedViews | None = None) -> None:
+        """`before` are those that the same readers were shown, by a scope that was another."""
         self.scope = scope
-        self._of: Mapping[ServerName, ServerPart] = {}
-        self._shown: Mapping[ServerName, Flags | None] = {}
-        """The flags of what is shown of each of these; None if all of it is."""
+        self._of: View | None = None
+        self._shown: View | None = None
+        self._settings: Settings | None = None
+        self._flags: Mapping[ServerName, Flags | None] = {}
+        """The flags of what is shown of each server; None if all of it is."""
+        self._isolated: _IsolatedView | None = before._isolated if before else None  # noqa: SLF001
         self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 
     def view(self, whole: View) -> View:
-        """Return the part of a view that the scope shows."""
-        settings = self._settings(whole.settings)
+        """Return the part of a view that the scope shows; the same one for the same view."""
+        if self._shown is None or whole is not self._of:
+            self._shown = self._made(whole)
+            self._of = whole
+        return self._shown
+
+    def _made(self, whole: View) -> View:
+        if self.scope == Scope():
+            return whole
+        if self.scope == _OTHERS:
+            return replace(whole, is_for_owner=False)
+        if self._settings is None or self._of is None or self._of.settings is not whole.settings:
+            self._settings = self._narrowed(whole.settings)
+        settings = self._settings
         catalog = self._catalog(whole.catalog, settings)
         if self.scope.hides_empty_servers:
             catalog = catalog.without_empty()
             servers = (server for server in settings.servers if server.name in catalog.shown)
             settings = replace(settings, servers=tuple(servers))
         guard = self._offerings.guard(whole.catalog, catalog)
-        return whole.within(catalog, settings, guard)
+        shown = whole.within(catalog, settings, guard)
+        if not self.scope.is_isolated:
+            return shown
+        self._isolated = _IsolatedView.of(shown, catalog, self._isolated)
+        return self._isolated.view
 
     def why_hidden(self, whole: View, entry: Entry | OfferingEntry) -> str:
         """Why one is not shown within the scope, in a few words; empty if it is."""
@@ -169,7 +269,7 @@ class ScopedCatalogs:
         is_by_rule = explained.sentence == self.why_hidden(whole, entry)
         return explained.deciding.rule if is_by_rule and explained.deciding else None
 
-    def _settings(self, settings: Settings) -> Settings:
+    def _narrowed(self, settings: Settings) -> Settings:
         scope = self.scope
         if scope.name:
             settings = replace(settings, view=scope.name)
@@ -193,21 +293,23 @@ class ScopedCatalogs:
         whole, outer = catalog, None
         if isinstance(catalog, ScopedCatalog):
             whole, outer = catalog.whole, catalog.shown
-        earlier_flags, before = self._shown, self._of
+        before, flags = self._of.catalog if self._of else Catalog(), self._flags
+        if isinstance(before, ScopedCatalog):
+            before = before.whole
         servers = settings.by_name
         shows_every_server = not (self.scope.servers or self.scope.hidden_servers)
-        self._shown = {
-            name: earlier_flags[name]
-            if name in earlier_flags and before[name] is part
-            else self._flags(part)
+        self._flags = {
+            name: flags[name]
+            if name in flags and before.parts[name] is part
+            else self._judged(part)
             for name, part in whole.parts.items()
             if (outer is None or name in outer) and (shows_every_server or name in servers)
         }
-        self._of = whole.parts
-        flags = self._shown if outer is None else _both(self._shown, outer)
-        return ScopedCatalog.part_of(whole, flags)
+        return ScopedCatalog.part_of(
+            whole, self._flags if outer is None else _both(self._flags, outer)
+        )
 
-    def _flags(self, part: ServerPart) -> Flags | None:
+    def _judged(self, part: ServerPart) -> Flags | None:
         """Return the flags of what is shown of a server; None if all of it is."""
         entries = part.entries
         flags = [True] * len(entries)
@@ -234,6 +336,53 @@ class ScopedCatalogs:
         from discovery_engine.rules.ruleset import ServerRules  # noqa: PLC0415
 
         return ServerRules((Rule(patterns=self.scope.servers, enabled=True),))
+
+
+class _IsolatedView(Struct, frozen=True):
+    """A view in which nothing is configured but what its scope shows.
+
+    As long as that stays the same, so do its revision and its index, whatever changes in what is
+    hidden.
+    """
+
+    scoped: ScopedCatalog
+    """The catalog that the scope shows."""
+    source: SearcherSource
+    view: View
+
+    @classmethod
+    def of(cls, shown: View, scoped: ScopedCatalog, before: _IsolatedView | None) -> _IsolatedView:
+        """Return the view of what a scope shows, made of the one before."""
+        # It loads the search, which most programs that read a remembered catalog do not need.
+        from discovery_engine.view.searcher_source import SearcherSource  # noqa: PLC0415
+
+        catalog, book, vectors = _own_catalog(scoped, before), shown.book, shown.vectors
+        own, source = (before.view, before.source) if before else (None, None)
+        is_same = own and own.catalog is catalog and own.settings is shown.settings
+        if source is None or own is None or not is_same or own.book != book:
+            source = SearcherSource(catalog, shown.settings, book=book, previous=source)
+        view = replace(
+            shown,
+            catalog=catalog,
+            open_searcher=source,
+            vectors=vectors and vectors.only(entry.tool for entry in catalog),
+            whole=None,
+            is_for_owner=False,
+        )
+        return cls(scoped, source, view)
+
+
+def _own_catalog(scoped: ScopedCatalog, before: _IsolatedView | None) -> Catalog:
+    """A catalog of what is shown; the one before if that is the same."""
+    # The revision grows with what is shown alone, also if what was before was dropped meanwhile.
+    own = before.view.catalog if before else Catalog(time.time_ns() // 1_000_000)
+    unlike = scoped.parts_unlike(before.scoped if before else own)
+    # Judged anew, or changed in what is hidden, a part may be equal to that before.
+    changed = {part.server: part for part in unlike if part != own.parts.get(part.server)}
+    if before and not changed and scoped.shown.keys() == own.parts.keys():
+        return own
+    parts = (changed.get(name) or own.parts[name] for name in scoped.shown)
+    return Catalog.of(parts, revision=own.revision + 1)
 
 
 def _both(

@@ -18,7 +18,6 @@ from discovery_engine.catalog import Catalog, ServerPart
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.settings import SearchSettings, Settings
 from discovery_engine.engine.doctor.checks import MOST_IN_MEMORY, search_place
-from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.errors import ConfigurationError, RegistryUnavailableError
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
@@ -28,6 +27,7 @@ from discovery_engine.store.postgres.database_searcher import DatabaseSearcher
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.postgres.search_documents import SearchDocuments
 from discovery_engine.view.search_answers import SearchAnswer
+from discovery_engine.view.searcher_source import SearcherSource
 from discovery_engine.view.view import View
 from tests.engines import Folder, good
 from tests.factories import make_catalog, make_entry, make_part, make_settings

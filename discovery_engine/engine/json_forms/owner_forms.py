@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.config.editing.section_edit import EditableSection
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.config.sources.source_reader import PastedServer
+    from discovery_engine.engine.catalog_state import ReindexReport
     from discovery_engine.engine.owner.candidates import Candidate
     from discovery_engine.engine.owner.change_plan import ChangePlan, QueryMove
     from discovery_engine.engine.owner.configuration_changes import PlannedChange
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.engine.owner.setup_sync import SyncPlan
-    from discovery_engine.engine.searcher_source import ReindexReport
     from discovery_engine.errors import Diagnostic
     from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.trust.definition_diff import Change

@@ -38,12 +38,12 @@ from discovery_engine.engine.owner.planned_changes import (
     visible_count,
 )
 from discovery_engine.engine.restore import open_store, registry_path
-from discovery_engine.engine.searcher_source import SearcherSource
 from discovery_engine.engine.trust_store import TrustStore
 from discovery_engine.errors import RegistryError, ViewNotFoundError
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.view.search_answers import Decision
+from discovery_engine.view.searcher_source import SearcherSource
 from discovery_engine.view.view import View
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from discovery_engine.config.serve_settings import ViewLimits, ViewSettings, rep
 from discovery_engine.config.settings import Settings
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.view.scope import ScopedCatalogs, scope_or_nothing
+from discovery_engine.view.scope import ScopedViews, scope_or_nothing
 from discovery_engine.view.view import View
 
 _ToolId: TypeAlias = tuple[str, str]
@@ -69,7 +69,7 @@ class Sight(Struct, frozen=True, dict=True):
 
     whole: View
     shown: View
-    scoped: ScopedCatalogs | None = None
+    scoped: ScopedViews | None = None
     """The catalogs that make `shown` of `whole`; None if they are the same."""
 
     @classmethod
@@ -77,7 +77,7 @@ class Sight(Struct, frozen=True, dict=True):
         """Return what the clients of a view see, or clients without a view if it is None."""
         if view is None:
             return cls(whole, whole)
-        scoped = ScopedCatalogs(scope_or_nothing(whole.settings, view))
+        scoped = ScopedViews(scope_or_nothing(whole.settings, view))
         return cls(whole, scoped.view(whole), scoped)
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.rules.rule import describe
-from discovery_engine.view.scope import ScopedCatalogs, named_scope
+from discovery_engine.view.scope import ScopedViews, named_scope
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -69,13 +69,11 @@ def hidden_hits(
     answer = whole.search_everything(
         query, server=server, tags=tags, limit=most, query_vectors=vectors
     )
-    scoped = ScopedCatalogs(named_scope(whole.settings, view)) if view is not None else None
+    scoped = ScopedViews(named_scope(whole.settings, view)) if view is not None else None
     return tuple(_hidden(whole, answer.hits or answer.nearest, scoped))
 
 
-def _hidden(
-    whole: View, ranked: Sequence[Hit], scoped: ScopedCatalogs | None
-) -> Iterator[HiddenHit]:
+def _hidden(whole: View, ranked: Sequence[Hit], scoped: ScopedViews | None) -> Iterator[HiddenHit]:
     for rank, hit in enumerate(ranked, 1):
         by_view = scoped.why_hidden(whole, hit.entry) if scoped else ""
         name = scoped.scope.name if scoped and by_view else None

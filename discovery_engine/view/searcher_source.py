@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.searcher import Searcher, build_searcher, load_searcher
 
@@ -157,10 +155,3 @@ def _database_searcher(
         open_local=open_local,
         previous=previous,
     )
-
-
-class ReindexReport(Struct, frozen=True):
-    tools: int
-    """In the index."""
-    vectors: int | None
-    """Tools with a vector; None if no embedder is configured."""
