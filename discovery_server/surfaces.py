@@ -327,8 +327,7 @@ class ToolSurfaces:
         A list that changes with a client's own requests needs a session to keep it in, and the
         protocol of 2026-07-28 forbids it.
         """
-        self._use_settings()
-        match self.mode(version):
+        match self._mode(version):
             case "direct":
                 return self._direct
             case "dynamic" if session:
@@ -336,18 +335,16 @@ class ToolSurfaces:
                 return DynamicSurface(self._exposed, session.pool, changed)
         return self._meta
 
-    def mode(self, version: str) -> ServeMode:
-        """The mode of clients of that version."""
-        mode = self._engine.settings.server.mode
-        return "meta" if mode == "dynamic" and version in MODERN_VERSIONS else mode
-
     def instructions(self, version: str) -> str:
         """How a client of that version uses the servers known at this moment."""
-        mode = self.mode(version)
-        if mode == "meta":
-            return render_instructions(self._engine.view)
-        self._use_settings()
-        return render_instructions(self._exposed.view, mode)
+        mode = self._mode(version)
+        view = self._engine.view if mode == "meta" else self._exposed.view
+        return render_instructions(view, mode)
+
+    def _mode(self, version: str) -> ServeMode:
+        """The mode of clients of that version under the present settings, which are used now."""
+        mode = self._use_settings().server.mode
+        return "meta" if mode == "dynamic" and version in MODERN_VERSIONS else mode
 
     def _announce(self, session: ClientSession, client: Client | None) -> None:
         """Notify the client, if need be on the stream of its request."""
@@ -355,10 +352,10 @@ class ToolSurfaces:
             client.notify(_LIST_CHANGED, {})
         self._on_list_changed()
 
-    def _use_settings(self) -> None:
+    def _use_settings(self) -> Settings:
         settings = self._engine.settings
         if settings is self._settings:
-            return
+            return settings
         self._settings = settings
         tools, server = meta_tools(settings), settings.server
         used = tuple(tools), server.expose, server.pins
@@ -368,3 +365,4 @@ class ToolSurfaces:
             self._meta = MetaSurface(self._engine, tools)
             self._exposed = ExposedTools(self._engine, server.expose, server.pins, helpers)
             self._direct = DirectSurface(self._exposed)
+        return settings

@@ -169,5 +169,6 @@ class UseCounter:
 
     def record_call(self, key: ToolKey) -> None:
         """A tool was called, and succeeded."""
-        if self._finds.consume(key, self._clock()):
+        learns = self._state.view.settings.search.learn
+        if learns and self._finds.consume(key, self._clock()):
             self._tasks.start_soon(self._state.count_use, key)

@@ -87,7 +87,7 @@ class ToolExecutor:
         if pinned:
             request = replace(request, pinned=frozenset(pinned))
         result = await self._upstreams.send(
-            view.server_settings(tool.server),
+            view.settings.by_name[tool.server],
             request,
             caller=caller,
             continuation=continuation,
@@ -107,7 +107,7 @@ class ToolExecutor:
             entry=entry,
             arguments=checked.arguments if checked else arguments,
             pinned=pinned_references(tool, overrides),
-            transport=view.server_settings(tool.server).transport,
+            transport=view.settings.by_name[tool.server].transport,
             unchecked=checked.unchecked if checked else "",
         )
 

@@ -161,7 +161,8 @@ class ScopedEngine:
         Raises:
             ServerNotFoundError: If it is not configured.
         """
-        return self._current.snapshot.is_known(self._current.snapshot.addresses.server(server))
+        view = self._current.snapshot
+        return view.is_known(view.addresses.server(server))
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
         """`with engine.subscribe() as events: async for event in events: ...`.
@@ -328,7 +329,7 @@ class ScopedEngine:
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
-        view = self._current.snapshot.settings.view
+        view = self.settings.view
         record = CallRecord(self._core.recorder, server, tool, arguments, caller, view=view, by=by)
         with record:
             await self._core.configuration.complete()

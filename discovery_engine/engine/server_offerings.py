@@ -93,7 +93,7 @@ class ServerOfferings:
             record.set_name(target.server, target.entry.offering.decision_key)
             with concerning(target.server, target.uri):
                 result = await self._core.upstreams.send(
-                    self._core.state.view.server_settings(target.server),
+                    self._core.state.view.settings.by_name[target.server],
                     UpstreamRequest.read(target.uri),
                     caller=record.client,
                     continuation=continuation,
@@ -142,7 +142,7 @@ class ServerOfferings:
             record.set_name(prompt.server, prompt.decision_key)
             with concerning(prompt.server, prompt.identifier):
                 result = await self._core.upstreams.send(
-                    self._core.state.view.server_settings(prompt.server),
+                    self._core.state.view.settings.by_name[prompt.server],
                     UpstreamRequest.get_prompt(prompt.identifier, arguments),
                     caller=record.client,
                     continuation=continuation,
@@ -180,7 +180,7 @@ class ServerOfferings:
         of = entry.offering.server
         with concerning(of, entry.offering.identifier):
             result = await self._core.upstreams.send(
-                self._core.state.view.server_settings(of),
+                self._core.state.view.settings.by_name[of],
                 UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
                 caller=caller,
                 continuation=None,
@@ -206,7 +206,7 @@ class ServerOfferings:
         await self._core.configuration.complete()
         target = await self._found(lambda view: view.resource(server, uri), server, max_wait=None)
         with concerning(target.server, target.uri):
-            settings = self._core.state.view.server_settings(target.server)
+            settings = self._core.state.view.settings.by_name[target.server]
             await self._core.upstreams.watch(settings, target.uri)
         return target
 
