@@ -273,6 +273,13 @@ async def test_a_mistake_in_the_only_entry_that_is_reserved_opens_nothing(tmp_pa
             assert [one["name"] for one in listed] == ["docs"], mistake
             assert (await api.ask("/../metrics", token=other)).status_code == 403
             assert "needs_config" in (await api.ask("/servers")).text
+        servers = {**content["servers"], "broken": {"comand": "x"}}
+        folder.config.write_text(json.dumps({**content, "servers": servers}), "utf-8")
+        await api.engine.reload()
+        own = api.tokens.create(principals=OWN_TEAM)[0]
+        listed = (await api.ask("/servers", token=own)).json()["servers"]
+        assert [one["name"] for one in listed] == ["docs", "payroll"]
+        assert "broken" in (await api.ask("/servers")).text
 
 
 @pytest.mark.requirement("SCP-12")
@@ -286,7 +293,8 @@ async def test_what_is_for_the_owner_alone_is_in_no_answer_to_others(tmp_path: P
         folder.config.write_text(json.dumps(content), "utf-8")
         await api.engine.reload()
         await api.engine.refresh()
-        tokens = OWN, api.tokens.create(principals=OTHER_TEAMS)[0]
+        teams = OTHER_TEAMS, OWN_TEAM  # who stands for all that is reserved is not the owner
+        tokens = OWN, *(api.tokens.create(principals=one)[0] for one in teams)
         paths = (
             "/servers/docs/tools/list_pages",
             "/servers/docs/tools/list_page",
@@ -299,10 +307,10 @@ async def test_what_is_for_the_owner_alone_is_in_no_answer_to_others(tmp_path: P
             "".join([(await api.ask(path, token=token)).text for path in paths]) for token in tokens
         ]
 
-    assert ["list_pages" in one.replace("tools/list_pages", "") for one in said] == [True] * 2
-    assert ["discovery.yaml:" in one for one in said] == [True, False]
-    assert ["near, but disabled" in one for one in said] == [True, False]
-    assert [str(tmp_path) in one for one in said] == [True, False]
+    assert ["list_pages" in one.replace("tools/list_pages", "") for one in said] == [True] * 3
+    assert ["discovery.yaml:" in one for one in said] == [True, False, False]
+    assert ["near, but disabled" in one for one in said] == [True, False, False]
+    assert [str(tmp_path) in one for one in said] == [True, False, False]
 
 
 @pytest.mark.requirement("SCP-10")

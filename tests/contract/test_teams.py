@@ -21,6 +21,7 @@ from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.rows import rows
 from tests.told import Told
+from tests.unit.search.embedders.test_http import served
 
 
 def tools(name: str) -> list[dict[str, Any]]:
@@ -68,6 +69,41 @@ async def test_a_rule_takes_away_and_a_team_more_gives(tmp_path: Path) -> None:
                 found.append(shown(engine, *teams))
                 assert found[-1] <= shown(engine, *teams, chance.choice(PRINCIPALS))
             assert found[0] == found[1] <= found[2]
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("SCP-2")
+async def test_reserved_tools_move_no_other_by_their_words_or_their_meaning(tmp_path: Path) -> None:
+    def embed(request: dict[str, Any]) -> tuple[int, bytes]:
+        vectors = [[1.0, float("cow" in text), float("Feed" in text)] for text in request["input"]]
+        made = [{"index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+        return 200, json.dumps({"data": made}).encode()
+
+    folder = Folder(tmp_path)
+    (tmp_path / "farm").mkdir()
+    zoo = Told.beside(tmp_path, *tools("zoo")).server("zoo")
+    farm = Told.beside(tmp_path / "farm", *tools("farm"))
+    reserving = [{"pattern": "farm*", "visibleTo": "team:farmers"}]
+    hits, revisions = [], []
+    with served(embed) as (url, _):
+        embeddings = {"provider": "http", "url": url, "model": "m", "timeout": 30}
+        search = {"minConfidence": 0, "embeddings": embeddings}
+        folder.write(zoo, search=search, serverRules=reserving)
+        async with folder.open() as engine:
+            others = engine.visible_to("team:zoo")
+            for reserved in ([], ["farm"], ["farm", "farm2"]):
+                servers = zoo, *map(farm.server, reserved)
+                folder.write(*servers, search=search, serverRules=reserving)
+                await engine.reload()
+                await engine.refresh(reserved[-1:] or None)
+                await engine.wait_embedded(timeout=60)
+                answer = await others.search("feed one cow", limit=9)
+                hits.append([(h.entry.tool.name, h.relevance, h.parts) for h in answer.hits])
+                revisions.append(others.view.catalog.revision)
+
+    assert len(hits[0]) == 3
+    assert hits[0] == hits[1] == hits[2]
+    assert revisions[1] == revisions[2]
 
 
 @pytest.mark.requirement("SCP-3")
