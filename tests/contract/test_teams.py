@@ -27,7 +27,10 @@ from tests.unit.search.embedders.test_http import served
 def tools(name: str) -> list[dict[str, Any]]:
     animal = {"zoo": "lion", "farm": "cow"}[name]
     described = {"feed": "Feed", "count": "Count", "find": "Find"}
-    return [make_definition(f"{v}_{animal}", f"{d} one {animal}.") for v, d in described.items()]
+    return [
+        make_definition(f"{v}_{animal}", f"{d} one {animal}.", annotations={"title": d})
+        for v, d in described.items()
+    ]
 
 
 RULES = ({"pattern": "*"}, {"pattern": "feed*"}, {"pattern": "!*cow"}, {"pattern": "zoo:*"})
@@ -43,10 +46,10 @@ def shown(engine: Engine, *principals: str) -> set[str]:
 async def test_a_rule_takes_away_and_a_team_more_gives(tmp_path: Path) -> None:
     chance = random.Random(7)
     folder = Folder(tmp_path)
-    told = []
+    told, hidden = [], []
     for name in ("zoo", "farm"):
         (tmp_path / name).mkdir()
-        told.append(Told.beside(tmp_path / name, *tools(name)).server(name))
+        told.append(Told.beside(tmp_path / name, *tools(name)).server(name, tags=(name,)))
     for_keepers = {"pattern": "zoo", "visibleTo": ["team:keepers", "user:anna"]}
     folder.write(*told, serverRules=[for_keepers])
 
@@ -56,6 +59,17 @@ async def test_a_rule_takes_away_and_a_team_more_gives(tmp_path: Path) -> None:
         others = ((), ("team:anna",), ("user:keepers",), ("team:Keepers",), ("team:keeper",))
         assert {len(shown(engine, *one)) for one in others} == {3}
         assert len(shown(engine, "team:farmers", "team:keepers")) == 6
+        team = {"visibleTo": "team:a"}
+        for rule in (
+            {"serverRules": [{"matchTags": "farm", **team}]},
+            {"toolRules": [{"pattern": "*", "server": "farm", **team}]},
+            {"toolRules": [{"annotations": {"title": "Feed"}, **team}]},
+        ):
+            folder.write(*told, **rule)
+            await engine.reload()
+            hidden.append(shown(engine, "team:a") - shown(engine))
+        cows = {f"farm:{verb}_cow" for verb in ("feed", "count", "find")}
+        assert hidden == [cows, cows, {"zoo:feed_lion", "farm:feed_cow"}]
         for _ in range(10):
             rules = [
                 {**chance.choice(RULES), "visibleTo": chance.sample(PRINCIPALS, 2)}
