@@ -50,7 +50,8 @@ def run_demo() -> Iterator[Step]:
     rules = [{"pattern": ["*delete*"], "enabled": False}]
     with TemporaryDirectory(prefix="discovery-demo-") as folder:
         config = Path(folder) / "discovery.yaml"
-        config.write_text(json.dumps({"servers": servers, "toolRules": rules}), encoding="utf-8")
+        text = json.dumps({"servers": servers, "toolRules": rules}, indent=2)
+        config.write_text(text, encoding="utf-8")
         program = [sys.executable, "-m", "discovery_cli", "--no-progress"]
         program += ["--config", str(config), "--data-dir", f"{folder}/data"]
         _shown([*program, "refresh"])

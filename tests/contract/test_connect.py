@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 import yaml
 
+from scripts.recording import printed, recorded
 from tests.contract.discovery import Discovery
 from tests.contract.test_sources import ROWS, lay_out
 from tests.forked import Preloaded
@@ -273,6 +274,7 @@ def test_the_demo_shows_what_it_says_and_keeps_nothing(discovery: Discovery) -> 
     assert "all tools up front" in tokens
     assert not any(str(discovery.home) in step["shown"] for step in demo)
     assert contents(discovery.home) == before
+    assert recorded() == printed(demo), "`python scripts/recording.py` records it again"
 
 
 @pytest.mark.requirement("CLI-40")
