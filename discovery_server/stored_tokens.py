@@ -22,7 +22,7 @@ import msgspec
 from discovery_engine._util.digests import blake2b
 from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.errors import ConfigurationError, RegistryError
 from discovery_server.access_token import START_OVER, AccessToken, decode_tokens, encode_tokens
 from discovery_server.token_files import (
@@ -166,7 +166,7 @@ class SharedTokens:
     @classmethod
     def of_settings(cls, settings: Settings, store: PostgresGateways, folder: Path) -> SharedTokens:
         """Return the tokens of the configuration with these settings."""
-        return cls(store, decision_scopes(settings.path, settings.name)[0], folder)
+        return cls(store, decision_scope(settings), folder)
 
     def all(self) -> tuple[AccessToken, ...]:
         """Return every token, expired ones too; see `StoredTokens.all`.

@@ -122,6 +122,7 @@ def copy(invocation: Invocation, target: str) -> None:
     """
     from discovery_cli.progress import shown_step
     from discovery_engine.engine.named_registry import open_named, open_target
+    from discovery_engine.engine.registered_servers import settle_scope
     from discovery_engine.store.transfer import copy_registry
 
     output, settings, data_dir = invocation.output, _settings(invocation), invocation.data_dir
@@ -130,6 +131,7 @@ def copy(invocation: Invocation, target: str) -> None:
         closing(open_named(settings, data_dir=data_dir, environ=os.environ)) as source,
         shown_step(invocation) as report,
     ):
+        settle_scope(source, settings, at=invocation.clock())
         copied = copy_registry(source, new, report=report)
     if output.as_json:
         output.answer(to_builtins(copied))
@@ -137,6 +139,11 @@ def copy(invocation: Invocation, target: str) -> None:
     for kind, digest in copied.items():
         output.line(f"{digest.count:>8,} {kind}")
     output.say("the copy is complete, and its digests are those of the original")
+    if not settings.name and not target.startswith("sqlite:"):
+        output.say(
+            f"its decisions are kept under {settings.path}: for machines with other paths, add a "
+            "`name` to this file first, and the same name to theirs"
+        )
     if copied["deliveries"].count:
         output.say(
             "what waits for webhooks is in both: a gateway or worker of the original would send it "

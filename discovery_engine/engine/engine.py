@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import anyio.to_thread
 
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.engine import first_answer
 from discovery_engine.engine.catalog_state import ReindexReport
 from discovery_engine.engine.core import CurrentView, EngineCore
@@ -254,7 +254,7 @@ class Engine(ScopedEngine):
         )
 
     def _decision_scope(self) -> str:
-        return decision_scopes(self.settings.path, self.settings.name)[0]
+        return decision_scope(self.settings)
 
     @property
     def marketplace(self) -> Marketplace:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope, scope_of
 from discovery_engine.config.serialization import deserialize_server
 from discovery_engine.config.settings import (
     OWN_SOURCE,
@@ -76,10 +76,28 @@ class RegisteredServers:
             return True
 
 
+def settle_scope(store: Registry, settings: Settings, *, at: float) -> None:
+    """Have decisions that were made before a configuration had its name count under it.
+
+    Where machines share the registry, another one may have those decisions, under its path or an
+    earlier name. Then nothing is accepted at first sight until the owner has reviewed it.
+
+    Args:
+        store: The registry of the settings.
+        settings: As they are read of files.
+        at: Unix time in seconds.
+
+    Raises:
+        RegistryError: If they cannot be read or moved.
+    """
+    scope = decision_scope(settings)
+    store.take_over(scope, scope_of(settings.path), at=at)
+    if store.gateways:
+        store.note_new_scope(scope, at=at)
+
+
 def registrations(store: Registry, settings: Settings) -> Registrations:
     """Return what is registered for a configuration.
-
-    Entries under its own name take precedence over entries under its file.
 
     Raises:
         RegistryError: If it cannot be read.
@@ -88,12 +106,9 @@ def registrations(store: Registry, settings: Settings) -> Registrations:
     mark = registration_mark(store, settings)
     if not mark:
         return Registrations()
-    servers: dict[str, RegisteredServer] = {}
-    switches: dict[str, ServerSwitch] = {}
-    for scope in reversed(decision_scopes(settings.path, settings.name)):
-        servers |= {server.name: server for server in store.registered_servers(scope)}
-        switches |= store.switches(scope)
-    return Registrations(mark, servers, switches)
+    scope = decision_scope(settings)
+    servers = {server.name: server for server in store.registered_servers(scope)}
+    return Registrations(mark, servers, store.switches(scope))
 
 
 def joined(settings: Settings, records: Registrations, environ: Mapping[str, str]) -> Settings:

@@ -22,7 +22,7 @@ from discovery_engine.config.files.inputs import is_current
 from discovery_engine.config.files.location import (
     catalog_key,
     catalog_key_of,
-    decision_scopes,
+    decision_scope,
     locate,
 )
 from discovery_engine.config.loading.untrusted import is_untrusted_origin
@@ -152,7 +152,7 @@ def _recall(open_store: _Opener, name: str) -> _Recalled | None:
             snapshot,
             index,
             store.uses(name) if snapshot.settings.search.learn else {},
-            _lost_at(store, snapshot.settings),
+            store.lost_at(decision_scope(snapshot.settings)),
             store.requests_mark(),
             registration_mark(store, snapshot.settings),
             # Last: whether all else was of the copy.
@@ -370,6 +370,7 @@ def open_registry_or_fallback(
 ) -> Iterator[Registry]:
     """The registry on disk; one for this process alone if caching is off or the disk fails."""
     # Imported here, because a command that only reads does not need it.
+    from discovery_engine.engine.registered_servers import settle_scope  # noqa: PLC0415
     from discovery_engine.store.memory import FallbackRegistry  # noqa: PLC0415
 
     if not settings.cache.enabled:
@@ -389,13 +390,9 @@ def open_registry_or_fallback(
         store = open_fallback(url, error)
     with closing(store):
         with suppress(RegistryError):  # the next read of the decisions reports it
-            _warn_of_loss(_lost_at(store, settings))
+            settle_scope(store, settings, at=time.time())
+            _warn_of_loss(store.lost_at(decision_scope(settings)))
         yield store
-
-
-def _lost_at(store: StoredReader, settings: Settings) -> float | None:
-    losses = map(store.lost_at, decision_scopes(settings.path, settings.name))
-    return next((loss for loss in losses if loss is not None), None)
 
 
 def _warn_of_loss(lost_at: float | None) -> None:

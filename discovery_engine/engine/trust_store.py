@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope
+from discovery_engine.engine.registered_servers import settle_scope
 from discovery_engine.errors import RegistryError
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.trust.decisions import (
+    UNREAD,
     UNREADABLE,
     Acceptance,
     AcceptedByServer,
     Approval,
     Decisions,
-    union,
     with_accepted,
 )
 from discovery_engine.trust.effective_trust import Trust
@@ -69,6 +70,8 @@ class TrustStore:
         self.trust = Trust()
         self._unkept: list[Acceptance] = []
         """What was accepted at first sight for this run, because the registry did not answer."""
+        self._is_unsettled = False
+        """True if decisions of an earlier name of the configuration could not be taken over."""
 
     def load(self, settings: Settings) -> Trust:
         """The trust under `settings`; reads the registry and the lock file.
@@ -76,6 +79,7 @@ class TrustStore:
         Raises:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
+        self._settle(settings)
         lock = None
         if settings.frozen:
             from discovery_engine.trust.lockfile import load_lock  # noqa: PLC0415 - few have one
@@ -92,6 +96,15 @@ class TrustStore:
         if self._complete(settings, trust, identities):
             return replace(trust, decisions=self._recalled(settings))
         return trust
+
+    def _settle(self, settings: Settings) -> None:
+        try:
+            settle_scope(self._store, settings, at=self._clock())
+        except RegistryError as error:
+            logger.warning("What was decided under the path of the file cannot be read: %s", error)
+            self._is_unsettled = True
+        else:
+            self._is_unsettled = False
 
     def is_current(self) -> bool:
         """Return whether this process has read all decisions of every configuration."""
@@ -134,17 +147,16 @@ class TrustStore:
 
         If the registry fails, that is what was known before.
         """
-        scopes = _scopes(settings)
+        scope = decision_scope(settings)
         try:
             # First, so that a decision that is made meanwhile has a higher number.
             number = self._store.newest_decision()
             has_found = any(server.is_untrusted_origin for server in settings.servers)
-            approvals = map(self._store.approvals, scopes) if has_found else ()
-            return replace(
-                union(map(Decisions, approvals)),
-                accepted=self._accepted_of(settings, {}),
-                lost_at=self._lost_at(settings),
-                number=number,
+            return Decisions(
+                self._store.approvals(scope) if has_found else {},
+                self._accepted_of(settings, {}),
+                self._lost_at(settings),
+                number,
             )
         except RegistryError as error:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
@@ -153,22 +165,21 @@ class TrustStore:
     def _accepted_of(
         self, settings: Settings, accepted: Mapping[str, AcceptedTools]
     ) -> AcceptedByServer:
-        scopes = _scopes(settings)
+        scope = decision_scope(settings)
 
         def read(server: str) -> AcceptedTools:
             try:
-                by_scope = [self._store.accepted(scope, server) for scope in scopes]
+                return self._store.accepted(scope, server)
             except RegistryError as error:
                 logger.warning("What was accepted of %s cannot be recalled: %s", server, error)
                 return UNREADABLE
-            return union(Decisions(accepted={server: tools}) for tools in by_scope).accepted[server]
 
         return AcceptedByServer(read, accepted)
 
     def decisions(self, settings: Settings) -> Decisions:
         """Return what was approved and accepted by now; what was known if the registry fails."""
         try:
-            return self._stored(settings)
+            return self._store.decisions(decision_scope(settings))
         except RegistryError as error:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
@@ -196,7 +207,7 @@ class TrustStore:
             return trust
         try:
             if write:
-                count = write(_scopes(settings)[0], acceptances, at=self._clock())
+                count = write(decision_scope(settings), acceptances, at=self._clock())
             else:
                 count = self.accept(settings, acceptances, if_new=True)
             lost_at = self._lost_at(settings)
@@ -216,8 +227,7 @@ class TrustStore:
         return replace(trust, decisions=decisions)
 
     def _lost_at(self, settings: Settings) -> float | None:
-        losses = map(self._store.lost_at, _scopes(settings))
-        return next((at for at in losses if at is not None), None)
+        return UNREAD if self._is_unsettled else self._store.lost_at(decision_scope(settings))
 
     def _retried(self, settings: Settings) -> Trust:
         """The trust, with what could not be read to be read again."""
@@ -251,12 +261,11 @@ class TrustStore:
         Raises:
             RegistryError: If it cannot be.
         """
-        self._store.approve(_scopes(settings)[0], approvals, at=self._clock())
+        self._store.approve(decision_scope(settings), approvals, at=self._clock())
 
     def revoke(self, settings: Settings, servers: Iterable[str]) -> int:
         """Take the owner's word back; returns how many approvals there were."""
-        named = tuple(servers)
-        return sum(self._store.revoke(scope, named) for scope in _scopes(settings))
+        return self._store.revoke(decision_scope(settings), servers)
 
     def accept(
         self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
@@ -266,7 +275,7 @@ class TrustStore:
         Raises:
             RegistryError: If it cannot be.
         """
-        return self._store.accept(_scopes(settings)[0], found, at=self._clock(), if_new=if_new)
+        return self._store.accept(decision_scope(settings), found, at=self._clock(), if_new=if_new)
 
     def accept_as(self, settings: Settings, before: str, after: str) -> None:
         """Have what was accepted of a server count for another one, by their keys in decisions.
@@ -284,24 +293,8 @@ class TrustStore:
         Raises:
             RegistryError: If that cannot be remembered.
         """
-        for scope in _scopes(settings):
-            self._store.acknowledge_loss(scope, at=self._clock())
+        self._store.acknowledge_loss(decision_scope(settings), at=self._clock())
 
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
         """Return what was accepted of a server; `server` is its key in decisions."""
-        earlier_first = reversed(_scopes(settings))
-        return tuple(
-            acceptance
-            for scope in earlier_first
-            for acceptance in self._store.history(scope, server)
-        )
-
-    def _stored(self, settings: Settings) -> Decisions:
-        scopes = _scopes(settings)
-        if not scopes[1:]:
-            return self._store.decisions(scopes[0])
-        return union(map(self._store.decisions, scopes))
-
-
-def _scopes(settings: Settings) -> tuple[str, ...]:
-    return decision_scopes(settings.path, settings.name)
+        return self._store.history(decision_scope(settings), server)

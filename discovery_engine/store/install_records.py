@@ -23,7 +23,7 @@ from msgspec import Struct
 from discovery_engine._util.file_lock import open_locked
 from discovery_engine._util.files import replace_file
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope, scope_of
 from discovery_engine.config.settings import (
     OWN_SOURCE,
     RemoteTransport,
@@ -234,6 +234,14 @@ def place_of(server: ServerSettings) -> Place | None:
     return "file" if server.source == OWN_SOURCE else None
 
 
+def record_scopes(settings: Settings) -> tuple[str, str]:
+    """Under what records of a configuration are; new ones under the first.
+
+    A record that was made before the file had a name still counts.
+    """
+    return decision_scope(settings), scope_of(settings.path)
+
+
 def installed_packages(settings: Settings, data: Path) -> Mapping[ServerName, PackagePin]:
     """The packages of installed servers, by the names by which these are addressed. Blocks.
 
@@ -242,7 +250,7 @@ def installed_packages(settings: Settings, data: Path) -> Mapping[ServerName, Pa
     records = InstallRecords(data)
     if records.is_empty:
         return {}
-    scopes = decision_scopes(settings.path, settings.name)
+    scopes = record_scopes(settings)
     pairs = ((server.name, records.record_of(scopes, server)) for server in settings.servers)
     return {name: record.current.pin for name, record in pairs if record}
 

@@ -158,6 +158,25 @@ class StoredDecisions(StoredRecords):
         """Set switches, or drop them with None; `at` is Unix time in seconds."""
         self._decide(scope, partial(decision_table.set_switches, scope=scope, wanted=wanted, at=at))
 
+    def has_decisions(self, scope: str) -> bool:
+        """Return whether anything is decided under a scope."""
+        return self.read(lambda db: not decision_table.is_empty(db, scope))
+
+    def take_over(self, scope: str, earlier: str, *, at: float) -> None:
+        """Move what was decided under the earlier name of a configuration to its present one.
+
+        What is decided under that already stays, and of a tool of which both accepted something
+        only what both accepted counts.
+        """
+        work = partial(decision_table.take_over, scope=scope, earlier=earlier, at=at)
+        while earlier != scope and self.has_decisions(earlier):
+            self._decide(scope, work, is_first_sight=True)
+
+    def note_new_scope(self, scope: str, *, at: float) -> None:
+        """Note a loss if nothing is decided under a scope, but something is under others."""
+        if self.newest_decision() and not self.has_decisions(scope):
+            self._decide(scope, partial(decision_table.note_new_scope, scope=scope, at=at))
+
     def export_decisions(self, after: int | None = None) -> DecisionExport:
         """Return all decisions; with a number, only the acceptances that follow it."""
         return self._read_decisions(partial(decision_table.export, after=after))

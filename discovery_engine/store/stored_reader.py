@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.search.usage import UseCount
 from discovery_engine.store.statements import Transactions, reads
 from discovery_engine.store.stored_text import from_column, key_of
@@ -96,5 +96,4 @@ def registration_mark(store: StoredReader, settings: Settings) -> str:
 
     The settings are current as long as it is the one that they have.
     """
-    marks = map(store.servers_mark, decision_scopes(settings.path, settings.name))
-    return "+".join(filter(None, marks))
+    return store.servers_mark(decision_scope(settings))

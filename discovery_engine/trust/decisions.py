@@ -107,22 +107,6 @@ class Decisions(Struct, frozen=True):
     """The number of the newest decision when these were read; each decision has the next number."""
 
 
-def union(parts: Iterable[Decisions]) -> Decisions:
-    """All that holds in any of them; the first loss counts."""
-    approvals: dict[str, frozenset[str]] = {}
-    accepted: dict[str, dict[str, frozenset[str]]] = {}
-    lost_at = None
-    for part in parts:
-        lost_at = part.lost_at if lost_at is None else lost_at
-        for server, identities in part.approvals.items():
-            approvals[server] = approvals.get(server, frozenset()) | identities
-        for server, tools in part.accepted.items():
-            accepted_tools = accepted.setdefault(server, {})
-            for tool, digests in tools.items():
-                accepted_tools[tool] = accepted_tools.get(tool, frozenset()) | digests
-    return Decisions(approvals, accepted, lost_at)
-
-
 def with_accepted(decisions: Decisions, acceptances: Iterable[Acceptance]) -> Decisions:
     """The decisions, with what was accepted meanwhile."""
     accepted = {server: dict(tools) for server, tools in decisions.accepted.items()}

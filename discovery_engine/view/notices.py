@@ -132,7 +132,8 @@ def lost(at: float) -> Notice:
         )
     message = (
         f"earlier decisions of the owner were lost (noticed {_minute(at)}): approvals of servers,"
-        " accepted tools and their pinned descriptions, all or some of them. Tools that are not"
+        " accepted tools and their pinned descriptions, all or some of them; or they are kept under"
+        " another name of the configuration, or its path on another machine. Tools that are not"
         " known to be accepted are withheld until the owner has run `discovery review`"
     )
     return Notice("REGISTRY_LOST", message)

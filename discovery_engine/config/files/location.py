@@ -29,6 +29,7 @@ CASE_FILE = "discovery-queries.yaml"
 """Beside the configuration: queries with the tools that are right for them."""
 
 _DEFAULTS = "defaults"
+_NAME = "name:"
 
 
 class Location(Struct, frozen=True):
@@ -85,12 +86,14 @@ def scope_of(path: str | os.PathLike[str] | None) -> str:
     return _DEFAULTS if path is None else os.path.realpath(path)
 
 
-def decision_scopes(path: str | os.PathLike[str] | None, name: str) -> tuple[str, ...]:
-    """Under what decisions are kept; new ones under the first.
+def decision_scope(settings: Settings) -> str:
+    """The name under which decisions are kept: that of the configuration, or its path."""
+    return f"{_NAME}{settings.name}" if settings.name else scope_of(settings.path)
 
-    With a `name` those that were made before the file had it still count.
-    """
-    return (f"name:{name}", scope_of(path)) if name else (scope_of(path),)
+
+def is_name(scope: str) -> bool:
+    """Return whether a scope is of a configuration with a name, rather than of a path."""
+    return scope.startswith(_NAME)
 
 
 def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, frozen: bool) -> str:
@@ -111,7 +114,7 @@ def catalog_key_of(settings: Settings) -> str:
     own = own_catalog_key_of(settings)
     if not (settings.registry.url and settings.name):
         return own
-    return f"name:{settings.name}" + own.removeprefix(scope_of(settings.path))
+    return f"{_NAME}{settings.name}" + own.removeprefix(scope_of(settings.path))
 
 
 def own_catalog_key_of(settings: Settings) -> str:

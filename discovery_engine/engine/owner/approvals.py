@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from discovery_engine.config.files.location import decision_scopes
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.config.loading.loader import load_settings
 from discovery_engine.config.loading.untrusted import restrict
 from discovery_engine.engine.engine import Engine
@@ -123,8 +123,7 @@ def approve_file(
     secrets = EnvironmentResolver(environ)
     approvals = [approval_of(server, settings, secrets, environ, at=at) for server in meant]
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as registry:
-        scope, *_ = decision_scopes(settings.path, settings.name)
-        registry.approve(scope, approvals, at=at)
+        registry.approve(decision_scope(settings), approvals, at=at)
 
 
 @contextmanager
@@ -148,8 +147,8 @@ def taking_over(
         trust.accept_as(settings, known_as(server, settings.path), server.name)
     yield
     keys = [switched_as(server, settings.path) for server in originals if server.switch]
-    for scope in decision_scopes(settings.path, settings.name) if keys else ():
-        store.set_switches(scope, dict.fromkeys(keys), at=at)
+    if keys:
+        store.set_switches(decision_scope(settings), dict.fromkeys(keys), at=at)
 
 
 @contextmanager

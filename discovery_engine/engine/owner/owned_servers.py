@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.config.files.location import FILE_NAME, decision_scopes
+from discovery_engine.config.files.location import FILE_NAME, decision_scope
 from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
@@ -635,16 +635,13 @@ class PlanWriter:
             self._write(plans, settings)
 
     def _write(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
-        scope, *others = decision_scopes(settings.path, settings.name)
+        scope = decision_scope(settings)
         self._require_new(plans, scope)
         if dropped := [plan.dropped for plan in plans if plan.dropped]:
-            for decision_scope in (scope, *others):
-                self._store.delete_servers(decision_scope, dropped)
+            self._store.delete_servers(scope, dropped)
             self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
         if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
             self._store.set_switches(scope, switches, at=self._clock())
-            for decision_scope in others:  # where they were kept before the file had a name
-                self._store.set_switches(decision_scope, dict.fromkeys(switches), at=self._clock())
         for plan in plans:
             if plan.edit:
                 originals = [plan.original] if plan.original else []

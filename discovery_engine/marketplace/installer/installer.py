@@ -30,7 +30,6 @@ import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from discovery_engine.config.files.location import decision_scopes
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.server_plans import ServerPlan
@@ -69,6 +68,7 @@ from discovery_engine.store.install_records import (
     InstallRecords,
     Place,
     place_of,
+    record_scopes,
     remove_folder,
 )
 from discovery_engine.tools.model import ServerName
@@ -604,8 +604,7 @@ class InstallationWork:
 
     @property
     def _scopes(self) -> tuple[str, ...]:
-        settings = self._host.view.settings
-        return tuple(decision_scopes(settings.path, settings.name))
+        return record_scopes(self._host.view.settings)
 
     def _record_of(self, server: ServerSettings) -> InstalledServer | None:
         return self._records.record_of(self._scopes, server)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine.config.files.location import is_name
 from discovery_engine.store.gateway_records import SHARES_NOTHING, STATE_KEY
 from discovery_engine.store.postgres.search_vectors import is_recent
 from discovery_engine.store.tables import decision_table
@@ -37,6 +38,8 @@ class DatabaseState(Struct, frozen=True):
     vectors: int
     size: int
     """The size of the tables, in bytes."""
+    paths: tuple[str, ...] = ()
+    """The configurations without a name under whose paths decisions are kept."""
     has_secret: bool = True
     """True if gateways can derive a key that they share."""
     has_short_password: bool = False
@@ -75,6 +78,11 @@ class DatabaseState(Struct, frozen=True):
             improvements.append(
                 "the connection is not encrypted: add `sslmode=verify-full&sslrootcert=system` to "
                 "the address"
+            )
+        if self.paths:
+            improvements.append(
+                f"what is decided for {', '.join(self.paths)} counts for files there alone: "
+                "give the configuration a `name`, the same on all machines, there first"
             )
         if not self.has_secret:
             improvements.append(
@@ -121,6 +129,7 @@ def state_of(database: PostgresDatabase, *, has_secret: bool = False) -> Databas
             decision_table.newest(db),
             vectors,
             int(size or 0),
+            tuple(scope for scope in decision_table.scopes(db) if not is_name(scope)),
             has_secret or bool(db.pgconn.password),
             0 < len(db.pgconn.password) < _SHORTEST_PASSWORD,
         )

@@ -28,6 +28,7 @@ from discovery_engine.config.files.location import own_catalog_key_of
 from discovery_engine.errors import RegistryError, RegistryTimeoutError, RegistryUnavailableError
 from discovery_engine.store.availability import Availability, RegistryHealth
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
+from discovery_engine.store.records import LossRecord
 from discovery_engine.store.write_buffer import WriteBuffer
 from discovery_engine.trust.decisions import UNREAD
 
@@ -159,7 +160,11 @@ class LocalCopy:
                 self._remote.report_loss(at=time.time())
             # To copy 100,000 acceptances takes 10 s, and those that are new 0.3.
             export = self._remote.export_decisions(after=self._newest)
-            if number < self._newest or not self.store.import_decisions(export):
+            # A scope that was taken over has lost what it had, and others may have lost some of it.
+            is_lost = any(
+                isinstance(r, LossRecord) and r.number > self._newest for r in export.records
+            )
+            if number < self._newest or is_lost or not self.store.import_decisions(export):
                 export = self._remote.export_decisions()
                 self.store.import_decisions(export)
             self._newest = self._seen = export.number
@@ -225,7 +230,7 @@ def _copied_method(name: str, *, are_decisions: bool) -> Callable[..., Any]:
 
 @_copied("load_settings", "vector_count", "uses", "requests_mark", "history")
 @_copied("decisions", "approvals", "accepted", "servers_mark", are_decisions=True)
-@_copied("registered_servers", "switches", are_decisions=True)
+@_copied("registered_servers", "switches", "has_decisions", are_decisions=True)
 class SharedRegistry(PostgresRegistry):
     """Made by `backends.open_shared`; closes the three that it was given.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
+from msgspec.structs import replace as replace_fields
 
 from discovery_engine._util.digests import blake2b
 from discovery_engine.store.records import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from discovery_engine.store.server_records import RegisteredServer, ServerSwitch
     from discovery_engine.store.statements import Connection
 
+_SERVERS_AT_ONCE = 50  # whose acceptances are moved in one transaction
 _ROWS_AT_ONCE = 5_000  # acceptances, of which there is one for each tool: a few MB
 
 
@@ -81,6 +83,8 @@ LOSSES = DecisionTable("losses", 1, 0, ("number", "at", "acknowledged"), LossRec
 SERVERS = DecisionTable("registered_servers", 2, 1, ("content",), RegistrationRecord)
 SWITCHES = DecisionTable("switches", 2, 1, ("number", "is_wanted", "at"), SwitchRecord)
 TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES
+_NAMED = SERVERS, SWITCHES  # of which a server has one
+_OF_SCOPES = APPROVALS, ACCEPTANCES, *_NAMED
 
 
 _cached_key = lru_cache(100)(key_of)  # the same for all tools of a server
@@ -323,6 +327,101 @@ def _save_marks(connection: Connection, marks: Mapping[str, str]) -> None:
         """,
         [(key_of(scope), to_column(scope), mark) for scope, mark in marks.items()],
     )
+
+
+# A scope under another name
+
+
+def is_empty(connection: Connection, scope: str) -> bool:
+    """Return whether nothing is decided under a scope; a loss is no decision."""
+    statement = " UNION ALL ".join(
+        f"SELECT 1 FROM {table.name} WHERE scope_key = ?"  # noqa: S608 - constants
+        for table in _OF_SCOPES
+    )
+    keys = [key_of(scope)] * len(_OF_SCOPES)
+    return connection.execute(f"{statement} LIMIT 1", keys).fetchone() is None
+
+
+def scopes(connection: Connection) -> list[str]:
+    """The scopes under which something is decided, in their order."""
+    statement = " UNION ".join(f"SELECT scope FROM {table.name}" for table in _OF_SCOPES)  # noqa: S608 - constants
+    return sorted(from_column(scope) for (scope,) in connection.execute(statement))
+
+
+def take_over(connection: Connection, newest: int, scope: str, earlier: str, at: float) -> int:
+    """Move decisions of an earlier scope to another one, for some servers; returns how many.
+
+    To be repeated until there are none. What is decided under `scope` already stays, and of a tool
+    of which both accepted something only what both accepted counts. Nothing is accepted at first
+    sight under the earlier scope any more: programs may read it still.
+    """
+    others = [record for table in _NAMED for record in _records(connection, table, scope)]
+    names = {(type(record), _name_of(record)) for record in others}
+    may_start = is_empty(connection, scope)  # else an approval may have been revoked there
+    moved: list[Record] = [
+        record
+        for table in _NAMED
+        for record in _records(connection, table, earlier)
+        if (type(record), _name_of(record)) not in names
+    ]
+    if may_start:
+        moved += _records(connection, APPROVALS, earlier)
+    for table in (APPROVALS, *_NAMED):
+        statement = f"DELETE FROM {table.name} WHERE scope_key = ?"  # noqa: S608 - a constant
+        connection.execute(statement, (key_of(earlier),))
+    statement = "SELECT DISTINCT server FROM acceptances WHERE scope_key = ? LIMIT ?"
+    for (server,) in connection.execute(statement, (key_of(earlier), _SERVERS_AT_ONCE)).fetchall():
+        moved += _merged(connection, scope, earlier, from_column(server))
+    moved = [replace_fields(record, scope=scope) for record in moved]
+    if (loss := lost_at(connection, earlier)) is not None:
+        moved.append(LossRecord(scope, loss))
+    if is_empty(connection, earlier):
+        moved.append(LossRecord(earlier, at))
+    save(connection, [replace_fields(r, number=n) for n, r in enumerate(moved, newest + 1)])
+    _save_marks(connection, {name: os.urandom(8).hex() for name in (scope, earlier)})
+    return len(moved)
+
+
+def note_new_scope(connection: Connection, newest: int, scope: str, at: float) -> int:
+    """Note a loss if nothing is decided under a scope, but something is under others.
+
+    A configuration that is known by another name now has its decisions under the other one.
+    """
+    statement = "SELECT 1 FROM losses WHERE key = ?"
+    is_noted = connection.execute(statement, (key_of(scope),)).fetchone() is not None
+    if newest == 0 or is_noted or not is_empty(connection, scope):
+        return 0
+    return save_loss(connection, LossRecord(scope, at, number=newest + 1))
+
+
+def _merged(
+    connection: Connection, scope: str, earlier: str, server: str
+) -> Iterator[AcceptanceRecord]:
+    """Yield the acceptances of a server that take the place of those of two scopes."""
+    by_tool: dict[str, list[list[AcceptanceRecord]]] = {}
+    for position, name in enumerate((earlier, scope)):
+        keys = (key_of(name, server),)
+        statement = f"SELECT {ACCEPTANCES.columns} FROM acceptances WHERE server_key = ?"  # noqa: S608 - constants
+        for row in connection.execute(f"{statement} ORDER BY number", keys).fetchall():
+            record = ACCEPTANCES.record_of(row)
+            by_tool.setdefault(record.tool, [[], []])[position].append(record)
+        connection.execute("DELETE FROM acceptances WHERE server_key = ?", keys)
+    for old, new in by_tool.values():
+        meanings = {record.meaning for record in old}
+        both = (
+            [record for record in new if record.meaning in meanings] if old and new else old + new
+        )
+        # No definition has an empty digest: this one is shown as the earlier, and accepts nothing.
+        yield from both or [replace_fields(old[-1], meaning="", fingerprint="")]
+
+
+def _records(connection: Connection, table: DecisionTable, scope: str) -> list[Any]:
+    statement = f"SELECT {table.columns} FROM {table.name} WHERE scope_key = ? ORDER BY number"  # noqa: S608 - constants
+    return [table.record_of(row) for row in connection.execute(statement, (key_of(scope),))]
+
+
+def _name_of(record: Record) -> object:
+    return astuple(record)[1]
 
 
 # All decisions
