@@ -40,7 +40,7 @@ EXTRAS = (
 )
 """Those of this project that have an adapter."""
 CLIENTS = {
-    "clients": ["fastmcp", "openai-agents", "pydantic-ai-slim[mcp]"],
+    "clients": ["fastmcp", "pydantic-ai-slim"],
     "recipes": ["agno", "fastmcp-slim[client]", "mcp-haystack"],
     "recipes-mcp-1": ["autogen-agentchat", "autogen-ext[mcp]", "mcp<2", "strands-agents"],
 }

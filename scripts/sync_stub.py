@@ -17,13 +17,17 @@ from itertools import groupby
 from pathlib import Path
 from types import ModuleType
 
+from discovery_engine.agent.agent_tool import AgentTool, ToolCalls
+from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.sync.mirrors import PARTS
 
 STUB = Path(__file__).resolve().parent.parent / "discovery_engine" / "sync" / "mirrors.pyi"
-_SYNC = {cls.__name__: f"Sync{cls.__name__}" for cls in (*PARTS, Engine, ScopedEngine)}
+_SYNC = {cls.__name__: f"Sync{cls.__name__}" for cls in (*PARTS, Toolset, Engine, ScopedEngine)}
+_SYNC["AgentTool"] = "SyncTool"
 _PLAIN = {
     "discovery_engine.rpc.messages.OnProgress": "Progress",
+    "discovery_engine.agent.meta_arguments.OnProgress": "Progress",
     "discovery_engine.marketplace.installer.installer.OnProgress": "OnStep",
     "discovery_engine.rpc.client.Client": "AnyClient",
     "collections.abc.AsyncIterator": "Iterator",
@@ -32,12 +36,13 @@ _PLAIN = {
 _OWN = {
     "OnStep": "discovery_engine.sync.blocking_call",
     "Progress": "discovery_engine.sync.blocking_call",
-    "AnyClient": "discovery_engine.sync.blocking_toolset",
+    "AnyClient": "discovery_engine.sync.sync_client",
     "Iterator": "collections.abc",
+    "SyncToolset": "discovery_engine.sync.blocking_engine",
     "SyncEngine": "discovery_engine.sync.blocking_engine",
     "SyncScopedEngine": "discovery_engine.sync.blocking_engine",
 }
-_SPECIAL = ("toolset", "subscribe")  # which `SyncScopedEngine` has itself
+_SPECIAL = ("toolset", "subscribe", "as_callables")  # which the classes have themselves
 
 
 def main() -> None:
@@ -51,6 +56,8 @@ def main() -> None:
 def _lines() -> Iterator[str]:
     imports: dict[str, str] = {"OnLoop": "discovery_engine.sync.blocking_call"}
     classes = [_class(_SYNC[cls.__name__], cls, object, imports) for cls in PARTS]
+    classes.append(_class("SyncTool", AgentTool, object, imports))
+    classes.append(_class("ToolsetMirror", Toolset, ToolCalls, imports))
     classes.append(_class("ScopedEngineMirror", ScopedEngine, object, imports))
     classes.append(_class("EngineMirror", Engine, ScopedEngine, imports))
     yield "# Written by scripts/sync_stub.py.\n\n"
@@ -61,14 +68,18 @@ def _lines() -> Iterator[str]:
 
 def _class(name: str, cls: type, but: type, imports: dict[str, str]) -> str:
     members = [
-        _member(member, inspect.getattr_static(cls, member), imports)
+        _member(member, inspect.getattr_static(cls, member), cls, imports)
         for member in dir(cls)
         if not member.startswith("_") and not hasattr(but, member) and member not in _SPECIAL
     ]
     return f"class {name}(OnLoop):\n" + "".join(f"{one}\n" for one in members)
 
 
-def _member(name: str, member: object, imports: dict[str, str]) -> str:
+def _member(name: str, member: object, cls: type, imports: dict[str, str]) -> str:
+    if inspect.ismemberdescriptor(member):  # a field of a struct
+        annotation = ast.parse(cls.__annotations__[name], mode="eval").body
+        kind = ast.unparse(_type(annotation, sys.modules[cls.__module__], imports))
+        return f"    @property\n    def {name}(self) -> {kind}: ..."
     function = member.fget if isinstance(member, property) else getattr(member, "func", member)
     [definition] = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function))).body
     if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef):

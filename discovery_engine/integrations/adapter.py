@@ -1,18 +1,21 @@
-"""The message for a framework that only an extra installs."""
+"""The core of the adapters: a missing framework, media, calls side by side, and schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.tasks import open_task_group
+from discovery_engine.agent.content import MediaPart
 from discovery_engine.errors.extras import install_command
 
 if TYPE_CHECKING:
-    from discovery_engine.agent.content import MediaPart
+    from discovery_engine.agent.content import ResultPart
     from discovery_engine.agent.meta_arguments import OnProgress
 
 
@@ -51,6 +54,37 @@ def image_type(part: MediaPart) -> ImageType | None:
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
         return "image/webp"
     return None
+
+
+def shown_media(part: ResultPart) -> MediaPart | None:
+    """An image, with the type that it has by its content, or a PDF; None for everything else."""
+    if not isinstance(part, MediaPart):
+        return None
+    if media_type := image_type(part):
+        return replace(part, media_type=media_type)
+    return part if part.media_type == PDF else None
+
+
+CUT_OFF: Final = (
+    "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
+)
+_Call = TypeVar("_Call")
+_Answer = TypeVar("_Answer")
+
+
+async def side_by_side(
+    answer: Callable[[_Call], Awaitable[_Answer]], calls: Iterable[_Call]
+) -> list[_Answer]:
+    """Answer all calls of a model at once; the answers are in the order of the calls."""
+    answers: dict[int, _Answer] = {}
+
+    async def run(number: int, call: _Call) -> None:
+        answers[number] = await answer(call)
+
+    async with open_task_group() as tasks:
+        for number, call in enumerate(calls):
+            tasks.start_soon(run, number, call)
+    return [answers[number] for number in sorted(answers)]
 
 
 class CallProgress(Struct, frozen=True):

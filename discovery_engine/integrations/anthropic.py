@@ -19,27 +19,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from discovery_engine._util.tasks import open_task_group
 from discovery_engine.agent.agent_tool import anthropic_tool
-from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.content import ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.integrations.adapter import (
+    CUT_OFF,
     PDF,
     CallProgress,
     OnCallProgress,
-    image_type,
     missing_framework,
     progress_of,
+    shown_media,
+    side_by_side,
 )
-from discovery_engine.sync.blocking_call import run_blocking
+from discovery_engine.sync.blocking_call import OnLoop, run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 from discovery_engine.tools.meta_tools import POOL_SEARCH
 
 try:
     from anthropic.types import (
-        Base64ImageSourceParam,
-        Base64PDFSourceParam,
         Message,
         MessageParam,
         ToolParam,
@@ -56,13 +55,12 @@ if TYPE_CHECKING:
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
-    from discovery_engine.sync.blocking_engine import SyncScopedEngine
-    from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
+    from discovery_engine.sync.blocking_engine import SyncScopedEngine, SyncToolset
+    from discovery_engine.sync.sync_client import AnyClient
 
 _LIMITS = ("max_tokens", "model_context_window_exceeded")
 """Why an answer may have ended in the middle of a call."""
 _GONE = "This tool is not available any more."
-_CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
 
 
 class AnthropicTools:
@@ -115,20 +113,14 @@ class AnthropicTools:
         """
         uses = [block for block in message.content if block.type == "tool_use"]
         cut = uses[-1] if uses and message.stop_reason in _LIMITS else None
-        answers: dict[str, ToolResultBlockParam] = {}
 
-        async def answer(use: ToolUseBlock) -> None:
+        async def answer(use: ToolUseBlock) -> ToolResultBlockParam:
             if use is cut:
-                answers[use.id] = _error(use, _CUT)
-            else:
-                on_own_progress = progress_of(on_progress, use.id, use.name)
-                answers[use.id] = await self._result(use, client, on_own_progress)
+                return _block(use, [{"type": "text", "text": CUT_OFF}], is_error=True)
+            return await self._result(use, client, progress_of(on_progress, use.id, use.name))
 
         ours = [use for use in uses if use.toolset_name is None and use.name not in self._own]
-        async with open_task_group() as tasks:
-            for use in ours:
-                tasks.start_soon(answer, use)
-        return [answers[use.id] for use in ours]
+        return await side_by_side(answer, ours)
 
     def _deferred(self, name: str) -> JSONObject:
         try:
@@ -146,7 +138,7 @@ class AnthropicTools:
         result = await self._toolset.call_as_result(
             use.name, use.input, client=client, on_progress=on_progress
         )
-        return _block(use, ResultContent.of(result))
+        return _shown(use, ResultContent.of(result))
 
     async def _found(self, use: ToolUseBlock) -> ToolResultBlockParam:
         """Search, and return references and nothing else: the API takes no mixture.
@@ -156,24 +148,24 @@ class AnthropicTools:
         """
         answer, tools = await self._toolset.answer_search(use.input)
         if not tools:
-            return _block(use, ResultContent.of(answer))
-        content: list[Content] = [{"type": "tool_reference", "tool_name": t.name} for t in tools]
-        return {"type": "tool_result", "tool_use_id": use.id, "content": content}
+            return _shown(use, ResultContent.of(answer))
+        return _block(use, [{"type": "tool_reference", "tool_name": tool.name} for tool in tools])
 
 
-class SyncAnthropicTools:
+class SyncAnthropicTools(OnLoop):
     """The same as `AnthropicTools`, for the client `Anthropic` and an engine of `sync`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
     ) -> None:
         """Make tools for any number of conversations; see `AnthropicTools`."""
-        self._toolset = sync_toolset_of(source)
-        self._tools = AnthropicTools(self._toolset.wrapped, own=own)
+        toolset = sync_toolset_of(source)
+        super().__init__(AnthropicTools(toolset.wrapped, own=own), toolset.portal, toolset.client)
 
     def definitions(self, messages: Iterable[MessageParam] = ()) -> list[ToolParam]:
         """Return the `tools` of the next request; see `AnthropicTools.definitions`."""
-        return self._toolset.portal.call(self._tools.definitions, messages)
+        tools: list[ToolParam] = self.portal.call(self.wrapped.definitions, messages)
+        return tools
 
     def results(
         self,
@@ -186,8 +178,8 @@ class SyncAnthropicTools:
 
         Progress and questions come to this thread.
         """
-        options: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
-        return run_blocking(self._toolset.portal, self._tools.results, message, **options)
+        options: Any = {"client": client or self.client, "on_progress": on_progress}
+        return run_blocking(self.portal, self.wrapped.results, message, **options)
 
 
 def _referenced(messages: Iterable[MessageParam]) -> list[str]:
@@ -207,38 +199,27 @@ def _dicts(content: object, kind: str) -> Iterator[Mapping[str, object]]:
             yield block
 
 
-def _block(use: ToolUseBlock, content: ResultContent) -> ToolResultBlockParam:
+def _shown(use: ToolUseBlock, content: ResultContent) -> ToolResultBlockParam:
     blocks = [block for part in content.parts for block in _content(part)]
+    return _block(use, blocks, is_error=content.is_error)
+
+
+def _block(
+    use: ToolUseBlock, content: Iterable[Content], *, is_error: bool = False
+) -> ToolResultBlockParam:
     block: ToolResultBlockParam = {"type": "tool_result", "tool_use_id": use.id}
-    if blocks:
-        block["content"] = blocks
-    if content.is_error:
+    if content := list(content):
+        block["content"] = content
+    if is_error:
         block["is_error"] = True
     return block
 
 
-def _text(use: ToolUseBlock, text: str) -> ToolResultBlockParam:
-    return {"type": "tool_result", "tool_use_id": use.id, "content": text}
-
-
-def _error(use: ToolUseBlock, text: str) -> ToolResultBlockParam:
-    return {**_text(use, text), "is_error": True}
-
-
 def _content(part: ResultPart) -> Iterator[Content]:
     """A part as the API takes it; one that it does not take as text that says what it is."""
-    if isinstance(part, MediaPart):
-        if media_type := image_type(part):
-            source: Base64ImageSourceParam = {
-                "type": "base64",
-                "media_type": media_type,
-                "data": part.data,
-            }
-            yield {"type": "image", "source": source}
-            return
-        if part.media_type == PDF:
-            pdf: Base64PDFSourceParam = {"type": "base64", "media_type": PDF, "data": part.data}
-            yield {"type": "document", "source": pdf}
-            return
-    if (text := part_text(part)).strip():  # the API refuses a text without a character to see
+    if media := shown_media(part):
+        kind = "document" if media.media_type == PDF else "image"
+        source = {"type": "base64", "media_type": media.media_type, "data": media.data}
+        yield cast("Content", {"type": kind, "source": source})
+    elif (text := part_text(part)).strip():  # the API refuses a text without a character to see
         yield {"type": "text", "text": text}

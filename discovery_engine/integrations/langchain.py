@@ -8,13 +8,14 @@ With an engine of `discovery_engine.sync` the agent can be invoked without `asyn
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.content import ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
-from discovery_engine.integrations.adapter import PDF, image_type, missing_framework
+from discovery_engine.integrations.adapter import PDF, missing_framework, shown_media
 from discovery_engine.sync import SyncClient, SyncTool, SyncToolset
 from discovery_engine.sync.blocking_call import run_in_thread
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
     from discovery_engine.agent.agent_tool import AgentTool
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
+    from discovery_engine.sync.sync_client import AnyClient
 
-Source: TypeAlias = "ScopedEngine | Toolset | SyncScopedEngine | SyncToolset"
-AnyClient: TypeAlias = "Client | SyncClient"
+AnyToolset: TypeAlias = Toolset | SyncToolset
+Source: TypeAlias = "ScopedEngine | SyncScopedEngine | AnyToolset"
 ToolErrorHandling: TypeAlias = bool | str | Callable[[ToolException], Any] | None
 ToolAnswer: TypeAlias = "ToolMessage | Command[Any]"
 Report: TypeAlias = Callable[[float, float | None, str | None], None]
@@ -78,7 +80,8 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Call the model with the tools added; see `AgentMiddleware.wrap_model_call`."""
-        return handler(_with_tools(request, _blocking(self._toolset).replay(_history(request))))
+        turn = _blocking(self._toolset).replay(_said(request.messages))
+        return handler(_with_tools(request, turn))
 
     async def awrap_model_call(
         self,
@@ -86,7 +89,7 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Call the model with the tools added; see `AgentMiddleware.awrap_model_call`."""
-        turn = await self._replayed(_history(request))
+        turn = await _awaited(self._toolset.replay, _said(request.messages))
         return await handler(_with_tools(request, turn))
 
     def wrap_tool_call(
@@ -98,10 +101,8 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         if request.tool is not None:
             return handler(request)
-        call = request.tool_call
-        turn = _blocking(self._toolset).replay(_history_before(request))
-        progress: Any = {"client": self._client, "on_progress": _report(request)}
-        return _message(request, turn.call_as_result(call["name"], call["args"], **progress))
+        turn = _blocking(self._toolset).replay(_said_before(request))
+        return _message(request, turn.call_as_result(*_call(request), **self._options(request)))
 
     async def awrap_tool_call(
         self,
@@ -114,24 +115,14 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         if request.tool is not None:
             return await handler(request)
-        call, report = request.tool_call, _report(request)
-        turn = await self._replayed(_history_before(request))
-        if isinstance(turn, SyncToolset):
-            run = partial(turn.call_as_result, client=self._client, on_progress=report)
-            result = await run_in_thread(run, call["name"], call["args"])
-        else:
-            result = await turn.call_as_result(
-                call["name"],
-                call["args"],
-                client=_async_client(self._client),
-                on_progress=_awaited(report),
-            )
-        return _message(request, result)
+        turn = await _awaited(self._toolset.replay, _said_before(request))
+        options = self._options(request)
+        return _message(request, await _awaited(turn.call_as_result, *_call(request), **options))
 
-    async def _replayed(self, history: Iterator[str | tuple[str, JSONObject]]) -> AnyToolset:
-        if isinstance(self._toolset, SyncToolset):
-            return await run_in_thread(self._toolset.replay, history)
-        return await self._toolset.replay(history)
+    def _options(self, request: ToolCallRequest) -> dict[str, Any]:
+        about = {"tool": request.tool_call["name"], "tool_call_id": request.tool_call["id"]}
+        report = _report(request.runtime.stream_writer, about)
+        return {"client": self._client, "on_progress": report}
 
 
 def langchain_tools(source: Source, *, client: AnyClient | None = None) -> list[BaseTool]:
@@ -167,18 +158,18 @@ class DiscoveryTool(BaseTool):
     def _run(self, /, *_: Any, **arguments: Any) -> tuple[Any, JSONObject]:
         if not isinstance(self._tool, SyncTool):
             raise TypeError(_ASYNC_ENGINE)
-        report: Any = _stream_report(self.name)
-        call = self._tool.call_as_result
-        return _returned(call(arguments, client=self._client, on_progress=report))
+        return _returned(self._tool.call_as_result(arguments, **self._options()))
 
     async def _arun(self, /, *_: Any, **arguments: Any) -> tuple[Any, JSONObject]:
-        report = _stream_report(self.name)
-        if isinstance(self._tool, SyncTool):
-            run = partial(self._tool.call_as_result, client=self._client, on_progress=report)
-            return _returned(await run_in_thread(run, arguments))
-        client, progress = _async_client(self._client), _awaited(report)
         call = self._tool.call_as_result
-        return _returned(await call(arguments, client=client, on_progress=progress))
+        return _returned(await _awaited(call, arguments, **self._options()))
+
+    def _options(self) -> dict[str, Any]:
+        try:
+            write = get_stream_writer()
+        except (RuntimeError, KeyError):  # it is not called in a graph
+            return {"client": self._client}
+        return {"client": self._client, "on_progress": _report(write, {"tool": self.name})}
 
 
 class BoundModel(NamedTuple):
@@ -246,17 +237,10 @@ async def abind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
     return BoundModel(llm.bind_tools(tools, **kwargs), tools)
 
 
-AnyToolset: TypeAlias = Toolset | SyncToolset
-
-
 def _toolset(source: Source, mode: Any = "select") -> AnyToolset:
-    if isinstance(source, SyncToolset):
-        return source
-    return (
-        source.toolset(mode=mode)
-        if isinstance(source, SyncScopedEngine)
-        else toolset_of(source, mode)
-    )
+    if isinstance(source, SyncScopedEngine):
+        return source.toolset(mode=mode)
+    return source if isinstance(source, SyncToolset) else toolset_of(source, mode)
 
 
 def _blocking(toolset: AnyToolset) -> SyncToolset:
@@ -265,10 +249,19 @@ def _blocking(toolset: AnyToolset) -> SyncToolset:
     raise TypeError(_ASYNC_ENGINE)
 
 
-def _async_client(client: AnyClient | None) -> Client | None:
-    if isinstance(client, SyncClient):
+async def _awaited(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Await a verb of an engine; one of an engine without `async` runs in a thread."""
+    if not inspect.iscoroutinefunction(verb):
+        return await run_in_thread(partial(verb, **options), *arguments)
+    if isinstance(options.get("client"), SyncClient):
         raise TypeError("an async engine needs an async client: `discovery_engine.CallbackClient`")
-    return client
+    if report := options.get("on_progress"):
+
+        async def on_progress(*progress: Any) -> None:
+            report(*progress)
+
+        options["on_progress"] = on_progress
+    return await verb(*arguments, **options)
 
 
 def _with_tools(request: ModelRequest[Any], toolset: AnyToolset) -> ModelRequest[Any]:
@@ -278,26 +271,23 @@ def _with_tools(request: ModelRequest[Any], toolset: AnyToolset) -> ModelRequest
     return request.override(tools=[*request.tools, *bound])
 
 
-def _history(request: ModelRequest[Any]) -> Iterator[str | tuple[str, JSONObject]]:
-    """Return the user's texts and the model's calls, as `Toolset.replay` takes them."""
-    return _said(request.messages)
+def _call(request: ToolCallRequest) -> tuple[str, JSONObject]:
+    return request.tool_call["name"], request.tool_call["args"]
 
 
-def _history_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONObject]]:
-    """The same up to the message of the model with this call; nothing but a search needs it."""
+def _said_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONObject]]:
+    """Yield the same up to the message of the model with this call; only a search needs it."""
     if request.tool_call["name"] != POOL_SEARCH.name:
         return
-    state = request.state
-    messages = (
-        state
-        if isinstance(state, list)
-        else (state["messages"] if isinstance(state, Mapping) else state.messages)
-    )
+    messages = request.state
+    if not isinstance(messages, list):
+        messages = messages["messages"] if isinstance(messages, Mapping) else messages.messages
     calling = [n for n, message in enumerate(messages) if isinstance(message, AIMessage)]
     yield from _said(messages[: calling[-1]] if calling else messages)
 
 
 def _said(messages: Sequence[AnyMessage]) -> Iterator[str | tuple[str, JSONObject]]:
+    """Yield the user's texts and the model's calls, as `Toolset.replay` takes them."""
     for message in messages:
         if isinstance(message, HumanMessage):
             yield message.text
@@ -332,11 +322,9 @@ def _content(content: ResultContent) -> str | list[str | dict[Any, Any]]:
 
 def _block(part: ResultPart) -> dict[Any, Any]:
     """A block of LangChain; what models refuse in the result of a tool is named instead."""
-    if isinstance(part, MediaPart):
-        if media_type := image_type(part):
-            return {"type": "image", "base64": part.data, "mime_type": media_type}
-        if part.media_type == PDF:
-            return {"type": "file", "base64": part.data, "mime_type": PDF}
+    if media := shown_media(part):
+        kind = "file" if media.media_type == PDF else "image"
+        return {"type": kind, "base64": media.data, "mime_type": media.media_type}
     return {"type": "text", "text": part_text(part)}
 
 
@@ -346,36 +334,11 @@ def _artifact(result: JSONObject) -> JSONObject:
     return {ours: result[name] for name, ours in names.items() if name in result}
 
 
-def _report(request: ToolCallRequest) -> Report:
-    """Writes progress into the stream of the agent's run."""
-    call, write = request.tool_call, request.runtime.stream_writer
+def _report(write: Callable[[Any], None], about: Mapping[str, Any]) -> Report:
+    """Writes progress into a stream of LangGraph."""
 
     def report(progress: float, total: float | None, message: str | None) -> None:
-        about = {"tool": call["name"], "tool_call_id": call["id"]}
-        write({"type": "tool_progress", **about, **_progress_form(progress, total, message)})
+        amounts = {"progress": progress, "total": total, "message": message}
+        write({"type": "tool_progress", **about, **amounts})
 
     return report
-
-
-def _stream_report(name: str) -> Report:
-    """The same for a tool that is called by itself; no-op outside a graph."""
-    try:
-        write = get_stream_writer()
-    except (RuntimeError, KeyError):  # it is not called in a graph
-        return lambda *_: None
-
-    def report(progress: float, total: float | None, message: str | None) -> None:
-        write({"type": "tool_progress", "tool": name, **_progress_form(progress, total, message)})
-
-    return report
-
-
-def _progress_form(progress: float, total: float | None, message: str | None) -> dict[str, Any]:
-    return {"progress": progress, "total": total, "message": message}
-
-
-def _awaited(report: Report) -> Callable[[float, float | None, str | None], Awaitable[None]]:
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        report(progress, total, message)
-
-    return on_progress

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from discovery_engine.agent.agent_tool import openai_function
-from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.content import ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.engine import ScopedEngine
 from discovery_engine.integrations.adapter import (
     PDF,
     OnCallProgress,
-    image_type,
     missing_framework,
     progress_of,
+    shown_media,
     takes_strict,
 )
 
@@ -163,10 +163,11 @@ def _output(content: ResultContent) -> Output:
 
 def _item(part: ResultPart) -> ToolOutputText | ToolOutputImage | ToolOutputFileContent:
     """A part as the SDK has it; one that no model takes as text that says what it is."""
-    if isinstance(part, MediaPart):
-        if media_type := image_type(part):
-            return ToolOutputImage(image_url=f"data:{media_type};base64,{part.data}")
-        if part.media_type == PDF:
-            name = part.uri.rpartition("/")[2] or "document.pdf"
-            return ToolOutputFileContent(file_data=f"data:{PDF};base64,{part.data}", filename=name)
-    return ToolOutputText(text=part_text(part))
+    media = shown_media(part)
+    if media is None:
+        return ToolOutputText(text=part_text(part))
+    data = f"data:{media.media_type};base64,{media.data}"
+    if media.media_type == PDF:
+        name = media.uri.rpartition("/")[2] or "document.pdf"
+        return ToolOutputFileContent(file_data=data, filename=name)
+    return ToolOutputImage(image_url=data)

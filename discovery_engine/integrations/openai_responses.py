@@ -19,21 +19,22 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import named, one_line
 from discovery_engine.agent.agent_tool import openai_function
 from discovery_engine.agent.answer_rendering import ANSWER, ERROR
-from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, part_text
+from discovery_engine.agent.content import ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.integrations.adapter import (
+    CUT_OFF,
     PDF,
     CallProgress,
     OnCallProgress,
-    image_type,
     missing_framework,
     progress_of,
+    shown_media,
+    side_by_side,
 )
-from discovery_engine.sync.blocking_call import run_blocking
+from discovery_engine.sync.blocking_call import OnLoop, run_blocking
 from discovery_engine.sync.blocking_engine import sync_toolset_of
 from discovery_engine.tools.meta_tools import POOL_SEARCH
 
@@ -56,17 +57,15 @@ except ImportError as error:
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.agent_tool import AgentTool
-    from discovery_engine.agent.meta_arguments import OnProgress
     from discovery_engine.agent.toolset import Toolset
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client
-    from discovery_engine.sync.blocking_engine import SyncScopedEngine
-    from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
+    from discovery_engine.sync.blocking_engine import SyncScopedEngine, SyncToolset
+    from discovery_engine.sync.sync_client import AnyClient
 
 Call: TypeAlias = ResponseFunctionToolCall | ResponseToolSearchCall
 Status: TypeAlias = Literal["completed", "incomplete"]
 
-_CUT = "CALL_CUT_OFF: the answer ended in the middle of this call; nothing was done. Call it again."
 _FAILED = "The call failed:"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _NOT_SEARCHED = ("loading", "unavailable")
@@ -124,22 +123,21 @@ class ResponsesTools:
             on_progress: Awaited with the progress of each call.
         """
         last = response.output[-1:] if response.status == "incomplete" else []
-        calls = list(self._calls(response))
-        outputs: list[list[ResponseInputItemParam]] = [[] for _ in calls]
 
-        async def answer(position: int, call: Call) -> None:
+        async def answer(call: Call) -> list[ResponseInputItemParam]:
+            if call.type == "tool_search_call":
+                if call in last or call.status == "incomplete":
+                    return [_search_output(call, [], "incomplete")]
+                return await self._found(call)
             if call in last or call.status == "incomplete":
-                outputs[position] = [_cut(call)]
-            elif call.type == "tool_search_call":
-                outputs[position] = await self._found(call)
-            else:
-                on_own_progress = progress_of(on_progress, call.call_id, call.name)
-                outputs[position] = [await self._called(call, client, on_own_progress)]
+                return [_output(call, CUT_OFF)]
+            report = progress_of(on_progress, call.call_id, call.name)
+            result = await self._toolset.call_as_result(
+                call.name, call.arguments, client=client, on_progress=report
+            )
+            return [_output(call, _shown(ResultContent.of(result)))]
 
-        async with open_task_group() as tasks:
-            for position, call in enumerate(calls):
-                tasks.start_soon(answer, position, call)
-        return list(chain.from_iterable(outputs))
+        return [*chain.from_iterable(await side_by_side(answer, self._calls(response)))]
 
     @property
     def _searches(self) -> bool:
@@ -151,17 +149,6 @@ class ResponsesTools:
                 item.type == "tool_search_call" and item.execution == "client" and self._searches
             ):
                 yield item
-
-    async def _called(
-        self,
-        call: ResponseFunctionToolCall,
-        client: Client | None,
-        on_progress: OnProgress | None,
-    ) -> ResponseInputItemParam:
-        result = await self._toolset.call_as_result(
-            call.name, call.arguments, client=client, on_progress=on_progress
-        )
-        return _output(call, _shown(ResultContent.of(result)))
 
     async def _found(self, call: ResponseToolSearchCall) -> list[ResponseInputItemParam]:
         """The tools that a search has found; if there are none, why, which the item cannot say."""
@@ -190,19 +177,20 @@ class ResponsesTools:
         return list(namespaces.values())
 
 
-class SyncResponsesTools:
+class SyncResponsesTools(OnLoop):
     """The same as `ResponsesTools`, for the client `OpenAI` and an engine of `sync`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
     ) -> None:
         """Make tools for any number of conversations; see `ResponsesTools`."""
-        self._toolset = sync_toolset_of(source)
-        self._tools = ResponsesTools(self._toolset.wrapped, own=own)
+        toolset = sync_toolset_of(source)
+        super().__init__(ResponsesTools(toolset.wrapped, own=own), toolset.portal, toolset.client)
 
     def definitions(self) -> list[ToolParam]:
         """Return the `tools` of every request; see `ResponsesTools.definitions`."""
-        return self._toolset.portal.call(self._tools.definitions)
+        tools: list[ToolParam] = self.portal.call(self.wrapped.definitions)
+        return tools
 
     def outputs(
         self,
@@ -215,8 +203,8 @@ class SyncResponsesTools:
 
         Progress and questions come to this thread.
         """
-        options: Any = {"client": client or self._toolset.client, "on_progress": on_progress}
-        return run_blocking(self._toolset.portal, self._tools.outputs, response, **options)
+        options: Any = {"client": client or self.client, "on_progress": on_progress}
+        return run_blocking(self.portal, self.wrapped.outputs, response, **options)
 
 
 def _tool_search() -> ToolParam:
@@ -267,12 +255,6 @@ def _nothing_found(answer: JSONObject) -> ResponseInputItemParam:
     return {"role": "developer", "content": text}
 
 
-def _cut(call: Call) -> ResponseInputItemParam:
-    if call.type == "tool_search_call":
-        return _search_output(call, [], "incomplete")
-    return _output(call, _CUT)
-
-
 def _output(
     call: ResponseFunctionToolCall, output: str | list[ResponseFunctionCallOutputItemParam]
 ) -> FunctionCallOutput:
@@ -291,21 +273,20 @@ def _shown(content: ResultContent) -> str | list[ResponseFunctionCallOutputItemP
     items = [item for part in content.parts for item in _item(part)]
     if content.is_error:
         items.insert(0, {"type": "input_text", "text": _FAILED})
-    if all(item["type"] == "input_text" for item in items):
-        return "\n".join(item["text"] for item in items if item["type"] == "input_text")
-    return items
+    texts = [item["text"] for item in items if item["type"] == "input_text"]
+    return "\n".join(texts) if len(texts) == len(items) else items
 
 
 def _item(part: ResultPart) -> Iterator[ResponseFunctionCallOutputItemParam]:
     """A part as the API takes it; one that it does not take as text that says what it is."""
-    if isinstance(part, MediaPart):
-        if media_type := image_type(part):
-            yield {"type": "input_image", "image_url": f"data:{media_type};base64,{part.data}"}
-            return
-        if part.media_type == PDF:
-            name = part.uri.rpartition("/")[2] or "document.pdf"
-            data = f"data:{PDF};base64,{part.data}"
-            yield {"type": "input_file", "filename": name, "file_data": data}
-            return
-    if text := part_text(part):
-        yield {"type": "input_text", "text": text}
+    media = shown_media(part)
+    if media is None:
+        if text := part_text(part):
+            yield {"type": "input_text", "text": text}
+        return
+    data = f"data:{media.media_type};base64,{media.data}"
+    if media.media_type == PDF:
+        name = media.uri.rpartition("/")[2] or "document.pdf"
+        yield {"type": "input_file", "filename": name, "file_data": data}
+    else:
+        yield {"type": "input_image", "image_url": data}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.sync import SyncTool, SyncToolset
     from discovery_engine.sync.blocking_engine import SyncScopedEngine
-    from discovery_engine.sync.blocking_toolset import AnyClient
+    from discovery_engine.sync.sync_client import AnyClient
 
     OnProgress = Callable[[CallProgress], object]
 

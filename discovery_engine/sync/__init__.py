@@ -13,8 +13,8 @@ engines that are opened here. It may be used where a loop runs already, as in a 
 are called in the thread that waits for the verb, and Ctrl-C there cancels the call, upstream too.
 """
 
-from discovery_engine.sync.blocking_engine import SyncEngine, open_engine
-from discovery_engine.sync.blocking_toolset import SyncTool, SyncToolset
+from discovery_engine.sync.blocking_engine import SyncEngine, SyncToolset, open_engine
+from discovery_engine.sync.mirrors import SyncTool
 from discovery_engine.sync.sync_client import SyncClient
 
 __all__ = ["SyncClient", "SyncEngine", "SyncTool", "SyncToolset", "open_engine"]

@@ -16,7 +16,7 @@ import anyio.lowlevel
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, BlockingPortalProvider
 
-from discovery_engine.sync.sync_client import SyncClient
+from discovery_engine.sync.sync_client import AnyClient, SyncClient
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -141,47 +141,58 @@ async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
 class OnLoop:
     """Stands for something on the loop."""
 
-    def __init__(self, wrapped: Any, portal: BlockingPortal) -> None:
+    def __init__(
+        self, wrapped: Any, portal: BlockingPortal, client: AnyClient | None = None
+    ) -> None:
         self.wrapped = wrapped
         self.portal = portal
+        self.client = client
+        """Who calls are made for that name no other."""
 
     def shown(self, value: Any) -> Any:
-        """Return the mirror of a value; the value itself if it has none."""
+        """Return the mirror of a value, or of its items; the value itself if it has none."""
+        if type(value) in (list, tuple):
+            return type(value)(map(self.shown, value))
         mirror_class = MIRRORS.get(type(value))
-        return mirror_class(value, self.portal) if mirror_class else value
+        return mirror_class(value, self.portal, self.client) if mirror_class else value
 
 
-MIRRORS: dict[type, Callable[[Any, BlockingPortal], OnLoop]] = {}
+MIRRORS: dict[type, type[OnLoop]] = {}
 """The mirror of each class that has one."""
 
 
-def mirror(mirrored: type, but: type = object) -> Any:
+def mirror(mirrored: type, but: type = object, *, name: str = "") -> Any:
     """A class with the public names of another one, but for those of `but`, for the loop's thread.
 
     Coroutines are waited for, and plain functions run on the loop. Types are in the stub beside the
     module that calls this, which `scripts/sync_stub.py` writes.
     """
-    names = [name for name in dir(mirrored) if not name.startswith("_") and not hasattr(but, name)]
-    members = {name: _member(name, inspect.getattr_static(mirrored, name)) for name in names}
+    names = [each for each in dir(mirrored) if not each.startswith("_") and not hasattr(but, each)]
+    members = {each: _member(each, inspect.getattr_static(mirrored, each)) for each in names}
     members["__doc__"] = f"As `{mirrored.__name__}`."
-    mirror_class = MIRRORS[mirrored] = type(f"Sync{mirrored.__name__}", (OnLoop,), members)
+    mirror_class = MIRRORS[mirrored] = type(name or f"Sync{mirrored.__name__}", (OnLoop,), members)
     return mirror_class
 
 
 def _member(name: str, member: Any) -> Any:
     if not inspect.isfunction(member):
         return property(lambda self: self.shown(getattr(self.wrapped, name)))
-    signature = inspect.signature(member)
     if inspect.isasyncgenfunction(member):
         call = _iteration(name)
     elif inspect.iscoroutinefunction(member):
-        call = _verb(name, signature)
+        call = _verb(name, inspect.signature(member))
     else:
         call = _call(name)
-    wrapper = update_wrapper(call, member)
-    del wrapper.__dict__["__wrapped__"]  # or it would pass for an async function
-    wrapper.__dict__["__signature__"] = signature
-    return wrapper
+    return with_face(call, member)
+
+
+def with_face(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a plain function the name, the docstring and the signature of another one."""
+    signature = inspect.signature(function)
+    update_wrapper(call, function)
+    del call.__dict__["__wrapped__"]  # or it would pass for an async function
+    call.__dict__["__signature__"] = signature
+    return call
 
 
 def _call(name: str) -> Callable[..., Any]:
@@ -195,8 +206,11 @@ def _call(name: str) -> Callable[..., Any]:
 def _verb(name: str, signature: inspect.Signature) -> Callable[..., Any]:
     def call(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
         # By name, so that callbacks are found.
-        _, *arguments = signature.bind(self, *args, **kwargs).arguments.items()
-        return self.shown(run_blocking(self.portal, getattr(self.wrapped, name), **dict(arguments)))
+        arguments = signature.bind(self, *args, **kwargs).arguments
+        del arguments["self"]
+        if self.client and "client" in signature.parameters:
+            arguments["client"] = arguments.get("client") or self.client
+        return self.shown(run_blocking(self.portal, getattr(self.wrapped, name), **arguments))
 
     return call
 

@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine import open_engine as open_async_engine
-from discovery_engine.sync.blocking_call import LOOP, MIRRORS, run_blocking
-from discovery_engine.sync.blocking_toolset import AnyClient, SyncToolset
-from discovery_engine.sync.mirrors import EngineMirror, ScopedEngineMirror
+from discovery_engine.sync.blocking_call import LOOP, MIRRORS, run_blocking, with_face
+from discovery_engine.sync.mirrors import EngineMirror, ScopedEngineMirror, ToolsetMirror
+from discovery_engine.sync.sync_client import AnyClient
 
 if TYPE_CHECKING:
     from discovery_engine.agent.toolset import ToolsetMode
@@ -46,6 +47,30 @@ def open_engine(
         )
         with portal.wrap_async_context_manager(opened) as engine:
             yield SyncEngine(engine, portal)
+
+
+class SyncToolset(ToolsetMirror):
+    """The same as `Toolset`, without `async`; made by `SyncEngine.toolset`."""
+
+    wrapped: Toolset
+
+    @property
+    def mode(self) -> ToolsetMode:
+        return self.wrapped.mode
+
+    def as_callables(self) -> list[Callable[..., str]]:
+        """Return the tools as plain functions; see `Toolset.as_callables`."""
+        return [
+            self._function(function) for function in self.portal.call(self.wrapped.as_callables)
+        ]
+
+    def _function(self, function: Callable[..., Any]) -> Callable[..., str]:
+        def call(*args: Any, **kwargs: Any) -> str:
+            # An argument of the tool may have the name of one of `run_blocking`.
+            text: str = run_blocking(self.portal, partial(function, *args, **kwargs))
+            return text
+
+        return with_face(call, function)
 
 
 class SyncScopedEngine(ScopedEngineMirror):
@@ -92,7 +117,7 @@ class SyncEngine(EngineMirror, SyncScopedEngine):
     """The same as `Engine`, without `async`; made by `open_engine`."""
 
 
-MIRRORS |= {ScopedEngine: SyncScopedEngine, Engine: SyncEngine}
+MIRRORS |= {Toolset: SyncToolset, ScopedEngine: SyncScopedEngine, Engine: SyncEngine}
 
 
 def sync_toolset_of(

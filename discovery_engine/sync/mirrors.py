@@ -1,5 +1,7 @@
 """The mirrors of the engine and its parts: each verb waits for the same verb on the loop."""
 
+from discovery_engine.agent.agent_tool import AgentTool, ToolCalls
+from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine.owner.agent_requests import AgentRequests
 from discovery_engine.engine.owner.approvals import Approvals
@@ -41,5 +43,7 @@ PARTS = (
 for _part in PARTS:
     mirror(_part)
 
+SyncTool = mirror(AgentTool, name="SyncTool")
+ToolsetMirror = mirror(Toolset, ToolCalls)
 ScopedEngineMirror = mirror(ScopedEngine)
 EngineMirror = mirror(Engine, ScopedEngine)

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.client import CallbackClient, Notify
 
+if TYPE_CHECKING:
+    from discovery_engine.rpc.client import Client
+
+AnyClient: TypeAlias = "Client | SyncClient"
 Answer: TypeAlias = Callable[[str, JSONObject], JSONObject]
 """The type of `Client.ask`, without `async`."""
 RunInCaller: TypeAlias = Callable[..., Awaitable[JSONObject]]
