@@ -82,6 +82,8 @@ class Invocation(Struct):
     """The command that starts the one server of this run."""
     address: str | None = None
     """The URL of the one server of this run."""
+    headers: Sequence[str] = ()
+    """Each `NAME: VALUE`, for requests to it."""
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)

@@ -35,7 +35,7 @@ def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
     def command(context: click.Context, /, *args: object, **options: object) -> object:
         invocation = context.ensure_object(Invocation)
         invocation.note_exposed_data()
-        if invocation.only_server:
+        if invocation.only_server or invocation.headers:
             _use_one_server(invocation)
         return context.invoke(function, invocation, *args, **options)
 
@@ -51,7 +51,10 @@ def _use_one_server(invocation: Invocation) -> None:
 
     if invocation.config or (invocation.program and invocation.address):
         raise click.UsageError("--command, --url and --config exclude each other")
-    entry: dict[str, object] = {"url": invocation.address}
+    if invocation.headers and not invocation.address:
+        raise click.UsageError("--header belongs to --url")
+    headers = dict(map(_header, invocation.headers))
+    entry: dict[str, object] = {"url": invocation.address, "headers": headers}
     if invocation.program:
         try:
             words = shlex.split(invocation.program)
@@ -70,12 +73,19 @@ def _use_one_server(invocation: Invocation) -> None:
     Path(invocation.config).write_text(text, encoding="utf-8")
 
 
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not (colon and name.strip()):
+        raise click.UsageError("--header is NAME: VALUE")
+    return name.strip(), value.strip()
+
+
 def _is_assignment(word: str) -> bool:
     return bool(re.match(r"[A-Za-z_]\w*=", word))
 
 
 def one_server_options(function: Callable[..., object]) -> Callable[..., object]:
-    """Add `--command` and `--url`, for a server that no configuration has."""
+    """Add `--command`, `--url` and `--header`, for a server that no configuration has."""
     option = partial(click.option, callback=_store, expose_value=False)
     program = option(
         "--command",
@@ -86,7 +96,14 @@ def one_server_options(function: Callable[..., object]) -> Callable[..., object]
     address = option(
         "--url", "address", metavar="URL", help="Use only the remote server at URL, likewise."
     )
-    return program(address(function))
+    header = option(
+        "--header",
+        "headers",
+        metavar="NAME:VALUE",
+        multiple=True,
+        help="With --url: send this header; ${NAME} and ${file:PATH} stand for their values.",
+    )
+    return program(address(header(function)))
 
 
 view_option = click.option(

@@ -42,6 +42,7 @@ _DELETABLE = {
     "gateways": "states of running gateways; they are written again",
     "http-token": "the token of `serve --http`; the next start makes another",
     "marketplace": "copies of marketplaces; `marketplace sync` brings them",
+    "ports": "which ports gateways serve; they are written again",
     "models": "the sentence model; `tune model install` makes it again",
     "results": "long results, in which agents read on for an hour",
     "transient": "what servers keep that agents try",

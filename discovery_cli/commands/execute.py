@@ -100,6 +100,8 @@ def command(  # noqa: PLR0913 - one for each option
       discovery execute --command "uvx mcp-server-time" get_current_time timezone=UTC
     """
     arguments = read_object(document, "--args") if document is not None else {}
+    if words[0] != invocation.only_server:
+        server = server or invocation.only_server
     request = _Request(words, server, arguments, view_name)
     view = invocation.remembered(request.concerned)
     output = invocation.output

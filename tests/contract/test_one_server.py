@@ -32,6 +32,7 @@ def command(discovery: Discovery) -> str:
         (["search", "say again"], "server:echo"),
         (["inspect", "echo"], "What to say"),
         (["execute", "echo", "text=hello", "times=2"], '{"text": "hello", "times": 2}'),
+        (["execute", "server", "echo", "text=hello"], '{"text": "hello"'),
     ],
 )
 def test_a_server_is_used_without_a_configuration_and_leaves_nothing(
@@ -52,7 +53,10 @@ def test_a_server_is_used_without_a_configuration_and_leaves_nothing(
     [
         (["tools", "--command", "no-such-program-of-all"], 5, "is not on the PATH"),
         (["tools", "--url", "http://127.0.0.1:9/mcp"], 5, "connection refused"),
+        (["execute", "echo", "--url", "http://127.0.0.1:9/mcp"], 5, "connection refused"),
         (["tools", "--command", "A=1"], 2, "names no program"),
+        (["tools", "--command", "x", "--header", "A: b"], 2, "belongs to --url"),
+        (["tools", "--url", "http://127.0.0.1:9", "--header", "A"], 2, "NAME: VALUE"),
         (["tools", "--command", "x 'y"], 2, "cannot be read"),
         (["tools", "--command", "x", "--url", "http://127.0.0.1:9"], 2, "exclude each other"),
         (["--config", "y", "tools", "--command", "x"], 2, "exclude each other"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 
 import anyio
 import httpx2
@@ -42,6 +44,25 @@ async def test_agents_list_search_and_execute_side_by_side(home: Home, mode: str
                 tasks.start_soon(work, address, number)
 
     assert sorted(heard) == ["0", "1", "2"]
+
+
+@pytest.mark.requirement("CLI-91")
+def test_commands_reach_the_servers_that_a_gateway_has_started(home: Home) -> None:
+    home.write({"good": fault_entry()})
+    bearer = f"Authorization: Bearer ${{file:{home.folder / 'data' / 'http-token'}}}"
+
+    def execute(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "discovery_cli", "execute", *words]
+        environ = {k: v for k, v in home.environ.items() if k != "DISCOVERY_CONFIG"}
+        return subprocess.run(command, capture_output=True, check=False, env=environ, text=True)
+
+    with home.http("127.0.0.1", "--new-token") as address:
+        call = ("--url", address, "execute_tool", "tool=good:pid")
+        first, second = (execute(*call, "--header", bearer) for _ in range(2))
+        refused = execute(*call)
+
+    assert int(first.stdout) == int(second.stdout)
+    assert refused.returncode == 6
 
 
 @pytest.mark.requirement("SRC-9")
