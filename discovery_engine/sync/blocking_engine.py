@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from discovery_engine.agent.toolset import Toolset
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.engine import open_engine as open_async_engine
-from discovery_engine.sync.blocking_call import LOOP, MIRRORS, run_blocking, with_face
+from discovery_engine.sync.blocking_call import LOOP, MIRRORS, P, run_blocking, with_face
 from discovery_engine.sync.mirrors import EngineMirror, ScopedEngineMirror, ToolsetMirror
 from discovery_engine.sync.sync_client import AnyClient
 
 if TYPE_CHECKING:
     from discovery_engine.agent.toolset import ToolsetMode
-    from discovery_engine.config.settings import Settings
     from discovery_engine.events import Event, Subscription
-    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.tools.client_names import Style
 
 
-@contextmanager
-def open_engine(
-    config: str | Path | Settings | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    secrets: SecretResolver | None = None,
-    data_dir: str | Path | None = None,
-    frozen: bool = False,
-    record: str | Path | None = None,
-    replay: str | Path | None = None,
-) -> Iterator[SyncEngine]:
-    """Open an engine in a `with` statement; see `discovery_engine.open_engine`."""
-    with LOOP as portal:
-        opened = open_async_engine(
-            config,
-            environ=environ,
-            secrets=secrets,
-            data_dir=data_dir,
-            frozen=frozen,
-            record=record,
-            replay=replay,
-        )
-        with portal.wrap_async_context_manager(opened) as engine:
+def _opener(
+    open_async: Callable[P, AbstractAsyncContextManager[Engine]],
+) -> Callable[P, AbstractContextManager[SyncEngine]]:
+    @contextmanager
+    def open_engine(*args: P.args, **kwargs: P.kwargs) -> Iterator[SyncEngine]:
+        with (
+            LOOP as portal,
+            portal.wrap_async_context_manager(open_async(*args, **kwargs)) as engine,
+        ):
             yield SyncEngine(engine, portal)
+
+    with_face(open_engine, open_async)
+    return open_engine
+
+
+open_engine = _opener(open_async_engine)
+"""Opens an engine in a `with` statement, with the parameters of `discovery_engine.open_engine`."""
 
 
 class SyncToolset(ToolsetMirror):

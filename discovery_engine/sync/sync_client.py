@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.rpc.client import CallbackClient, Notify
-
-if TYPE_CHECKING:
-    from discovery_engine.rpc.client import Client
+from discovery_engine.rpc.client import CallbackClient, Client, Notify
 
 AnyClient: TypeAlias = "Client | SyncClient"
 Answer: TypeAlias = Callable[[str, JSONObject], JSONObject]
@@ -48,32 +45,22 @@ class SyncClient:
 
     def asked_by(self, run: RunInCaller) -> CallbackClient:
         """The client of one call, whose questions `run` carries to the waiting thread."""
-        return _CallClient(
+        client = _CallClient(
             partial(run, self._ask) if self._ask else None,
             id=self.id,
             capabilities=self.capabilities,
             notify=self._notify,
             log_level=self._log_level,
-            origin=self,
         )
+        client.caller = self
+        return client
 
 
 class _CallClient(CallbackClient):
     """The client of one call: of the same origin as the others of its `SyncClient`."""
 
-    def __init__(
-        self,
-        ask: Callable[[str, JSONObject], Awaitable[JSONObject]] | None,
-        *,
-        id: str | None,  # noqa: A002 - as `Client.id`
-        capabilities: Mapping[str, JSONObject],
-        notify: Notify | None,
-        log_level: str | None,
-        origin: object,
-    ) -> None:
-        super().__init__(ask, id=id, capabilities=capabilities, notify=notify, log_level=log_level)
-        self._origin = origin
+    caller: SyncClient
 
     @property
     def origin(self) -> object:
-        return self._origin if self.id is None else self.id
+        return self.caller if self.id is None else self.id
