@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -99,19 +99,10 @@ def serialize_oauth(remote: RemoteTransport) -> JSONObject:
 def _section(section: Struct) -> JSONObject:
     """A section by its keys, with its defaults; what is empty text or None is left out."""
     return {
-        key: _value_of_section(value)
+        key: _value(value, _section)
         for _, key, value in _members(section)
         if value is not None and value != ""
     }
-
-
-def _value_of_section(value: Any) -> JSONValue:
-    match value:
-        case Struct():
-            return _section(value)
-        case (Struct(), *_):
-            return list(map(_entry, value))
-    return to_builtins(value)
 
 
 def _entry(entry: Struct) -> JSONObject:
@@ -123,15 +114,15 @@ def _entry(entry: Struct) -> JSONObject:
             continue
         if key in _PATTERNS and isinstance(value, tuple) and len(value) == 1:
             [form[key]] = value
-        elif (member_form := _value_of_entry(value)) != {}:
+        elif (member_form := _value(value, _entry)) != {}:
             form[key] = member_form
     return form
 
 
-def _value_of_entry(value: Any) -> JSONValue:
+def _value(value: Any, form: Callable[[Struct], JSONObject]) -> JSONValue:
     match value:
         case Struct():
-            return _entry(value)
+            return form(value)
         case (Struct(), *_):
             return list(map(_entry, value))
     return to_builtins(value)

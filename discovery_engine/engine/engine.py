@@ -289,7 +289,6 @@ class Engine(ScopedEngine):
             find,
             environ=self._core.environment.variables,
             data=self._core.environment.data,
-            clock=self._core.environment.clock,
             publish=self._core.events.publish,
         )
 

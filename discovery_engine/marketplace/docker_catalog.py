@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine.config.document.tree import PlainScalar
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.marketplace import bounds
 from discovery_engine.marketplace.entry import EntryOrigin, MarketplaceEntry
@@ -57,7 +56,8 @@ def _registry(content: bytes) -> JSONObject:
         fault = next(iter(document.faults), None)
         place = f" at line {fault.at.line}: {fault.message}" if fault else ""
         raise invalid(f"it is no catalog that can be read{place}")
-    registry = _members(_meant(document.root.plain()), "registry")
+    root = document.root.meant(has_numbers=False)
+    registry = child(root, "registry") if isinstance(root, dict) else {}
     if not registry:
         raise invalid("it is no catalog of Docker: it has no `registry`")
     return registry
@@ -210,24 +210,6 @@ def _with_places(text: str) -> tuple[str, list[str]]:
         return f"{{{names[-1]}}}"
 
     return _REFERENCE.sub(place, text), names
-
-
-def _meant(value: JSONValue) -> JSONValue:
-    """A tree with booleans and nothing as such; numbers stay as they are written."""
-    match value:
-        case PlainScalar():
-            is_meant = value.meaning is None or isinstance(value.meaning, bool)
-            return value.meaning if is_meant else str(value)
-        case dict():
-            return {key: _meant(member) for key, member in value.items()}
-        case list():
-            return [_meant(element) for element in value]
-    return value
-
-
-def _members(value: JSONValue, key: str) -> JSONObject:
-    member = value.get(key) if isinstance(value, dict) else None
-    return member if isinstance(member, dict) else {}
 
 
 def _list(document: JSONObject, name: str) -> list[JSONValue]:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from discovery_engine._util.json import JSONValue
-from discovery_engine.config.document.tree import Node, PlainScalar
+from discovery_engine.config.document.tree import Node
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.marketplace import bounds
@@ -44,7 +43,7 @@ class ServerList(DocumentSource):
         entries: list[MarketplaceEntry] = []
         for _, node in servers.children():
             try:
-                entry = parse_server(_json_of(node), origin=self.origin)
+                entry = parse_server(node.meant(has_numbers=False), origin=self.origin)
             except MalformedEntryError as error:
                 mistakes.append(self._mistake_of(node, str(error)))
                 continue
@@ -60,19 +59,3 @@ class ServerList(DocumentSource):
     def _mistake(self, line: int, column: int, message: str, hint: str = "") -> Diagnostic:
         origin = Origin(self.settings.path or self.settings.address, line, column)
         return Diagnostic(_CODE, message, hint or _HINT, self.settings.name, origin)
-
-
-def _json_of(node: Node) -> JSONValue:
-    """The value of a node; of what stands without quotes only `true`, `false` and null are no text.
-
-    So a version such as 1.10 stays as it is written.
-    """
-    match node.value:
-        case dict(members):
-            return {str(key): _json_of(member) for key, member in members.items()}
-        case list(items):
-            return [_json_of(item) for item in items]
-        case PlainScalar() as word if word.meaning is None or isinstance(word.meaning, bool):
-            return word.meaning
-        case text:
-            return str(text)

@@ -61,7 +61,7 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
     """The values from its owner that are not secret, by the keys that were asked for."""
     grants: Grants = Grants()
     folders: tuple[str, ...] = ()
-    """The server's own folders, removed with it: an unpacked bundle, or a copy made by 0.1."""
+    """The server's own folders, removed with it: an unpacked bundle."""
 
     def is_run_by(self, server: ServerSettings) -> bool:
         """Return whether a configured server runs this package; its entry may have been edited.
@@ -112,8 +112,6 @@ class InstalledServer(Struct, frozen=True, omit_defaults=True):
     """The identifier of the offer that it was made from."""
     current: InstalledVersion
     previous: InstalledVersion | None = None
-    installed_at: float = 0.0
-    """Unix time in seconds, of this version."""
 
     @property
     def folders(self) -> tuple[str, ...]:

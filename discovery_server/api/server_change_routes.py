@@ -186,10 +186,7 @@ async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
         await installer.installed(named)  # only then its secrets are for it alone
     if to_show := to_confirm(form, request.asked.digest, f"removing {plan.name!r}"):
         return to_show
-    if is_clean:
-        await installer.uninstall(named, delete_secrets=True)
-    else:
-        await installer.remove(plan)
+    await installer.remove(plan, secrets if is_clean else ())
     return {**form, "written": True}
 
 

@@ -103,7 +103,7 @@ class Victim:
         async with open_engine(self.config, environ=environ, data_dir=self.data) as engine:
             yield (
                 engine,
-                Installer(engine, find, environ=environ, data=self.data, clock=lambda: 1.0),
+                Installer(engine, find, environ=environ, data=self.data),
             )
 
     def bundle(self, *members: tuple[zipfile.ZipInfo | str, bytes], **server: Any) -> PackageOffer:

@@ -65,6 +65,21 @@ class Node(Struct):
             case text:
                 return text
 
+    def meant(self, *, has_numbers: bool = True) -> JSONValue:
+        """The same with what stands without quotes as YAML 1.2 reads it.
+
+        Without `has_numbers` a number stays a text: a version such as 1.10 is as it is written.
+        """
+        match self.value:
+            case dict(members):
+                return {k: node.meant(has_numbers=has_numbers) for k, node in members.items()}
+            case list(items):
+                return [node.meant(has_numbers=has_numbers) for node in items]
+            case PlainScalar(meaning=meaning) if has_numbers or isinstance(meaning, bool | None):
+                return meaning
+            case text:
+                return str(text)
+
     def children(self) -> Iterator[tuple[str | int, Node]]:
         match self.value:
             case dict(members):

@@ -21,10 +21,9 @@ import yaml
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONValue
 from discovery_engine._util.suggestions import did_you_mean, nearest
 from discovery_engine.config.document.excerpts import Excerpts
-from discovery_engine.config.document.tree import Document, Fault, Node, PlainScalar, Position
+from discovery_engine.config.document.tree import Document, Fault, Position
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.editing import yaml_text
 from discovery_engine.config.editing.edit import Edit, FileText, keys_above, read_file
@@ -458,20 +457,7 @@ def _in_brackets(text: str, new: str) -> str:
     if yaml_text.is_flow(root) and (not _is_json(text) or _is_json(new)):
         return new[root.start_mark.index : root.end_mark.index]
     read = read_document(new.encode()).root
-    return json.dumps(_meaning(read) if read else [], ensure_ascii=False)
-
-
-def _meaning(node: Node) -> JSONValue:
-    """Return the value of a node by YAML 1.2, as the configuration reads it."""
-    match node.value:
-        case dict() as members:
-            return {key: _meaning(value) for key, value in members.items()}
-        case list() as items:
-            return list(map(_meaning, items))
-        case PlainScalar() as scalar:
-            return scalar.meaning
-        case text:
-            return text
+    return json.dumps(read.meant() if read else [], ensure_ascii=False)
 
 
 def _is_json(text: str) -> bool:

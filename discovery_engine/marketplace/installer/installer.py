@@ -95,7 +95,7 @@ def _silent(_: str) -> None:
 
 
 class Installer:
-    """Made by the engine; `clock` returns Unix time in seconds."""
+    """Made by the engine."""
 
     def __init__(
         self,
@@ -104,7 +104,6 @@ class Installer:
         *,
         environ: Environ,
         data: Path,
-        clock: Callable[[], float],
         publish: Callable[[InstallEvent], object] = lambda _: None,
     ) -> None:
         """`find` returns what is known of the entry of that name, at a version of its package.
@@ -115,7 +114,6 @@ class Installer:
         self._find = find
         self._planner = Planner(environ, data)
         self._work = InstallationWork(host, data)
-        self._clock = clock
         self._publish = publish
 
     async def plan_install(
@@ -290,28 +288,10 @@ class Installer:
                 " beside it",
             )
         await anyio.to_thread.run_sync(earlier.require_folders)
-        with suppress(PackageManagerError, NotFoundError):  # it may be in a cache, or a copy of 0.1
+        with suppress(PackageManagerError, NotFoundError):  # it may be in a cache
             await self._planner.packages.require_unchanged(earlier.pin)
-        back = replace(record, current=earlier, previous=record.current, installed_at=self._clock())
+        back = replace(record, current=earlier, previous=record.current)
         return await self._replace(record, back, None, _silent)
-
-    async def uninstall(self, name: str, *, delete_secrets: bool) -> ServerPlan:
-        """Remove a server, with what belongs to it alone.
-
-        Args:
-            name: Of the server.
-            delete_secrets: Also the secrets that are stored for it.
-
-        Raises:
-            ServerNotFoundError: If there is no such server.
-            NotInstalledError: If it was not installed from the marketplace.
-            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
-        """
-        record = await self._work.record(name)
-        change = await self._host.servers.plan_remove(name)
-        secrets = await self.secrets_of(record.name) if delete_secrets else ()
-        await self._remove(record, change, secrets)
-        return change
 
     async def remove(self, change: ServerPlan, secrets: Sequence[str] = ()) -> None:
         """Make a planned removal; what belongs to an installed server goes with it.
@@ -481,13 +461,7 @@ class Installer:
                 plan.grants,
                 tuple(map(str, plan.folders)),
             ),
-            installed_at=self._clock(),
         )
-
-
-# A bundle comes first, then the secrets, then the record, then the server in one step. Whether
-# the server is there decides what stays: `_settle` deletes everything that belongs to no server. It
-# runs after each piece of work, and before the next one for those that were killed.
 
 
 # One piece of work at a time. A bundle comes first, then the secrets, then the record, then the

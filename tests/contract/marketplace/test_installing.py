@@ -135,6 +135,11 @@ def called(docker: Path) -> list[str]:
     return docker.read_text().splitlines()
 
 
+async def uninstall(engine: Engine, server: str = "files") -> None:
+    secrets = await engine.installer.secrets_of(server)
+    await engine.installer.remove(await engine.servers.plan_remove(server), secrets)
+
+
 async def seen(engine: Engine, server: str = "files") -> dict[str, Any]:
     """What the server's tool returns of its environment."""
     result = await engine.execute(server, "environment", {})
@@ -344,7 +349,7 @@ async def test_a_server_is_updated_set_back_and_removed(place: Place, to: Any) -
         for version in ("1.0.0", "2.0.0"):
             await installer.rollback("files")
             assert (await seen(engine))["version"] == version
-        await installer.uninstall("files", delete_secrets=True)
+        await uninstall(engine)
         assert (await engine.servers.list(), engine.secrets.names(), place.left()) == ((), (), [])
 
 
@@ -388,7 +393,7 @@ async def test_only_a_server_that_runs_the_package_is_an_installed_one(place: Pl
 
         assert await installer.plan_updates() == ()
         with pytest.raises(NotInstalledError):
-            await installer.uninstall("files", delete_secrets=False)
+            await installer.installed("files")
         await installer.install(await installer.plan_install("mail", values=place.values))
         assert len(list((place.packages / "installed").glob("*"))) == 1
         assert [one.name for one in await engine.servers.list(installed_only=True)] == ["mail"]
@@ -445,40 +450,5 @@ async def test_what_a_killed_installation_has_left_is_deleted_by_the_next(place:
 
         assert (await seen(engine))["version"] == "1.0.0"
         assert engine.secrets.names() == ()
-        await engine.installer.uninstall("files", delete_secrets=True)
-    assert place.left() == []
-
-
-@pytest.mark.node
-@needs_npm
-@pytest.mark.requirement("INS-42")
-async def test_a_copy_that_version_0_1_has_made_works_until_an_update_takes_its_place(
-    place: Place,
-) -> None:
-    place.publish("1.0.0")
-    copy = place.packages / "npm" / "files-1.0.0"
-    async with place.open() as engine:
-        plan = await engine.installer.plan_install("files", values=place.values)
-        await engine.installer.install(plan)
-    copy.mkdir(parents=True)
-    install = ("npm", "install", "--prefix", str(copy), "--save-exact", "--", "files@1.0.0")
-    await anyio.run_process(install, env=place.environ, cwd=copy)
-    text = place.config.read_text()
-    place.config.write_text(text.replace(str(place.packages / "start"), str(copy)))
-    [file] = (place.packages / "installed").glob("*.json")
-    record = json.loads(file.read_text())
-    record["current"]["folders"] = [str(copy)]
-    record["current"]["server_entry"]["cwd"] = str(copy)
-    file.write_text(json.dumps(record))
-
-    async with place.open() as engine:
-        assert (await seen(engine))["cwd"] == str(copy)
-        place.publish("2.0.0")
-        await engine.marketplace.sync(force=True)
-        [update] = await engine.installer.plan_updates()
-        await engine.installer.update(update)
-        assert (await seen(engine))["cwd"] == str(place.packages / "start")
-        await engine.installer.rollback("files")
-        assert (await seen(engine))["cwd"] == str(copy)
-        await engine.installer.uninstall("files", delete_secrets=True)
+        await uninstall(engine)
     assert place.left() == []
