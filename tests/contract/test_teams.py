@@ -95,7 +95,8 @@ async def test_reserved_tools_move_no_other_by_their_words_or_their_meaning(tmp_
 
     folder = Folder(tmp_path)
     (tmp_path / "farm").mkdir()
-    zoo = Told.beside(tmp_path, *tools("zoo")).server("zoo")
+    animals = Told.beside(tmp_path, *tools("zoo"))
+    zoo = animals.server("zoo")
     farm = Told.beside(tmp_path / "farm", *tools("farm"))
     reserving = [{"pattern": "farm*", "visibleTo": "team:farmers"}]
     hits, revisions = [], []
@@ -114,10 +115,27 @@ async def test_reserved_tools_move_no_other_by_their_words_or_their_meaning(tmp_
                 answer = await others.search("feed one cow", limit=9)
                 hits.append([(h.entry.tool.name, h.relevance, h.parts) for h in answer.hits])
                 revisions.append(others.view.catalog.revision)
+            animals.says(*tools("zoo")[:2])
+            await engine.refresh(["zoo"])
+            left = shown(engine, "team:zoo"), (await others.search("lion")).hits
+            revisions.append(others.view.catalog.revision)
+            other = [{"pattern": "farm2", "visibleTo": "team:zoo"}]
+            folder.write(*servers, search=search, serverRules=[*reserving, *other])
+            await engine.reload()
+            more = shown(engine, "team:zoo"), shown(engine, "team:zoo", "team:farmers")
+            everything = [{"pattern": "*", "visibleTo": "team:farmers"}]
+            for limit in (2, 3):
+                folder.write(*servers, search={**search, "limit": limit}, serverRules=everything)
+                await engine.reload()
+                assert others.settings.search.limit == limit
+            nothing = shown(engine, "team:zoo"), (await others.search("lion")).hits
 
     assert len(hits[0]) == 3
     assert hits[0] == hits[1] == hits[2]
-    assert revisions[1] == revisions[2]
+    assert (len(left[0]), len(left[1])) == (2, 2)
+    assert (len(more[0]), len(more[1])) == (2, 8)
+    assert nothing == (set(), ())
+    assert revisions[2:] == [revisions[1], revisions[1] + 1]
 
 
 @pytest.mark.requirement("SCP-3")
