@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from discovery_engine.search.examples.book import ExampleBook
@@ -18,10 +17,9 @@ from discovery_engine.search.searcher import Searcher, build_searcher, load_sear
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import SearchSettings, Settings
+    from discovery_engine.config.settings import Settings
     from discovery_engine.store.postgres.database_searcher import DatabaseSearcher
     from discovery_engine.store.postgres.search_documents import SearchDocuments
-    from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
 
@@ -51,33 +49,11 @@ class SearcherSource:
         previous: SearcherSource | None = None,
         documents: SearchDocuments | None = None,
     ) -> None:
-        described = {server.name: server.description for server in settings.servers}
-        book = book or ExampleBook.of(settings.search)
-        self._load = (
-            partial(
-                load_searcher, stored, catalog, settings.search, descriptions=described, book=book
-            )
-            if stored
-            else None
-        )
-        self._build = partial(
-            build_searcher, catalog, settings.search, descriptions=described, book=book
-        )
-        self._documents = documents
+        self._catalog, self._settings = catalog, settings.search
+        self._descriptions = {server.name: server.description for server in settings.servers}
+        self._book = book or ExampleBook.of(settings.search)
+        self._stored, self._documents = stored, documents
         self.is_in_database = documents is not None
-        self._open_database = (
-            partial(
-                _database_searcher,
-                catalog,
-                settings.search,
-                described,
-                book,
-                documents,
-                self._build,
-            )
-            if documents
-            else None
-        )
         # Not the whole chain of sources, with all their catalogs.
         is_same = previous and previous.is_in_database == self.is_in_database
         self._base = previous.base if previous and is_same else None
@@ -90,7 +66,7 @@ class SearcherSource:
         with self._lock:
             if self._searcher is None:
                 self._searcher = self._opened()
-                self._load = self._base = None
+                self._stored = self._base = None
             return self._searcher
 
     @property
@@ -100,7 +76,7 @@ class SearcherSource:
     @property
     def base(self) -> Callable[[], Searcher] | None:
         """The source of the searcher from which the next catalog's searcher is made."""
-        return self if self.is_ready or self._load else self._base
+        return self if self.is_ready or self._stored else self._base
 
     def rebuild(self) -> Searcher:
         """The searcher, made from nothing but the catalog.
@@ -108,50 +84,61 @@ class SearcherSource:
         Raises:
             RegistryError: If the database that is searched does not answer.
         """
-        searcher = self._rewritten() or self._build()
+        if self._documents is None:
+            searcher = self._build()
+        else:
+            self._documents.rewrite()
+            database = self._open_database(self._documents)
+            database.database_index.stored()
+            searcher = database
         with self._lock:
             self._searcher, self.is_stored = searcher, False
         return searcher
 
-    def _rewritten(self) -> Searcher | None:
-        if self._documents is None or self._open_database is None:
-            return None
-        self._documents.rewrite()
-        searcher = self._open_database()
-        searcher.database_index.stored()
-        return searcher
-
     def _opened(self) -> Searcher:
-        if self._open_database:
-            return self._open_database(self._base() if self._base else None)
-        if self._load and (searcher := self._load()):
+        if self._documents:
+            return self._open_database(self._documents, self._base and self._base())
+        if self._stored and (searcher := self._loaded(self._stored)):
             return searcher
         self.is_stored = False
         try:
-            return self._build(previous=self._base() if self._base else None)
+            return self._build(self._base and self._base())
         except Exception:
             logger.warning(_UNREADABLE, exc_info=True)
             return self._build()
 
+    def _build(self, previous: Searcher | None = None) -> Searcher:
+        return build_searcher(
+            self._catalog,
+            self._settings,
+            descriptions=self._descriptions,
+            book=self._book,
+            previous=previous,
+        )
 
-def _database_searcher(
-    catalog: Catalog,
-    settings: SearchSettings,
-    descriptions: Mapping[ServerName, str],
-    book: ExampleBook,
-    documents: SearchDocuments,
-    open_local: Callable[[], Searcher],
-    previous: Searcher | None = None,
-) -> DatabaseSearcher:
-    # Only then: memory is where most configurations search.
-    from discovery_engine.store.postgres.database_searcher import open_database_searcher
+    def _loaded(self, stored: bytes) -> Searcher | None:
+        return load_searcher(
+            stored,
+            self._catalog,
+            self._settings,
+            descriptions=self._descriptions,
+            book=self._book,
+        )
 
-    return open_database_searcher(
-        catalog,
-        settings,
-        descriptions=descriptions,
-        book=book,
-        documents=documents,
-        open_local=open_local,
-        previous=previous,
-    )
+    def _open_database(
+        self, documents: SearchDocuments, previous: Searcher | None = None
+    ) -> DatabaseSearcher:
+        # Only then: memory is where most configurations search.
+        from discovery_engine.store.postgres.database_searcher import (
+            open_database_searcher,
+        )
+
+        return open_database_searcher(
+            self._catalog,
+            self._settings,
+            descriptions=self._descriptions,
+            book=self._book,
+            documents=documents,
+            open_local=self._build,
+            previous=previous,
+        )
