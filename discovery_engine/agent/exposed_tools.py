@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.call_steps import MOST_STEPS
-from discovery_engine.agent.presentation import limit_of
+from discovery_engine.agent.execution import limit_of
 from discovery_engine.view.scope import Scope
 
 if TYPE_CHECKING:

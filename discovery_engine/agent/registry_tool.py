@@ -14,8 +14,7 @@ from anyio.lowlevel import checkpoint
 
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.answer_rendering import ERROR, error_result
-from discovery_engine.agent.execution import call_tool
-from discovery_engine.agent.presentation import shortened_result
+from discovery_engine.agent.execution import call_tool, shortened_result
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
 from discovery_engine.engine.engine import Engine
 from discovery_engine.errors import (

@@ -22,9 +22,8 @@ from discovery_engine.agent.call_steps import (
     require_items,
 )
 from discovery_engine.agent.cutting import json_text, with_documents
-from discovery_engine.agent.execution import LONGEST_START, call_tool
+from discovery_engine.agent.execution import LONGEST_START, call_tool, part_of, shortened, structure
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
-from discovery_engine.agent.presentation import part_of, shortened, structure
 from discovery_engine.agent.result_query import PathQuery, QueryError, shape
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.rpc.client import AskedClient

@@ -22,7 +22,7 @@ from discovery_engine.agent.cutting import (
     result_tokens,
     with_documents,
 )
-from discovery_engine.agent.presentation import NOTE_TOKENS, Asked, cut_note, read
+from discovery_engine.agent.execution import NOTE_TOKENS, Asked, cut_note, read
 from discovery_engine.agent.result_query import PathQuery
 from discovery_engine.rpc.json_codec import encode_finite
 
