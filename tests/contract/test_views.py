@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import pytest
 
-from discovery_engine import OfferingKind
+from discovery_engine import OfferingKind, Settings
 from discovery_engine.engine import Engine, ScopedEngine
 from discovery_engine.errors import NotFoundError
+from discovery_engine.tools.model import ServerName
 from discovery_server.gateway import Gateway
 from tests.contract.discovery import Discovery
 from tests.contract.test_modes import client_of
@@ -116,6 +117,52 @@ async def test_client_of_a_removed_view_gets_an_error_until_it_is_back(folder: F
     for answer in refused:
         assert answer["error"]["message"].startswith("VIEW_NOT_FOUND: the view 'cats'")
     assert "zoo__wash_cat" in back
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2", "VIEW-7")
+async def test_a_view_holds_within_another_follows_its_servers_and_ends_with_its_entry(
+    folder: Folder,
+) -> None:
+    def tools(engine: ScopedEngine) -> set[str]:
+        return {entry.key.tool for entry in engine.view.catalog.visible}
+
+    views: dict[str, Any] = {
+        "cats": {"rules": [{"pattern": "!*cat", "enabled": False}]},
+        "no_dogs": {"rules": [{"pattern": "*dog", "enabled": False}], "searchLimit": 7},
+        "tagged": {"tags": ["read"]},
+        "farm": {"servers": ["farm"]},
+    }
+    rules = [{"pattern": "get_*", "tags": ["read"]}]
+    await opened_folder(folder, toolRules=rules, views=views)
+    async with folder.open() as engine:
+        await engine.refresh()
+        within = {name: engine.in_view(name) for name in views}
+        within |= {f"{name} tagged": within[name].in_view("tagged") for name in ("cats", "farm")}
+        before = {name: tools(view) for name, view in within.items()}
+        limits = engine.settings.search.limit, within["no_dogs"].settings.search.limit
+        with pytest.raises(NotFoundError):
+            within["cats"].view.details(None, "get_dog")
+        left = "add_cat", "get_cat", "wash_cat", "delete_all"
+        Told(folder.path / "zoo" / "told.json").says(
+            *(make_definition(t, f"Do {t}.") for t in left)
+        )
+        await engine.refresh(["zoo"])
+        after = {name: tools(view) for name, view in within.items()}
+        parts = [view.view.catalog.part(ServerName("zoo")) for view in (engine, within["no_dogs"])]
+        content = json.loads(folder.config.read_text("utf-8"))
+        folder.config.write_text(json.dumps({**content, "views": {}}), "utf-8")
+        await engine.reload()
+        ended = [(tools(view), view.settings.servers) for view in within.values()]
+
+    assert limits == (Settings().search.limit, 7)
+    assert before["cats"] == {"get_cat", "wash_cat"}
+    assert before["tagged"] == {"get_cat", "get_dog", "get_cow"}
+    assert (before["cats tagged"], before["farm tagged"]) == ({"get_cat"}, {"get_cow"})
+    assert after["cats"] == {"add_cat", "get_cat", "wash_cat"}
+    assert after["no_dogs"] == {*left, "get_cow"}
+    assert [len(part.removed) for part in parts] == [2, 0]
+    assert ended == [(set(), ())] * len(within)
 
 
 @pytest.fixture
