@@ -17,7 +17,7 @@ from discovery_server.client_notifications import open_notifications
 from discovery_server.gateway import Gateway
 from tests.api_server import Api, serving
 from tests.engines import Folder, good
-from tests.servers.offerings import World, resource
+from tests.servers.offerings import World, prompt, resource
 from tests.unit.server.web import SessionClient, result_of
 from tests.unit.server.wire import request
 
@@ -29,9 +29,10 @@ VIEWS: dict[str, Any] = {"no-pid": {"rules": [{"pattern": "pid", "enabled": Fals
 
 @asynccontextmanager
 async def placed(tmp_path: Path, **server: Any) -> AsyncIterator[Api]:
-    """The servers `good`, `attic` with the same tools, and `cellar` with a resource."""
+    """The servers `good`, `attic` with the same tools, and `cellar` with others."""
     folder = Folder(tmp_path)
-    cellar = World(tmp_path / "cellar.json", "cellar").offer(resources=[resource("far:/r")])
+    cellar = World(tmp_path / "cellar.json", "cellar")
+    cellar.offer(resources=[resource("far:/r")], prompts=[prompt("far:p")])
     folder.write(good(), good("attic"), cellar.server(), views=VIEWS, server=server)
     async with folder.open() as engine, open_notifications(engine) as notifications:
         await engine.refresh()
@@ -48,14 +49,13 @@ def names_hidden(text: str) -> list[str]:
     return [word for word in HIDDEN if word in text]
 
 
-@pytest.mark.thorough
 @pytest.mark.requirement("API-30")
 async def test_over_mcp_a_token_finds_and_calls_what_it_shows_and_knows_nothing_else(
     tmp_path: Path,
 ) -> None:
     async with placed(tmp_path) as api:
         address = api.address.replace("/api", "/mcp")
-        token = limited(api, servers=("good", "cellar"), tools=("good:echo",))
+        token = limited(api, servers=("good", "cellar"), tools=("echo",))
         async with SessionClient(address, token) as client:
             session = await client.open()
             texts = [
