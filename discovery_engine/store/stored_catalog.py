@@ -7,10 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from discovery_engine._util.batches import batches
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.store.codec import is_same_listing, part_to_row, settings_to_text
 from discovery_engine.store.snapshot import stored_parts, stored_settings
 from discovery_engine.store.stored_queue import StoredQueue
-from discovery_engine.store.tables import refresh_table, snapshot_table, webhook_table
+from discovery_engine.store.tables import decision_table, refresh_table, snapshot_table, webhook_table
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
@@ -65,7 +66,8 @@ class StoredCatalog(StoredQueue):
 
         Of servers that they do not name, and that have no job, what is saved is dropped, unless
         `keep_others`: those with a job another process may name. Many are added and dropped in
-        several transactions.
+        several transactions. Nothing is saved in place of other settings if servers were registered
+        or switched since these were read: who reads that saves again.
         No transport (command, arguments, environment, address, headers) is written.
         """
         text = settings_to_text(settings)
@@ -84,7 +86,11 @@ class StoredCatalog(StoredQueue):
             return max(len(new), len(gone)) > _SERVERS_AT_ONCE
 
         def save(db: Connection) -> bool:
-            if self._has_webhooks:
+            if self._has_webhooks:  # else the decisions are elsewhere
+                mark = decision_table.mark(db, decision_scope(settings))
+                is_saved = snapshot_table.settings(db, scope) is not None
+                if is_saved and mark != settings.registered:
+                    return False
                 webhook_table.replace_all(db, scope, settings.webhooks, keep_others=keep_others)
             snapshot_table.save_settings(db, scope, text, self.most_scopes)
             return change_servers(db)

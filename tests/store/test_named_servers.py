@@ -10,15 +10,20 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
+from discovery_engine.config.files.location import decision_scope
+from discovery_engine.config.settings import Settings
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.refresh_job import RefreshTarget
 from discovery_engine.store.registry import Registry
 from discovery_engine.store.schedule import ADOPTED_FOR, NAMED_AGAIN, NAMED_FOR
+from discovery_engine.store.server_records import RegisteredServer
 from discovery_engine.store.sqlite.sqlite_registry import SqliteRegistry
+from discovery_engine.store.stored_reader import registration_mark
 from discovery_engine.tools.model import ServerName
-from tests.factories import make_settings, save_success
+from tests.factories import make_part, make_settings, save_success
 from tests.postgres import PostgresServer
 from tests.store.registry_stores import pass_time
 from tests.store.test_refresh_queue import SCOPE, claim, claims, held, listed, plan
@@ -246,3 +251,28 @@ def test_a_process_that_names_a_server_and_one_that_drops_it_wait_for_each_other
         other.commit()
         assert store.name_servers(SCOPE, []) == ()
         assert store.plan_refreshes(SCOPE, [RefreshTarget(ServerName("a"))]) == 0
+
+
+@pytest.mark.requirement("FLT-21")
+def test_settings_of_an_older_decision_drop_no_server_that_was_registered_since(
+    store: Registry,
+) -> None:
+    def current(*names: str) -> Settings:
+        settings = make_settings(*names)
+        return replace(settings, registered=registration_mark(store, settings))
+
+    scope = decision_scope(make_settings())
+    store.save_servers(scope, [RegisteredServer("gone", {"url": "https://gone.example"})])
+    older = current("a", "gone")
+    store.delete_servers(scope, ["gone"])
+    store.save_servers(scope, [RegisteredServer("new", {"url": "https://new.example"})])
+    store.save_settings(SCOPE, current("a", "new"))
+    store.save_parts(SCOPE, [make_part("a", "x"), make_part("new", "y")], revision=1)
+
+    store.save_settings(SCOPE, older)
+    store.save_parts(SCOPE, [make_part("gone", "z")], revision=1)
+
+    assert listed(store, "new")
+    assert not listed(store, "gone")
+    store.save_settings(SCOPE, current("a"))
+    assert not listed(store, "new")
