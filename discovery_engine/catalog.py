@@ -94,6 +94,8 @@ class Failure(Struct, frozen=True):
     """More of the message, for the owner alone: it may name files of the owner's disk."""
     missing: tuple[str, ...] = ()
     """The names of variables that had no value, or `file:` and a path."""
+    is_of_worker: bool = False
+    """True if a worker could not list it, which says so for all who share the registry."""
 
     @property
     def since(self) -> float:

@@ -240,6 +240,15 @@ def is_same_listing(known: PartRow, new: PartRow) -> bool:
     return bool(known_fields == new_fields)
 
 
+def with_failure(row: PartRow, failure: Failure) -> PartRow | None:
+    """The row of the same listing, of which the last attempt failed; None if it says so already."""
+    record = json.loads(row.part)
+    old_failure = record.get("failure", {})
+    if [old_failure.get(name) for name in ("code", "message")] == [failure.code, failure.message]:
+        return None
+    return replace(row, part=json.dumps(record | {"failure": _encode(failure)}))
+
+
 def part_to_row(part: ServerPart) -> PartRow:
     tools = [entry.tool for entry in part.entries]
     numbers = {verdict: number for number, verdict in enumerate(part.verdicts)}

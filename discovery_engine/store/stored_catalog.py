@@ -11,7 +11,12 @@ from discovery_engine.config.files.location import decision_scope
 from discovery_engine.store.codec import is_same_listing, part_to_row, settings_to_text
 from discovery_engine.store.snapshot import stored_parts, stored_settings
 from discovery_engine.store.stored_queue import StoredQueue
-from discovery_engine.store.tables import decision_table, refresh_table, snapshot_table, webhook_table
+from discovery_engine.store.tables import (
+    decision_table,
+    refresh_table,
+    snapshot_table,
+    webhook_table,
+)
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart

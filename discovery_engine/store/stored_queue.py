@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from discovery_engine.errors import RegistryError
 from discovery_engine.store import schedule
 from discovery_engine.store.refresh_job import RefreshJob
 from discovery_engine.store.saved_listings import SavedListings
@@ -149,7 +151,15 @@ class StoredQueue(StoredRecords):
         def fail(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.failed(job, code, message, retry_in, now)
 
-        return bool(self._step_held([claim], fail))
+        jobs = self._step_held([claim], fail)
+        for job in jobs:
+            with suppress(RegistryError):  # the next attempt notes it
+                self.write(partial(self._note_failure, job=job))
+        return bool(jobs)
+
+    def _note_failure(self, db: Connection, job: RefreshJob) -> None:
+        if snapshot_table.note_failure(db, job):
+            self._announce(db)
 
     def return_claims(self, claims: Iterable[RefreshClaim]) -> int:
         """Let others claim these jobs, as if they had not been; returns how many were held."""

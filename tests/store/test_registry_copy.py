@@ -39,7 +39,7 @@ HOUR = 3600.0
 HOOKS = tuple(WebhookSettings(name, f"https://{name}.example") for name in ("gone", "ops"))
 SETTINGS = replace(make_settings("a", STRANGE), webhooks=HOOKS)
 ALL = {
-    "decisions": 7, "settings": 1, "servers": 2, "listings": 1, "uses": 1, "vectors": 1,
+    "decisions": 7, "settings": 1, "servers": 2, "listings": 2, "uses": 1, "vectors": 1,
     "uses of vectors": 1, "written requests": 1, "presets": 1, "requests of agents": 1,
     "refresh jobs": 2, "webhooks": 2, "deliveries": 7,
 }  # fmt: skip

@@ -320,8 +320,8 @@ def shared_parts(
         parts: What was saved of servers.
         catalog: The present one.
         ingestor: Of the present settings.
-        fail_alike: Whether failures are adopted, too: whether a server can be reached from here is
-            not for another machine to say.
+        fail_alike: Whether all failures are adopted, or only those of workers: whether a server can
+            be reached from here is not for another gateway to say.
         mended: Servers that failed because of values which this process has.
     """
     servers = ingestor.rulebook.settings.by_name
@@ -335,7 +335,9 @@ def shared_parts(
             tools = [entry.tool for entry in part.entries]
             others = [entry.offering for entry in part.offerings]
             new_part = ingestor.make_part(server, part, tools, others)
-        adopts = fail_alike and not _is_newer(own_part.failure, part)
+        adopts = (fail_alike or _is_of_worker(own_part, part)) and not _is_newer(
+            own_part.failure, part
+        )
         failure = None if part.server in mended else part.failure
         new_part = replace(new_part, failure=failure if adopts else own_part.failure)
         if _held_back(own_part) & _shown(new_part):
@@ -343,6 +345,12 @@ def shared_parts(
         elif new_part != own_part:
             shared.adopted.append(new_part)
     return shared
+
+
+def _is_of_worker(own_part: ServerPart, part: ServerPart) -> bool:
+    """Return whether a worker says that a server fails, or that it does no more."""
+    failure = part.failure or own_part.failure
+    return failure is not None and failure.is_of_worker
 
 
 def _is_newer(failure: Failure | None, part: ServerPart) -> bool:

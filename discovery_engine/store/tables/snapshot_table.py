@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import astuple
 
-from discovery_engine.store.codec import PartRow
+from discovery_engine.catalog import Failure, ServerPart
+from discovery_engine.store.codec import PartRow, part_to_row, with_failure
 from discovery_engine.store.saved_listings import SaveMark
 from discovery_engine.store.snapshot import StoredSnapshot, decided_text
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
+    from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.store.statements import Connection
 
+_NAMES_AT_ONCE = 500  # that are looked up in one statement; of more the whole scope is read
 _SERVERS_AT_ONCE = 100  # that are read with their tools: a few MB
 _COLUMNS = "part, names, upstream_names, verdicts, judged, sources, digest, offerings"
 _FROM = "FROM servers JOIN listings ON listings.server = servers.id"
@@ -103,19 +106,30 @@ def save_settings(connection: Connection, scope: str, settings: str, most_scopes
     )
 
 
-def servers(connection: Connection, scope: str) -> dict[ServerName, int]:
-    """The servers of a scope, with their ids."""
+def servers(
+    connection: Connection, scope: str, names: Collection[ServerName] | None = None
+) -> dict[ServerName, int]:
+    """The servers of a scope, with their ids; only those of these names, unless it is None.
+
+    To save what one of 10,000 servers listed, few are read.
+    """
     statement = """
         SELECT servers.name, servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
         WHERE scopes.key = ?
         """
-    rows = connection.execute(statement, (key_of(scope),))
+    if names is None or len(names) > _NAMES_AT_ONCE:
+        rows = connection.execute(statement, (key_of(scope),)).fetchall()
+    else:
+        marks = ", ".join("?" * len(names)) or "NULL"
+        statement += f" AND servers.key IN ({marks})"
+        rows = connection.execute(statement, (key_of(scope), *map(key_of, names))).fetchall()
     return {ServerName(from_column(name)): key for name, key in rows}
 
 
 def drop(connection: Connection, scope: str, names: Iterable[ServerName]) -> list[ServerName]:
     """Drop servers with what they listed; returns those that were saved."""
-    ids = servers(connection, scope)
+    names = tuple(names)
+    ids = servers(connection, scope, names)
     gone = [name for name in names if name in ids]
     connection.executemany("DELETE FROM servers WHERE id = ?", [(ids[name],) for name in gone])
     return gone
@@ -125,8 +139,9 @@ def add_servers(
     connection: Connection, scope: str, names: Iterable[ServerName]
 ) -> list[ServerName]:
     """Returns those that are new."""
-    ids = servers(connection, scope)
-    new = [name for name in dict.fromkeys(names) if name not in ids]
+    names = dict.fromkeys(names)
+    ids = servers(connection, scope, names)
+    new = [name for name in names if name not in ids]
     connection.executemany(
         """
         INSERT INTO servers (scope, key, name) SELECT id, ?, ? FROM scopes WHERE key = ?
@@ -154,7 +169,7 @@ def save_parts(
     row = connection.execute(statement, (key_of(scope),)).fetchone()
     if row is None:
         return {}
-    ids = servers(connection, scope)
+    ids = servers(connection, scope, parts)
     rows = [(ids[name], row) for name, row in parts.items() if name in ids]
     connection.executemany(
         "UPDATE servers SET part = ? WHERE id = ?", [(row.part, server) for server, row in rows]
@@ -172,6 +187,35 @@ def save_parts(
         "UPDATE servers SET saved = ? WHERE id = ?", [(saved, key) for key in named.values()]
     )
     return {name: SaveMark(key, saved) for name, key in named.items()}
+
+
+def note_failure(connection: Connection, job: RefreshJob) -> bool:
+    """Save that a server cannot be listed, for others to fetch; returns whether that is news.
+
+    No-op for a server that is not saved. What was judged of its listing stays in force.
+    """
+    failure = Failure(
+        job.error_code,
+        job.error_message,
+        "",
+        connection.now(),
+        job.failing_since,
+        is_of_worker=True,
+    )
+    row = row_of(connection, job.scope, job.server)
+    new_row = with_failure(
+        row or part_to_row(ServerPart(job.server, connection=job.connection)), failure
+    )
+    if new_row is None or not (ids := servers(connection, job.scope, [job.server])):
+        return False
+    statement = f"UPDATE scopes SET saved = {connection.next_save} WHERE key = ? RETURNING saved"  # noqa: S608 - a constant
+    [saved] = connection.execute(statement, (key_of(job.scope),)).fetchone()
+    [server] = ids.values()
+    if row is None:
+        connection.execute(_SAVE, (server, *astuple(new_row)[1:]))
+    statement = "UPDATE servers SET part = ?, saved = ? WHERE id = ?"
+    connection.execute(statement, (new_row.part, saved, server))
+    return True
 
 
 def parts_since(
@@ -215,8 +259,8 @@ def newest_listing(connection: Connection) -> int:
 
 def forget(connection: Connection, scope: str, names: Collection[ServerName] | None) -> int:
     """Drop what servers listed, of all with None; returns how many tools that were."""
-    ids = servers(connection, scope)
-    keys = [(key,) for name, key in ids.items() if names is None or name in names]
+    ids = servers(connection, scope, names)
+    keys = [(key,) for key in ids.values()]
     statement = "SELECT upstream_names FROM listings WHERE server = ?"
     listed = (connection.execute(statement, key).fetchone() for key in keys)
     tools = sum(len(json.loads(row[0])) for row in listed if row)
