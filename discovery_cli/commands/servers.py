@@ -288,7 +288,7 @@ _server = click.argument("server", metavar="SERVER[:TOOL]", shell_complete=compl
 _to = click.option(
     "--to",
     type=click.Choice(["file", "registry"]),
-    help="Change discovery.yaml or the registry; by default, where the server is.",
+    help="Change discovery.yaml or the registry; by default a shared registry, else where it is.",
 )
 _dry_run = click.option(
     "--dry-run", is_flag=True, help="Show what would be changed, and change nothing."
@@ -305,8 +305,9 @@ def enable(invocation: Invocation, *, server: str, to: Place | None, dry_run: bo
 
     A server is enabled where its entry is: in discovery.yaml or in the registry. The entry of
     another client's file is copied into discovery.yaml, with its secrets stored, and used in its
-    place; with `--to registry` it is not copied. An enabled server is started when it is needed.
-    SERVER:TOOL removes the rule that `disable` wrote for the tool.
+    place; with `--to registry`, the default where it is a database, it is not copied. An enabled
+    server is started when it is needed. SERVER:TOOL removes the rule that `disable` wrote for the
+    tool.
 
     \b
       discovery enable github
@@ -325,8 +326,9 @@ def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: b
 
     A server is disabled where its entry is: in discovery.yaml or in the registry. The entry of
     another client's file is copied into discovery.yaml, with its secrets stored, and disabled
-    there. With `--to registry` no file is changed, and the server is disabled on every machine that
-    shares the registry. SERVER:TOOL adds a rule for the tool to discovery.yaml, before all others.
+    there. With `--to registry`, the default where it is a database, no file is changed, and the
+    server is disabled on every machine that shares the registry. SERVER:TOOL adds a rule for the
+    tool to discovery.yaml, before all others.
 
     \b
       discovery disable github
@@ -376,8 +378,9 @@ def _switch_server(
     else:
         output.say(f"{word} {plan.name} in {place_of(plan)}")
         if has_database and plan.where == "file":
-            for_all = "" if is_wanted else "; `--to registry` disables it on all of them"
-            output.say(f"other machines that share the database keep their own files{for_all}")
+            output.say("other machines that share the database keep their own files")
+        elif has_database:
+            output.say("it holds for all machines that share it")
     if is_wanted and not dry_run:
         say_obstacle(output, report)
     return ExitCode.OK

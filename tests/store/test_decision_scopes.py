@@ -214,3 +214,28 @@ async def test_nothing_is_new_while_decisions_under_the_path_cannot_be_moved(
         patch.setattr(PostgresRegistry, "_decide", refuse)
         assert not await one.calls()
     assert await one.calls()
+
+
+@pytest.mark.requirement("OWN-13", "FLT-30")
+@pytest.mark.anyio
+async def test_a_switch_is_in_force_on_all_machines_and_needs_no_file_that_can_be_written(
+    machines: tuple[Machine, Machine],
+) -> None:
+    one, two = machines
+    for machine in machines:
+        machine.write(name="team")
+        assert await machine.calls()
+    before = (one.folder / "discovery.yaml").read_bytes()
+
+    async with one.open() as engine:
+        off = await engine.servers.disable("mail")
+    assert not await two.calls()
+    async with two.open() as engine:
+        on = await engine.servers.enable("mail")
+    assert await one.calls()
+
+    assert (off.where, on.where) == ("registry", "registry")
+    assert (one.folder / "discovery.yaml").read_bytes() == before
+    async with one.open() as engine:
+        assert (await engine.servers.disable("mail", to="file")).where == "file"
+        assert (await engine.servers.enable("mail")).where == "file"

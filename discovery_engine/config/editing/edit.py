@@ -285,7 +285,8 @@ def _write(
     try:
         replace_file(path, content, like=like, follows_link=follows_link)
     except OSError as error:
-        raise _error(path, f"cannot be written: {error.strerror or error}") from error
+        hint = "make it writable for this user, or change it where it is made"
+        raise _error(path, f"cannot be written: {error.strerror or error}", hint) from error
 
 
 def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:

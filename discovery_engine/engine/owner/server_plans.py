@@ -329,6 +329,9 @@ def plan_switch(
 ) -> ServerPlan:
     """A server switched on or off: in the file if it stands there, else in the registry.
 
+    In a registry that machines share it is switched for all of them, whatever their files are, but
+    where `enabled: false` of the file is to be taken back.
+
     One of another client's file is copied for that, with `secrets` as in `plan_copy`.
 
     Raises:
@@ -338,6 +341,9 @@ def plan_switch(
     verb: Verb = "enable" if is_wanted else "disable"
     key = switched_as(server, settings.path)
     is_own = server.source == OWN_SOURCE
+    is_shared = bool(settings.registry.url) and settings.cache.enabled
+    if to is None and is_shared and (server.enabled or server.switch == "off"):
+        to = "registry"
     copy = _unseen_copy(settings, server, secrets)
     if to == "file" and not (is_own or copy):
         raise refusal(server.name, f"it stands in no file of yours, but in {server.source}")
