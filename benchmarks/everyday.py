@@ -3,6 +3,7 @@
     python benchmarks/everyday.py [--as-shipped | --examples] [--rewritten] [--misses N]
     python benchmarks/everyday.py --embedder MODEL --vectors FOLDER
     python benchmarks/everyday.py --all [--kept-aside] [--embedder MODEL --vectors FOLDER]
+    python benchmarks/everyday.py --columns [FOLDER ...]
 
 The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
 says how they were written. Without options the development set is asked; what is kept aside is for
@@ -23,6 +24,13 @@ that none serves: these shares. A match is a false one; *near* requests name a p
 connected, but lacks that action. ECE is the expected calibration error of the confidence that one
 of the first five is right, in ten bins of equal width. Tokens are those of the answer as agents get
 it.
+
+`--columns` is one table of what decides: a row for each set, for people and for agents, in English
+and in other languages, and by what is shipped: `shipped` with the requests that ship, `without`
+without any, `beside` for servers without them beside others that have them (half of the servers of
+the development set each, one half after the other; of another set its servers beside those of the
+development set). FOLDER holds another set: `catalog.jsonl.gz` and `servers.jsonl` as here, and
+`requests*.jsonl`, whose `agent` is the request as an agent asks it.
 """
 
 from __future__ import annotations
@@ -44,7 +52,7 @@ from discovery_engine.agent.tool_text import Detail
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
-from discovery_engine.search.examples.book import ExampleBook
+from discovery_engine.search.examples.book import ExampleBook, Examples
 from discovery_engine.search.searcher import Searcher, build_searcher
 from discovery_engine.search.vectors import Similarities
 from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, ToolKey
@@ -101,6 +109,15 @@ SHIPPED = Way("by words, with the requests that ship with the program", is_shipp
 EXAMPLES = Way("by words, with examples for every tool", with_examples=True)
 
 
+class PartialBook(ExampleBook, frozen=True):
+    """The shipped requests, but for those of some servers."""
+
+    lacking: frozenset[str] = frozenset()
+
+    def of_tools(self, tools: Sequence[Tool]) -> dict[str, Examples]:
+        return {} if tools[0].server in self.lacking else ExampleBook.of_tools(self, tools)
+
+
 class Asked:
     """A set's catalog, searched in one way."""
 
@@ -137,8 +154,12 @@ def main() -> None:
     parser.add_argument("--rewritten", action="store_true", help="as an agent puts them")
     parser.add_argument("--embedder", help="a model's folder, or minilm:FOLDER of its weights")
     parser.add_argument("--vectors", type=Path, default=Path("vectors"), help="where they are kept")
+    parser.add_argument("--columns", nargs="*", type=Path, metavar="FOLDER", help="one table")
     parser.add_argument("--misses", type=int, default=0, help="show N requests that failed")
     options = parser.parse_args()
+    if options.columns is not None:
+        show_columns(options.columns)
+        return
     name = "kept_aside" if options.kept_aside else "development"
     requests = lines(FOLDER / f"{name}.jsonl")
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
@@ -153,6 +174,98 @@ def main() -> None:
                 asked.show(after, " rewritten")
     if embedding:
         print(f"\nof {embedding.asked} requests the embedder was late for {embedding.late}")
+
+
+HEAD = (
+    f"{'':37s}    n  right first  in sent  first of a match  told none"
+    "     near match     far match  tokens"
+)
+
+
+class Column(Struct, frozen=True):
+    """A set by what is shipped for its servers."""
+
+    name: str
+    kind: str
+    """`shipped`, `without` or `beside`."""
+    searchers: Sequence[tuple[Searcher, frozenset[str]]]
+    """Each with the servers that lack the requests that ship."""
+    requests: dict[str, list[dict[str, Any]]]
+    """By who asks: people, agents."""
+
+    def has(self, request: dict[str, Any], lacking: frozenset[str]) -> bool:
+        """Return whether a request is about servers that lack shipped requests, or all do."""
+        return self.kind == "shipped" or all(server in lacking for server, _ in request["relevant"])
+
+
+def all_columns(folders: Iterable[Path] = ()) -> Iterator[Column]:
+    people = lines(FOLDER / "development.jsonl")
+    requests = {"people": people, "agents": rewritten(people)[1]}
+    catalog, descriptions = read_catalog("development", with_examples=False)
+    servers = sorted(catalog.parts)
+    halves = [frozenset(servers[half::2]) for half in (0, 1)]
+    for kind, lacking in (
+        ("shipped", [frozenset()]),
+        ("without", [{*servers}]),
+        ("beside", halves),
+    ):
+        searchers = [(searcher_of(catalog, descriptions, some), some) for some in lacking]
+        yield Column("development", kind, searchers, requests)
+    for folder in folders:
+        own, own_descriptions = read_catalog("", with_examples=False, folder=folder)
+        files = sorted(folder.glob("requests*.jsonl"))
+        people = [request for file in files for request in lines(file)]
+        agents = [one | {"query": one["agent"]} for one in people if one.get("agent")]
+        both = Catalog.of((*catalog.parts.values(), *own.parts.values()))
+        for kind, beside in (("without", own), ("beside", both)):
+            lacking = frozenset(own.parts)
+            searcher = searcher_of(beside, descriptions | own_descriptions, lacking)
+            yield Column(
+                folder.name, kind, [(searcher, lacking)], {"people": people, "agents": agents}
+            )
+
+
+def show_columns(folders: Sequence[Path]) -> None:
+    """A row for each column and who asks, and for English and the other languages."""
+    print(HEAD)
+    for column in all_columns(folders):
+        for who, requests in column.requests.items():
+            outcomes = [
+                ask(searcher, one, None)
+                for searcher, lacking in column.searchers
+                for one in requests
+                if column.has(one, lacking)
+            ]
+            english = [one for one in outcomes if one.request["language"] == "en"]
+            others = [one for one in outcomes if one.request["language"] != "en"]
+            for language, some in (("all", outcomes), ("English", english), ("other", others)):
+                if some:
+                    row = f"{column.name:12s}{column.kind:8s} {who:7s}{language:8s}"
+                    print(f"{row} {column_figures(some)}", flush=True)
+
+
+def searcher_of(
+    catalog: Catalog, descriptions: dict[ServerName, str], lacking: frozenset[str]
+) -> Searcher:
+    book = PartialBook(lacking=lacking)
+    return build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
+
+
+def column_figures(outcomes: Sequence[Outcome]) -> str:
+    served = [one for one in outcomes if one.right]
+    matches = [one for one in served if one.decision is Decision.MATCH]
+    found = [one for one in served if one.is_found]
+    unserved = ""
+    for kind in ("near", "far"):
+        some = [one for one in outcomes if one.request["unserved"] == kind]
+        unserved += f"  {len(some):7d}  {share(o.decision is Decision.MATCH for o in some):5.3f}"
+    return (
+        f"{len(served):11d}  {share(o.is_first_right for o in served):11.3f}"
+        f"  {share(o.is_sent for o in served):7.3f}"
+        f"  {share(o.is_first_right for o in matches):9.3f} ({len(matches):3d})"
+        f"  {share(not o.sent for o in found):9.3f}{unserved}"
+        f"  {sum(o.tokens for o in outcomes) / len(outcomes):6.0f}"
+    )
 
 
 def ways_of(options: argparse.Namespace) -> list[Way]:
@@ -253,16 +366,22 @@ def calibration_error(outcomes: Sequence[Outcome]) -> float:
     ) / len(outcomes)
 
 
-def read_catalog(name: str, *, with_examples: bool) -> tuple[Catalog, dict[ServerName, str]]:
-    """The tools of the servers of a set, and the servers' descriptions."""
-    servers = {one["server"]: one for one in lines(FOLDER / "servers.jsonl") if name in one["sets"]}
+def read_catalog(
+    name: str, *, with_examples: bool, folder: Path = FOLDER
+) -> tuple[Catalog, dict[ServerName, str]]:
+    """The tools of the servers of a set, and the servers' descriptions; without a name of all."""
+    servers = {
+        one["server"]: one
+        for one in lines(folder / "servers.jsonl")
+        if not name or name in one["sets"]
+    }
     examples = {
         (one["server"], one["name"]): tuple(one["requests"])
         for one in packed_lines(FOLDER / "typical_requests.jsonl.gz")
         if with_examples
     }
     by_server: defaultdict[str, dict[str, Entry]] = defaultdict(dict)
-    for definition in packed_lines(FOLDER / "catalog.jsonl.gz"):
+    for definition in packed_lines(folder / "catalog.jsonl.gz"):
         server = definition.pop("server")
         if server in servers:
             tool = Tool.from_mcp(server, definition)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
-from discovery_engine.search.operations.operation import Operation, Relation, ToolProfile, relation
+from discovery_engine.search.operations.operation import Operation, ToolProfile, relation
 from discovery_engine.search.operations.request_reading import intent_of
 from discovery_engine.search.ranking.confidence import (
+    DIFFERENT,
     FIRST,
     AnswerSignals,
     Assessment,
     Signals,
     contains_all_words,
     default_model,
+    first_hit_model,
     lead,
     measure_signals,
     operation_agreement,
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import Similarities
     from discovery_engine.tools.model import Tool
 
+_SHORT = 2  # letters; no shorter word is taken for a product
+_COMMON = 0.5  # idf; nor are the words that many tools have
+_PRODUCT_AT_END = lazy_pattern(r", ([A-Z][\w.'-]*(?: [\w.'-]+){0,2})$")  # create issue, Jira
+_PRODUCT_TEXT = 300  # characters of a description that may say which product a tool is for
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
 
@@ -65,12 +71,11 @@ class Assessor:
         terms = query.terms
         if not hits:
             return Assessment(0.0, 0, self._unknown(query))
-        signals = self.signals(query, hits, _default_idf(), similarities)
+        signals = self.signals(query, hits, default_idf(), similarities)
         doc_id = self._index.doc_id(hits[0].entry.tool)
-        profile = self._profile(doc_id)
+        answer = signals[0].answer
         model = default_model(
-            with_vectors=signals[0].answer.similarity is not None,
-            with_examples=profile.has_examples,
+            with_vectors=answer.similarity is not None, with_examples=answer.has_examples
         )
         kinds = [self.name_match(query, hit).kind for hit in hits]
         impacts = self._impacts(doc_id, terms)
@@ -80,7 +85,8 @@ class Assessor:
                 name_match=kinds[0],
                 tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
                 has_all_words=contains_all_words(terms, impacts, self._lexicon),
-                does_another=operation_differs(query.reading, profile),
+                is_first_right=first_hit_model().is_right(signals)
+                and not operation_differs(query.reading, self._profile(doc_id)),
             ),
             alike=sum(
                 kind is kinds[0] and hit.relevance >= hits[0].relevance * (1 - _TIE)
@@ -158,15 +164,36 @@ class Assessor:
         reading = query.reading
         profiles = [self._profile(doc_id) for doc_id in doc_ids]
         agreements = [operation_agreement(reading, profile) for profile in profiles]
+        relevances = [hit.relevance for hit in first]
         return AnswerSignals(
             size=self._index.size,
-            lead=lead([hit.relevance for hit in first]),
+            lead=lead(relevances),
+            gap=lead(relevances, 2),
+            is_elsewhere=self._is_elsewhere(query, first[0].entry.tool),
+            has_examples=profiles[0].has_examples,
             operation=agreements[0],
             operations=max(agreements),
             types=bool(reading.given & profiles[0].takes),
             similarity=_similarity(similarities, first[0]),
             accord=similarities is not None and _is_first_by_both(first),
         )
+
+    def _is_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> bool:
+        """Return whether a query names products, and a tool says nothing of any of them."""
+        products = set(query.terms.stems & self._products)
+        if named := _PRODUCT_AT_END.search(query.text):
+            products.update(self._stems(named[1]))
+        if not products:
+            return False
+        text = f"{tool.server} {tool.name} {tool.description[:_PRODUCT_TEXT]}"
+        return products.isdisjoint(self._stems(text))
+
+    @cached_property
+    def _products(self) -> frozenset[str]:
+        """The stems in names of servers that say which product is meant."""
+        idf = default_idf()
+        stems = {stem for server in self._index.servers for stem in self._stems(server)}
+        return frozenset(s for s in stems if len(s) > _SHORT and idf.get(s, 1.0) > _COMMON)
 
     def _doc_ids(self, hits: Sequence[Hit]) -> list[DocId | None]:
         return [self._index.doc_id(hit.entry.tool) for hit in hits]
@@ -277,7 +304,7 @@ _TABLE = Path(__file__).parent / "data" / "inverse_document_frequency.txt"
 
 
 @cache
-def _default_idf() -> Mapping[str, float]:
+def default_idf() -> Mapping[str, float]:
     """Return the idf of each stem, from 0 for one that every tool contains to nearly 1."""
     return _parse_idf(_TABLE.read_text(encoding="utf-8").splitlines())
 
@@ -296,7 +323,6 @@ def _parse_idf(lines: Iterable[str]) -> dict[str, float]:
 # delete my workspace   none that deletes, where tools only list and read
 
 _MOST_OPERATIONS = 2  # of a request that asks for one of more, too little is known
-_DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relation.OPPOSITE))
 # What hardly any word says by chance; `add`, `run` and `get` are said of many things.
 _VERBS = {
     Operation.DELETE: "delete or remove",
@@ -343,6 +369,6 @@ def _undone(reading: RequestReading, profiles: Sequence[ToolProfile]) -> tuple[s
     if not reading.is_explicit or len(operations) > _MOST_OPERATIONS:
         return ()
     relations = {relation(reading.operations, profile.operations) for profile in profiles}
-    if not relations or not relations <= _DIFFERENT or not _VERBS.keys() >= set(operations):
+    if not relations or not relations <= DIFFERENT or not _VERBS.keys() >= set(operations):
         return ()
     return tuple(_VERBS[operation] for operation in operations)

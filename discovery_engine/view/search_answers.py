@@ -47,11 +47,9 @@ _NEAREST = 3  # tools named where none fits
 # Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
 # less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
 _TAIL = 0.35
-# The least confidence of a match that is sure, and of any: more than every word of a query gives.
-_SURE, _MATCH = 0.9, 0.62
-# With a sentence model the confidence tells more: at 0.7 a quarter of the near misses of everyday
-# requests are a match, and as many of the served ones as by words at 0.6.
-_MATCH_BY_MODEL = 0.7
+_SURE = 0.9  # the least confidence of a match that is sure
+LEAST_MATCH = 0.5
+"""The confidence from which an answer is a match; it is lower if the first tool is not right."""
 _COUNTED = 50  # hidden tools that match better; more are not counted
 
 
@@ -104,8 +102,6 @@ class SearchAnswer(Struct, frozen=True):
     notices: tuple[Notice, ...] = ()
     confidence: float = 0.0
     """The probability that one of the first tools fits."""
-    least_match: float = _MATCH
-    """The confidence from which it is a match."""
     alike: int = 1
     """How many of the first hits fit about equally well."""
     nearest: tuple[Hit, ...] = ()
@@ -121,7 +117,7 @@ class SearchAnswer(Struct, frozen=True):
     def decision(self) -> Decision:
         if not self.hits:
             return Decision.NONE
-        return Decision.MATCH if self.confidence >= self.least_match else Decision.UNSURE
+        return Decision.MATCH if self.confidence >= LEAST_MATCH else Decision.UNSURE
 
     @property
     def certainty(self) -> Certainty | None:
@@ -166,7 +162,6 @@ class QueryRunner(Struct, frozen=True):
             self.query.text,
             hits,
             confidence=assessment.confidence,
-            least_match=_least_match(self.similarities),
             alike=max(1, min(assessment.alike, len(hits))),
             nearest=() if fits else candidates[: min(self.limit, _NEAREST)],
             uncovered=assessment.unknown,
@@ -200,11 +195,6 @@ class QueryRunner(Struct, frozen=True):
             usage=self.usage,
             within=within,
         )
-
-
-def _least_match(similarities: Similarities | None) -> float:
-    is_by_model = similarities is not None and not similarities.is_static
-    return _MATCH_BY_MODEL if is_by_model else _MATCH
 
 
 def _head(hits: Sequence[Hit]) -> tuple[Hit, ...]:

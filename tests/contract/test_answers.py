@@ -113,7 +113,13 @@ def test_tools_that_fit_equally_well_are_shown_with_what_only_each_has(engine: S
 @pytest.mark.requirement("ANS-6")
 def test_a_tool_that_does_something_else_than_is_asked_for_is_no_match(engine: SyncEngine) -> None:
     served = ("create a branch of the repository", "list the branches of the repository")
-    near = ("delete a branch of the repository", "switch to a branch of the repository")
+    near = (
+        "delete a branch of the repository",
+        "switch to a branch of the repository",
+        "create a space, Wiki",
+        "create an issue, Linear",
+        "show the commits in jira",
+    )
 
     decisions = {query: engine.search(query).decision for query in (*served, *near)}
 
@@ -137,7 +143,7 @@ def test_the_confidence_decides_and_does_not_depend_on_the_limit(
 
     assert [answer.confidence for answer in usual] == limited
     assert [str(answer.decision) for answer in usual] == ["match", "unsure", "none"]
-    assert usual[0].confidence >= 0.62 > usual[1].confidence >= 0.15 > usual[2].confidence >= 0
+    assert usual[0].confidence >= 0.5 > usual[1].confidence >= 0.15 > usual[2].confidence >= 0
     assert usual[0].certainty == ("sure" if usual[0].confidence >= 0.9 else "likely")
     assert "none" not in decisions[0.0]
     assert decisions[1.0] == {"none"}

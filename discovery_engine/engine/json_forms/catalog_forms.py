@@ -13,6 +13,7 @@ from msgspec import to_builtins
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.engine.json_forms import all_fields, fields
 from discovery_engine.tools.signature import signature
+from discovery_engine.view.search_answers import LEAST_MATCH
 from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ def examination_form(examination: SearchExamination, whole: View) -> JSONObject:
     query = whole.searcher.analyze(examination.answer.query)
     least = examination.shown.settings.search.min_confidence
     return search_form(examination.answer, examination.shown, explain=True, is_owner=True) | {
-        "thresholds": {"shown": least, "match": max(least, examination.answer.least_match)},
+        "thresholds": {"shown": least, "match": max(least, LEAST_MATCH)},
         "hidden": [
             {
                 **explained_form(hidden_hit.hit, whole, query),

@@ -44,6 +44,9 @@ _AGREEMENTS = {
 }
 
 
+DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relation.OPPOSITE))
+
+
 class AnswerSignals(Struct, frozen=True):
     """The signals of the request as a whole, whatever its passages."""
 
@@ -51,6 +54,12 @@ class AnswerSignals(Struct, frozen=True):
     """How many tools there are."""
     lead: float = 0.0
     """From 0 to 1: how much less relevant the fifth tool is than the best."""
+    gap: float = 0.0
+    """The same of the second tool."""
+    is_elsewhere: bool = False
+    """True if the request names a server, and the best tool says nothing of it."""
+    has_examples: bool = False
+    """True if the best tool has requests that it serves."""
     operation: float = 0.5
     """From 0 to 1: how well the best tool does what is asked, by its operation."""
     operations: float = 0.5
@@ -88,15 +97,14 @@ def operation_agreement(reading: RequestReading, profile: ToolProfile) -> float:
 
 def operation_differs(reading: RequestReading, profile: ToolProfile) -> bool:
     """Return whether a request says its operation, and a tool does another one."""
-    agrees = (Relation.SAME, Relation.UNKNOWN)
-    return reading.is_explicit and relation(reading.operations, profile.operations) not in agrees
+    return reading.is_explicit and relation(reading.operations, profile.operations) in DIFFERENT
 
 
-def lead(relevances: Sequence[float]) -> float:
-    """How much less relevant the last of the first few is than the best, from 0 to 1."""
-    if len(relevances) < _FIRST_FEW or not relevances[0]:
+def lead(relevances: Sequence[float], place: int = _FIRST_FEW) -> float:
+    """How much less relevant the tool at `place` is than the best, from 0 to 1."""
+    if len(relevances) < place or not relevances[0]:
         return 1.0
-    return 1 - relevances[_FIRST_FEW - 1] / relevances[0]
+    return 1 - relevances[place - 1] / relevances[0]
 
 
 def measure_signals(
@@ -253,6 +261,8 @@ def _credit(term: str) -> float:
 # `scripts/fit_confidence.py`, which also shows how well the probabilities hold.
 
 _DATA = Path(__file__).parents[1] / "data"
+FIRST_HIT_FILE = _DATA / "first_hit.txt"
+"""Written by `scripts/fit_first_hit.py`."""
 FIRST = 5
 """How many hits the confidence is about."""
 _NAMED_CONFIDENCE = {
@@ -264,10 +274,7 @@ _NAMED_CONFIDENCE = {
 # Of 59 tools with all words, 47 were right, and 3 were found for queries that nothing serves.
 _ALL_WORDS_CONFIDENCE = 0.6
 _TAG_CONFIDENCE = 0.5  # of a query that names all tags of the tool, and nothing else
-# On servers that nothing was fitted to, 60 % of the near misses were a match, and 80 % as an agent
-# asks; most of their first tools did something else. With this 25 % are, and 10 % of the served
-# requests of agents are unsure.
-UNSURE_CONFIDENCE = 0.6
+UNSURE_CONFIDENCE = 0.49
 """Below what a match needs, by words and by a model."""
 _LEAST_FIT = 0.01
 _LEAST_IDF = 0.1
@@ -332,6 +339,47 @@ class ConfidenceModel(Struct, frozen=True):
         return self.offset + math.fsum(weight * feature for weight, feature in weighed)
 
 
+class FirstHitModel(Struct, frozen=True):
+    """Coefficients of the log odds that the first hit serves a request, so that it is a match.
+
+    The confidence is about the first few: it is high as well where the right tool is missing, and
+    one with another operation, object or product is the nearest.
+    """
+
+    asked: float
+    explained: float
+    name: float
+    lead: float
+    gap: float
+    operation: float
+    elsewhere: float
+    examples: float
+    offset: float
+
+    def is_right(self, passages: Sequence[Signals]) -> bool:
+        """Return whether the first hit is more probably right than wrong, by the best passage."""
+        return max(map(self.log_odds, passages)) > 0
+
+    def log_odds(self, signals: Signals) -> float:
+        weighed = zip(astuple(self), first_hit_features(signals), strict=False)
+        return self.offset + math.fsum(weight * feature for weight, feature in weighed)
+
+
+def first_hit_features(signals: Signals) -> tuple[float, ...]:
+    """Return the values that the coefficients of a `FirstHitModel` apply to, without the offset."""
+    answer = signals.answer
+    return (
+        math.log(signals.asked + _LEAST_IDF),
+        signals.explained,
+        signals.name,
+        math.log(answer.lead + _LEAST_LEAD),
+        answer.gap,
+        answer.operation,
+        float(answer.is_elsewhere),
+        float(answer.has_examples),
+    )
+
+
 def features(signals: Signals) -> tuple[float, ...]:
     """Return the values that the coefficients apply to, in their order, without the offset."""
     least, most = _SIZES
@@ -366,24 +414,24 @@ def overall_confidence(
     name_match: NameMatchKind,
     tagged: float,
     has_all_words: bool,
-    does_another: bool,
+    is_first_right: bool,
 ) -> float:
     """The confidence of the model, raised for a query that is a name, a tag, or a few words.
 
     Set by hand: hardly any query that the model is fitted on is a name, a tag, or a keyword or two.
-    It is bounded for a tool that does something else than the query says, unless it is named.
+    It is bounded for a tool that is probably not right, unless it is named.
 
     Args:
         by_words: The confidence by the model.
         name_match: How the query names the tool.
         tagged: The share of the tool's tags that the query names.
         has_all_words: Whether `contains_all_words` holds.
-        does_another: Whether `operation_differs` holds.
+        is_first_right: Whether the first tool is right by the `FirstHitModel`.
     """
     by_words = 1 - (1 - by_words) * (1 - _TAG_CONFIDENCE * tagged)
     by_all_words = _ALL_WORDS_CONFIDENCE if has_all_words else 0.0
     by_content = max(by_words, by_all_words)
-    if does_another:
+    if not is_first_right:
         by_content = min(by_content, UNSURE_CONFIDENCE)
     return max(by_content, _NAMED_CONFIDENCE[name_match])
 
@@ -391,10 +439,20 @@ def overall_confidence(
 @cache
 def default_model(*, with_vectors: bool = False, with_examples: bool = False) -> ConfidenceModel:
     """The model for tools found by words alone, or by vectors, too."""
-    file = model_file(with_vectors=with_vectors, with_examples=with_examples)
+    return ConfidenceModel(
+        **_coefficients(model_file(with_vectors=with_vectors, with_examples=with_examples))
+    )
+
+
+@cache
+def first_hit_model() -> FirstHitModel:
+    return FirstHitModel(**_coefficients(FIRST_HIT_FILE))
+
+
+def _coefficients(file: Path) -> dict[str, float]:
     lines = file.read_text(encoding="utf-8").splitlines()
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
-    return ConfidenceModel(**{name: float(value) for name, value in pairs})
+    return {name: float(value) for name, value in pairs}
 
 
 def model_file(*, with_vectors: bool, with_examples: bool) -> Path:

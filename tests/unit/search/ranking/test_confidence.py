@@ -198,7 +198,7 @@ def test_tool_that_is_more_similar_is_more_probable(*, with_examples: bool) -> N
 )
 def test_name_speaks_for_itself(name_match: NameMatchKind, least: float) -> None:
     found = overall_confidence(
-        0.1, name_match=name_match, tagged=0.0, has_all_words=False, does_another=False
+        0.1, name_match=name_match, tagged=0.0, has_all_words=False, is_first_right=True
     )
 
     assert found == pytest.approx(least)
@@ -211,7 +211,7 @@ def test_tool_that_says_all_is_not_improbable(by_words: float, least: float) -> 
         name_match=NameMatchKind.NONE,
         tagged=0.0,
         has_all_words=True,
-        does_another=False,
+        is_first_right=True,
     )
 
     assert found == pytest.approx(least)
@@ -224,10 +224,10 @@ def test_what_speaks_for_a_tool_only_adds(
     less, most = sorted((tagged, more))
 
     found = overall_confidence(
-        by_words, name_match=name_match, tagged=less, has_all_words=False, does_another=False
+        by_words, name_match=name_match, tagged=less, has_all_words=False, is_first_right=True
     )
 
     assert by_words - 1e-12 <= found <= 1
     assert found <= overall_confidence(
-        by_words, name_match=name_match, tagged=most, has_all_words=True, does_another=False
+        by_words, name_match=name_match, tagged=most, has_all_words=True, is_first_right=True
     )
