@@ -8,16 +8,14 @@ With an engine of `discovery_engine.sync` the agent can be invoked without `asyn
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from discovery_engine.agent.content import ResultContent, ResultPart, part_text
 from discovery_engine.agent.toolset import Toolset, toolset_of
 from discovery_engine.integrations.adapter import PDF, missing_framework, shown_media
 from discovery_engine.sync import SyncClient, SyncTool, SyncToolset
-from discovery_engine.sync.blocking_call import run_in_thread
+from discovery_engine.sync.blocking_call import OnLoop, run_elsewhere
 from discovery_engine.sync.blocking_engine import SyncScopedEngine
 from discovery_engine.tools.meta_tools import POOL_SEARCH
 
@@ -89,7 +87,7 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Call the model with the tools added; see `AgentMiddleware.awrap_model_call`."""
-        turn = await _awaited(self._toolset.replay, _said(request.messages))
+        turn = await _awaited(self._toolset, "replay", _said(request.messages))
         return await handler(_with_tools(request, turn))
 
     def wrap_tool_call(
@@ -115,9 +113,10 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         if request.tool is not None:
             return await handler(request)
-        turn = await _awaited(self._toolset.replay, _said_before(request))
+        turn = await _awaited(self._toolset, "replay", _said_before(request))
         options = self._options(request)
-        return _message(request, await _awaited(turn.call_as_result, *_call(request), **options))
+        result = await _awaited(turn, "call_as_result", *_call(request), **options)
+        return _message(request, result)
 
     def _options(self, request: ToolCallRequest) -> dict[str, Any]:
         about = {"tool": request.tool_call["name"], "tool_call_id": request.tool_call["id"]}
@@ -161,8 +160,8 @@ class DiscoveryTool(BaseTool):
         return _returned(self._tool.call_as_result(arguments, **self._options()))
 
     async def _arun(self, /, *_: Any, **arguments: Any) -> tuple[Any, JSONObject]:
-        call = self._tool.call_as_result
-        return _returned(await _awaited(call, arguments, **self._options()))
+        options = self._options()
+        return _returned(await _awaited(self._tool, "call_as_result", arguments, **options))
 
     def _options(self) -> dict[str, Any]:
         try:
@@ -249,10 +248,13 @@ def _blocking(toolset: AnyToolset) -> SyncToolset:
     raise TypeError(_ASYNC_ENGINE)
 
 
-async def _awaited(verb: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Await a verb of an engine; one of an engine without `async` runs in a thread."""
-    if not inspect.iscoroutinefunction(verb):
-        return await run_in_thread(partial(verb, **options), *arguments)
+async def _awaited(source: Any, name: str, *arguments: Any, **options: Any) -> Any:
+    """Await a verb of a toolset or a tool; of an engine without `async` on its own loop."""
+    if isinstance(source, OnLoop):
+        if "client" in options:
+            options["client"] = options["client"] or source.client
+        verb = getattr(source.wrapped, name)
+        return source.shown(await run_elsewhere(source.portal, verb, *arguments, **options))
     if isinstance(options.get("client"), SyncClient):
         raise TypeError("an async engine needs an async client: `discovery_engine.CallbackClient`")
     if report := options.get("on_progress"):
@@ -261,7 +263,7 @@ async def _awaited(verb: Callable[..., Any], *arguments: Any, **options: Any) ->
             report(*progress)
 
         options["on_progress"] = on_progress
-    return await verb(*arguments, **options)
+    return await getattr(source, name)(*arguments, **options)
 
 
 def _with_tools(request: ModelRequest[Any], toolset: AnyToolset) -> ModelRequest[Any]:

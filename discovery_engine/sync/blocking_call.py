@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import Future
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial, update_wrapper
 from queue import SimpleQueue
 from threading import Event
@@ -32,27 +31,6 @@ LOOP = BlockingPortalProvider()
 _CALLBACKS = ("on_done", "on_progress", "on_unchecked", "show")
 """Parameters of verbs whose functions the waiting thread calls."""
 _ENDING = 10.0  # seconds that a call which was interrupted has to end; its server may be slow
-
-
-class _Cancellation:
-    """Cancels what a thread waits for, on behalf of a task that waits for the thread."""
-
-    def __init__(self) -> None:
-        self._futures: list[Future[Any]] = []
-        self._is_cancelled = False
-
-    def add(self, future: Future[Any]) -> None:
-        self._futures.append(future)
-        if self._is_cancelled:  # checked behind the append, so that neither thread misses it
-            future.cancel()
-
-    def cancel(self) -> None:
-        self._is_cancelled = True
-        for future in list(self._futures):
-            future.cancel()
-
-
-_CANCELLATION: ContextVar[_Cancellation | None] = ContextVar("cancellation", default=None)
 
 
 class Mailbox:
@@ -98,23 +76,16 @@ def run_blocking(
     `caller`, `client` and callbacks by name may be the plain forms of what the function takes.
     """
     mailbox, ended = Mailbox(), Event()
-    for name in ("caller", "client"):
-        if isinstance(client := kwargs.get(name), SyncClient):
-            kwargs[name] = client.asked_by(mailbox.run)
-    for name in _CALLBACKS:
-        if callback := kwargs.get(name):
-            kwargs[name] = partial(mailbox.run, callback)
+    options = _with_callbacks(kwargs, mailbox.run)
 
     async def call() -> T:
         try:
-            return await verb(*args, **kwargs)
+            return await verb(*args, **options)
         finally:
             ended.set()
 
     future = portal.start_task_soon(call)
     future.add_done_callback(lambda _: mailbox.close())
-    if cancellation := _CANCELLATION.get():
-        cancellation.add(future)
     try:
         mailbox.serve()
     except BaseException:
@@ -124,18 +95,27 @@ def run_blocking(
     return future.result()
 
 
-async def run_in_thread(function: Callable[..., T], *args: Any) -> T:
-    """Run a blocking verb in a thread, awaited on another loop.
+async def run_elsewhere(
+    portal: BlockingPortal, verb: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
+) -> T:
+    """Run a coroutine function on the loop, awaited on another one; callbacks run in threads.
 
-    Cancelling it cancels the verb, upstream too. It does not wait for the verb's end.
+    Cancelling it cancels the function, and does not wait for its end.
     """
-    cancellation = _Cancellation()
-    token = _CANCELLATION.set(cancellation)  # a thread has the context of the task that starts it
-    try:
-        return await anyio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
-    finally:
-        _CANCELLATION.reset(token)
-        cancellation.cancel()
+    options = _with_callbacks(kwargs, anyio.to_thread.run_sync)
+    return await asyncio.wrap_future(portal.start_task_soon(partial(verb, *args, **options)))
+
+
+def _with_callbacks(kwargs: Mapping[str, Any], run: Callable[..., Awaitable[Any]]) -> Any:
+    """Arguments in which `run` runs what is plain: a client's answers, and callbacks by name."""
+    options = dict(kwargs)
+    for name in ("caller", "client"):
+        if isinstance(client := options.get(name), SyncClient):
+            options[name] = client.asked_by(run)
+    for name in _CALLBACKS:
+        if callback := options.get(name):
+            options[name] = partial(run, callback)
+    return options
 
 
 class OnLoop:
