@@ -144,9 +144,19 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
     )
     return (
         *checks,
+        *await _queue(engine, invocation.clock()),
         *await _webhooks(engine),
         *_reserved(engine, invocation),
     )
+
+
+async def _queue(engine: Engine, now: float) -> tuple[Check, ...]:
+    from discovery_engine.engine.doctor import checks
+
+    try:
+        return tuple(checks.queue(await engine.fleet.status(), now))
+    except RegistryError:  # which has a check of its own
+        return ()
 
 
 async def _webhooks(engine: Engine) -> tuple[Check, ...]:

@@ -427,6 +427,12 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "warning",
             "a webhook does not take events at the moment; they are sent again",
         ),
+        "SERVERS_GIVEN_UP": ("error", "workers list a server no more, as it failed for days"),
+        "REFRESHES_OVERDUE": (
+            "warning",
+            "servers are due to be listed, and no worker takes them, or too few do",
+        ),
+        "CLOCK_WRONG": ("warning", "the clock of this machine is not that of the registry"),
         "PRINCIPAL_WITHOUT_TOKEN": (
             "warning",
             "something is reserved for a team or user for whom no access token stands",

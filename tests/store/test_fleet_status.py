@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine import Engine
+from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.owner.change_plan import project
 from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import ServerNotFoundError
@@ -73,6 +74,26 @@ async def test_the_status_answers_what_people_watch(queue: Folder) -> None:
     assert found.recent_activity()[0].server == "c"
     assert {job.server for job in found.recent_activity()} == {"a", "b", "c"}
     assert found.embedding_count == 2
+
+
+@pytest.mark.requirement("FLT-31")
+@pytest.mark.anyio
+async def test_doctor_names_servers_given_up_and_overdue_ones_and_a_wrong_clock(
+    queue: Folder,
+) -> None:
+    async with queue.open() as engine:
+        assert not [*checks.queue(await engine.fleet.status(), time.time())]
+        fill(engine)
+        status = await engine.fleet.status()
+        store, scope = engine._core.store, catalog_key_of(engine.settings)
+        assert store.retry_refreshes(scope, ["b"]) == ("b",)
+        retried = await engine.fleet.status()
+
+    later = replace(retried, now=retried.now + 3600)
+    assert [check.code for check in checks.queue(status, status.now)] == ["SERVERS_GIVEN_UP"]
+    assert [check.code for check in checks.queue(retried, retried.now)] == ["CHECK_PASSED"]
+    assert [check.code for check in checks.queue(later, later.now)] == ["REFRESHES_OVERDUE"]
+    assert "CLOCK_WRONG" in [check.code for check in checks.queue(later, retried.now)]
 
 
 @pytest.mark.requirement("FLT-31")
@@ -151,12 +172,14 @@ async def test_the_commands_show_the_queue_and_steer_it(tmp_path: Path, forked: 
     async with folder.open(environ=home.environ) as engine:
         fill(engine)
 
+    examined = home("doctor", "--json").json["checks"]
     shown, as_json = home("fleet", "status"), home("fleet", "status", "--json")
     unclear = home("fleet", "retry")
     retried = home("fleet", "retry", "--all-failed")
     hastened = home("fleet", "refresh", "a")
     unknown = home("fleet", "refresh", "nobody")
 
+    assert "SERVERS_GIVEN_UP" in [check["code"] for check in examined]
     assert shown.code == as_json.code == 7
     assert re.search(r"failing for \d+ s: it exits at once", shown.out)
     assert "w2" in shown.out

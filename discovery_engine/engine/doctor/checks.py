@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from discovery_engine.config.sources import ClientFile
     from discovery_engine.engine.owner.configured_webhooks import WebhookReport
+    from discovery_engine.engine.owner.fleet import FleetStatus
     from discovery_engine.search.embedders.sentence_model import InstalledModel
     from discovery_engine.secrets.keys import KeyPlace
     from discovery_engine.store.call_log.log_tables import Loss
@@ -52,6 +53,8 @@ MOST_IN_MEMORY = 200_000
 
 _TOOLS_NAMED = 5  # in a sentence that counts the rest
 _CONFIGURATION = "configuration"
+_OVERDUE = 600.0  # seconds; gateways then list by themselves
+_CLOCK_DIFFERENCE = 60.0  # seconds
 _OLDEST_PYTHON = (3, 11)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -364,6 +367,31 @@ def webhook(report: WebhookReport) -> Check:
         hint = f"they are sent again; `discovery webhooks test {name}` shows the answer"
         return Check("WEBHOOK_FAILING", message, hint, subject)
     return Check.passed(subject, f"{counted(state.delivered, 'event')} delivered")
+
+
+def queue(status: FleetStatus, now: float) -> Iterator[Check]:
+    """Check whether workers list what is due; `now` is Unix time in seconds by this machine."""
+    if not status.jobs:
+        return
+    subject, problems = "refresh queue", []
+    if dead := status.counts["dead"]:
+        message = f"workers have given up {counted(dead, 'server')}"
+        hint = "`discovery fleet status` shows why, `discovery fleet retry SERVER` tries one again"
+        problems.append(Check("SERVERS_GIVEN_UP", message, hint, subject))
+    if (overdue := status.seconds_overdue) > _OVERDUE:
+        first = f"{counted(status.due_count, 'server')} overdue, the first for {ago(overdue)}"
+        is_worked_off = status.counts["processing"] > 0
+        hint = (
+            "start more workers, or give them more `--slots`"
+            if is_worked_off
+            else "start a worker: `discovery fleet worker`"
+        )
+        problems.append(Check("REFRESHES_OVERDUE", first, hint, subject))
+    if abs(difference := now - status.now) > _CLOCK_DIFFERENCE:
+        message = f"the clock of this machine is {abs(difference):.0f} s off that of the registry"
+        hint = "synchronize both, with NTP for instance"
+        problems.append(Check("CLOCK_WRONG", message, hint, subject))
+    yield from problems or [Check.passed(subject, f"{counted(len(status.jobs), 'server')} in time")]
 
 
 def of_problem(problem: Diagnostic, subject: str = _CONFIGURATION) -> Check:

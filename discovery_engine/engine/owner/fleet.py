@@ -48,6 +48,11 @@ class FleetStatus(Struct, frozen=True):
         return min(due, key=_waits_since, default=None)
 
     @property
+    def due_count(self) -> int:
+        """How many jobs wait for a worker."""
+        return sum(_waits_since(job) <= self.now for job in self.jobs)
+
+    @property
     def seconds_overdue(self) -> float:
         """How long that job has waited; 0 if none is due."""
         oldest = self.oldest_due
