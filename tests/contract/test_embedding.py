@@ -254,6 +254,22 @@ async def test_two_agents_on_one_engine_share_no_list_and_have_sessions_of_their
         assert int(pids[0]) == await pid_of(engine, "good", "ann")
 
 
+@pytest.mark.requirement("FRM-14")
+async def test_the_search_of_an_api_is_answered_with_tools_and_binds_none(folder: Folder) -> None:
+    async with world(folder) as engine:
+        tools = engine.toolset(mode="select")
+        tools.use("github__add_label")
+        before = bytes_of(tools)
+        answer, new = await tools.answer_search({"queries": ["create an issue", "add a label"]})
+        mistake, none = await tools.answer_search('{"query": 5')
+
+        assert bytes_of(tools) == before
+    assert not answer.get("isError")
+    assert names(new)[0] == "github__create_issue"
+    assert "github__add_label" not in names(new)  # it is listed
+    assert (mistake["isError"], none) == (True, [])
+
+
 @pytest.mark.requirement("FRM-5", "FRM-22", "FRM-100")
 async def test_a_function_has_a_name_a_docstring_and_a_signature_from_the_schema(
     folder: Folder,

@@ -219,6 +219,9 @@ SEQUENCES: dict[str, list[Any]] = {
         request(1, "initialize", **HANDSHAKE | {"protocolVersion": "2026-07-28"}),
         request(2, "tools/list"),
     ],
+    "version that is no text": [
+        with_envelope(REQUESTS[0], ENVELOPE | {"io.modelcontextprotocol/protocolVersion": 5})
+    ],
     "envelope on initialize": [with_envelope(INITIALIZE), request(3, "tools/list")],
     "envelope after the handshake": [*OPENED, *map(with_envelope, REQUESTS[:3])],
     "no envelope after a modern request": [with_envelope(REQUESTS[0]), *REQUESTS[:3]],

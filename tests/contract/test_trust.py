@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -321,3 +322,21 @@ async def test_frozen_uses_only_what_is_pinned_and_loosens_nothing(home: Home) -
     assert home("--frozen", "execute", "told:third").code == 4
     assert home("execute", "told:other", "--frozen").code == 0
     assert home("search", "third", "--frozen").code == 2
+
+
+@pytest.mark.requirement("TRU-31")
+def test_frozen_without_a_lock_file_that_can_be_used_is_an_error(home: Home) -> None:
+    damages: dict[str, Callable[[], object]] = {
+        "there is no lock file": lambda: None,
+        "the lock file is damaged: it has version 99": lambda: home.lock.write_text(
+            '{"lockVersion": 99, "servers": {}}', "utf-8"
+        ),
+        "the lock file is damaged: ": lambda: home.lock.write_text("{" * 100_000, "utf-8"),
+        "the lock file cannot be read: ": lambda: (home.lock.unlink(), home.lock.mkdir()),
+    }
+    for said, damage in damages.items():
+        damage()
+        result = home("list", "--frozen", "--json")
+        [problem] = json.loads(result.err)["error"]["problems"]
+        assert (result.code, problem["code"]) == (2, "LOCK_UNUSABLE")
+        assert problem["message"].startswith(said)

@@ -134,6 +134,8 @@ async def test_a_view_holds_within_another_follows_its_servers_and_ends_with_its
     }
     rules = [{"pattern": "get_*", "tags": ["read"]}]
     await opened_folder(folder, toolRules=rules, views=views)
+    zoo, said = Told(folder.path / "zoo" / "told.json"), "Call delete_all last."
+    zoo.says(*(make_definition(t, f"Do {t}.") for t in NAMES), instructions=said)
     async with folder.open() as engine:
         await engine.refresh()
         within = {name: engine.in_view(name) for name in views}
@@ -143,13 +145,15 @@ async def test_a_view_holds_within_another_follows_its_servers_and_ends_with_its
         with pytest.raises(NotFoundError):
             within["cats"].view.details(None, "get_dog")
         left = "add_cat", "get_cat", "wash_cat", "delete_all"
-        Told(folder.path / "zoo" / "told.json").says(
-            *(make_definition(t, f"Do {t}.") for t in left)
-        )
+        zoo.says(*(make_definition(t, f"Do {t}.") for t in left), instructions=said)
         await engine.refresh(["zoo"])
         after = {name: tools(view) for name, view in within.items()}
-        shown = (view.view.catalog.parts.values() for view in (engine, within["no_dogs"]))
-        removed = [[len(part.removed) for part in parts if part.server == "zoo"] for parts in shown]
+        parts = [
+            (len(part.removed), part.instructions)
+            for view in (engine, within["no_dogs"], within["cats"])
+            for part in view.view.catalog.parts.values()
+            if part.server == "zoo"
+        ]
         content = json.loads(folder.config.read_text("utf-8"))
         folder.config.write_text(json.dumps({**content, "views": {}}), "utf-8")
         await engine.reload()
@@ -161,7 +165,7 @@ async def test_a_view_holds_within_another_follows_its_servers_and_ends_with_its
     assert (before["cats tagged"], before["farm tagged"]) == ({"get_cat"}, {"get_cow"})
     assert after["cats"] == {"add_cat", "get_cat", "wash_cat"}
     assert after["no_dogs"] == {*left, "get_cow"}
-    assert removed == [[2], [0]]
+    assert parts == [(2, said), (0, said), (0, "")]
     assert ended == [(set(), ())] * len(within)
 
 

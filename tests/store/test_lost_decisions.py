@@ -95,6 +95,16 @@ def test_a_mark_that_is_lost_is_made_anew(folder: Path, damage: Callable[[Path],
 
 
 @pytest.mark.requirement("REG-21")
+def test_where_no_mark_can_be_written_the_database_will_do(folder: Path) -> None:
+    before = decide(folder, *range(5))
+
+    (folder / MARK).unlink()
+    (folder / MARK).mkdir()
+
+    assert found(folder) == before
+
+
+@pytest.mark.requirement("REG-21")
 @pytest.mark.parametrize("name", [DATABASE, MARK])
 def test_wherever_a_file_is_cut_off_nothing_is_forgotten_in_silence(
     folder: Path, tmp_path: Path, name: str
