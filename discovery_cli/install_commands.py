@@ -461,7 +461,8 @@ def _say_installed(output: Output, plan: InstallPlan, change: InstalledChange) -
 def _say_started(output: Output, change: InstalledChange) -> None:
     """Print whether a server was started for the first time in its version."""
     if change.problem:
-        output.say(f"{change.name} could not be started yet: {visible_line(change.problem)}")
+        problem = output.hint(visible_line(change.problem))
+        output.say(f"{change.name} could not be started yet: {problem}")
         output.say(f"`discovery tools {change.name}` tries again")
     else:
         output.say(f"it was started, and its tools are listed: `discovery tools {change.name}`")

@@ -76,6 +76,7 @@ from discovery_engine.upstream.connection import stored_secrets, written_fields
 from discovery_engine.upstream.stdio.sandbox import sandboxes
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import Failure
     from discovery_engine.config.settings import ServerSettings
     from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.marketplace.entry import MarketplaceEntry
@@ -425,12 +426,16 @@ class Installer:
     ) -> InstalledChange:
         """Start a server for the first time, which fetches its package, and list its tools."""
         report(f"starting {change.name}, and listing its tools")
-        problem = ""
+        failures: list[Failure | DiscoveryError]
         try:
             refreshed = await self._host.refresh([change.name])
-            problem = "; ".join(failure.message for _, failure in refreshed.servers if failure)
+            failures = [failure for _, failure in refreshed.servers if failure]
         except DiscoveryError as error:
-            problem = error.message
+            failures = [error]
+        problem = "; ".join(
+            f"{failure.message} ({failure.hint})" if failure.hint else failure.message
+            for failure in failures
+        )
         return InstalledChange(change.name, change.where, change.diff, pin, problem)
 
     @contextmanager

@@ -43,7 +43,7 @@ case "$1" in
   --version) echo 'Docker version 29.0.1' ;;
   buildx) echo '"{DIGEST}"' ;;
   pull) test ! -e "$HOME/is-full" || {{ echo 'write: no space left on device' >&2; exit 1; }} ;;
-  run) exit 1 ;;
+  run) echo 'API_TOKEN environment variable is required' >&2; exit 1 ;;
 esac
 """
 
@@ -234,7 +234,8 @@ async def test_an_image_is_pinned_by_its_digest_and_pulled_by_it(
         DIGEST,
         [str(place.notes)],
     )
-    assert done.problem  # this image cannot be run; it is entered all the same
+    # This image cannot be run; it is entered all the same.
+    assert "`discovery secrets set files/API_TOKEN`" in done.problem
     calls = called(docker)
     assert f"pull --quiet {image}" in calls
     assert "hunter-2" not in "".join(calls)
