@@ -70,8 +70,10 @@ class TrustStore:
         self.trust = Trust()
         self._unkept: list[Acceptance] = []
         """What was accepted at first sight for this run, because the registry did not answer."""
-        self._is_unsettled = False
-        """True if decisions of an earlier name of the configuration could not be taken over."""
+        self._settled: tuple[str, str | None] | None = None
+        """The name and the path whose decisions were taken over; None if they could not be."""
+        self._read = "", 0
+        """The scope of what is held of acceptances, and the newest decision when it was read."""
 
     def load(self, settings: Settings) -> Trust:
         """The trust under `settings`; reads the registry and the lock file.
@@ -79,7 +81,8 @@ class TrustStore:
         Raises:
             ConfigurationError: If only what is pinned may be used, and the lock file is no good.
         """
-        self._settle(settings)
+        if self._settled != (settings.name, settings.path):
+            self._settle(settings)
         lock = None
         if settings.frozen:
             from discovery_engine.trust.lockfile import load_lock  # noqa: PLC0415 - few have one
@@ -102,9 +105,9 @@ class TrustStore:
             settle_scope(self._store, settings, at=self._clock())
         except RegistryError as error:
             logger.warning("What was decided under the path of the file cannot be read: %s", error)
-            self._is_unsettled = True
+            self._settled = None
         else:
-            self._is_unsettled = False
+            self._settled = settings.name, settings.path
 
     def is_current(self) -> bool:
         """Return whether this process has read all decisions of every configuration."""
@@ -152,15 +155,33 @@ class TrustStore:
             # First, so that a decision that is made meanwhile has a higher number.
             number = self._store.newest_decision()
             has_found = any(server.is_untrusted_origin for server in settings.servers)
-            return Decisions(
+            lost_at = self._lost_at(settings)
+            decisions = Decisions(
                 self._store.approvals(scope) if has_found else {},
-                self._accepted_of(settings, {}),
-                self._lost_at(settings),
-                number,
+                self._accepted_of(settings, self._unchanged(scope, number, lost_at)),
+                lost_at,
+                number if self._settled else -1,  # to be tried again
             )
         except RegistryError as error:
             logger.warning("What was approved and accepted cannot be recalled: %s", error)
             return self.trust.decisions
+        self._read = scope, number
+        return decisions
+
+    def _unchanged(
+        self, scope: str, number: int, lost_at: float | None
+    ) -> Mapping[str, AcceptedTools]:
+        """Return what was read of servers of which nothing was accepted since, nor lost.
+
+        To read 10,000 servers again after each decision of anybody costs seconds.
+        """
+        decisions, (read_scope, read_number) = self.trust.decisions, self._read
+        accepted = decisions.accepted
+        is_older = number < read_number or lost_at != decisions.lost_at or scope != read_scope
+        if is_older or not isinstance(accepted, AcceptedByServer):
+            return {}
+        changed = self._store.accepted_since(scope, read_number)
+        return accepted.without(changed.union(accepted.unreadable()))
 
     def _accepted_of(
         self, settings: Settings, accepted: Mapping[str, AcceptedTools]
@@ -227,7 +248,7 @@ class TrustStore:
         return replace(trust, decisions=decisions)
 
     def _lost_at(self, settings: Settings) -> float | None:
-        return UNREAD if self._is_unsettled else self._store.lost_at(decision_scope(settings))
+        return self._store.lost_at(decision_scope(settings)) if self._settled else UNREAD
 
     def _retried(self, settings: Settings) -> Trust:
         """The trust, with what could not be read to be read again."""

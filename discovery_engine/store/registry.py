@@ -81,6 +81,10 @@ class StoredDecisions(StoredRecords):
         read = partial(decision_table.accepted, scope=scope, server=server)
         return self._read_rows(read, decision_table.ACCEPTANCES, [scope, server])
 
+    def accepted_since(self, scope: str, number: int) -> frozenset[str]:
+        """The servers of which something was accepted after the decision of that number."""
+        return self.read(partial(decision_table.accepted_since, scope=scope, number=number))
+
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
         """All acceptances of a server's tools, in the order in which they were accepted."""
         return self.read(partial(decision_table.history, scope=scope, server=server))

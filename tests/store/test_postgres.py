@@ -36,7 +36,7 @@ from tests.servers.programs import eventually
 from tests.tcp_proxy import TcpProxy, open_proxy
 
 SCOPE = "/etc/discovery.yaml"
-LATEST = 14
+LATEST = 15
 
 
 def registry_at(url: str, *, timeout: float = 60.0, connections: int = 4) -> PostgresRegistry:

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_COPY_PAUSE = 1.0  # seconds in which decisions of others gather before they are copied
+
 
 class LocalCopy:
     """The copy of a database as this machine last saw it; closes neither of the two.
@@ -73,6 +75,7 @@ class LocalCopy:
         """True if copying the decisions is queued."""
         self._turn = threading.Lock()
         self._background: ThreadPoolExecutor | None = None
+        self._is_finishing = threading.Event()
 
     def write(self, write: Callable[[Registry], object]) -> None:
         try:
@@ -141,7 +144,12 @@ class LocalCopy:
             self._seen = newest
         if not self._is_copying and newest != self._newest:
             self._is_copying = True  # what is queued copies all decisions until then
-            self._later(self.copy_decisions)
+            self._later(self._copy_soon)
+
+    def _copy_soon(self) -> None:
+        # While workers accept many new tools there is a decision every few milliseconds.
+        self._is_finishing.wait(_COPY_PAUSE)
+        self.copy_decisions()
 
     def copy_decisions(self) -> None:
         """Copy the decisions of the database that were made since; all, where that is not enough.
@@ -171,6 +179,7 @@ class LocalCopy:
 
     def finish(self) -> None:
         """Wait for what is queued."""
+        self._is_finishing.set()
         with self._turn:
             background, self._background = self._background, None
         if background:
@@ -229,7 +238,7 @@ def _copied_method(name: str, *, are_decisions: bool) -> Callable[..., Any]:
 
 
 @_copied("load_settings", "vector_count", "uses", "requests_mark", "history")
-@_copied("decisions", "approvals", "accepted", "servers_mark", are_decisions=True)
+@_copied("decisions", "approvals", "accepted", "servers_mark", "accepted_since", are_decisions=True)
 @_copied("registered_servers", "switches", "has_decisions", are_decisions=True)
 class SharedRegistry(PostgresRegistry):
     """Made by `backends.open_shared`; closes the three that it was given.

@@ -159,6 +159,13 @@ def accepted(connection: Connection, scope: str, server: str) -> AcceptedTools:
     return {tool: frozenset(digests) for tool, digests in by_tool.items()}
 
 
+def accepted_since(connection: Connection, scope: str, number: int) -> frozenset[str]:
+    """The servers of which something was accepted after a decision."""
+    statement = "SELECT DISTINCT server FROM acceptances WHERE number > ? AND scope_key = ?"
+    rows = connection.execute(statement, (number, key_of(scope)))
+    return frozenset(from_column(server) for (server,) in rows)
+
+
 def history(connection: Connection, scope: str, server: str) -> tuple[Acceptance, ...]:
     statement = """
         SELECT tool, meaning, fingerprint, definition FROM acceptances

@@ -1,4 +1,4 @@
--- version: 14
+-- version: 15
 -- usable from: 12
 -- Text of others has no longest length, and an index of PostgreSQL takes 2.7 KB: a column `key` is
 -- the digest of all that makes a row the only one of its kind.
@@ -119,6 +119,7 @@ CREATE TABLE discovery.acceptances (
 );
 CREATE INDEX acceptances_by_scope ON discovery.acceptances (scope_key);
 CREATE INDEX acceptances_by_server ON discovery.acceptances (server_key);
+CREATE INDEX acceptances_by_number ON discovery.acceptances (number);
 
 -- When decisions of a scope were lost, and when its owner acknowledged that; '*' is every scope
 -- that has no row of its own.
