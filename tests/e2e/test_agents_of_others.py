@@ -148,7 +148,9 @@ class Person:
 
 @pytest.fixture
 def person(tmp_path: Path) -> Person:
-    return Person(tmp_path)
+    person = Person(tmp_path)
+    person.run(DISCOVERY, "refresh")  # a first search waits three seconds for servers, no longer
+    return person
 
 
 @pytest.mark.requirement("CON-1", "CON-3", "MET-41", "SRV-62")
