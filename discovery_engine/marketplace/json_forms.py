@@ -105,11 +105,7 @@ def whole_entry_form(entry: MarketplaceEntry) -> JSONObject:
         "refused": all_fields(entry.refused, "type=registry_type identifier reason"),
         "tools": tools,
         "versions": [
-            {
-                "version": note.version,
-                "published_at": note.published_at or None,
-                "status": note.status,
-            }
+            fields(note, "version status") | {"published_at": note.published_at or None}
             for note in entry.versions
         ],
     }

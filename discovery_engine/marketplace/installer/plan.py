@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from discovery_engine.engine.json_forms import all_fields, fields
 from discovery_engine.errors import InstallFailedError, MissingInputsError
 from discovery_engine.marketplace.entry import RemoteOffer
 from discovery_engine.marketplace.installer.offered_inputs import is_secret_input
@@ -156,22 +157,13 @@ class InstallPlan(Struct, frozen=True):
             "entry": self.entry.name,
             "origins": [origin.source for origin in self.entry.origins],
             "trust": self.entry.trust,
-            "package": {
-                "type": self.pin.registry_type,
-                "identifier": self.pin.identifier,
-                "version": self.pin.version,
-                "integrity": self.pin.integrity,
-                "runtime": self.pin.runtime,
-            },
+            "package": fields(self.pin, "type=registry_type identifier version integrity runtime"),
             "warnings": list(self.warnings),
             "inputs": [_input_form(asked_input) for asked_input in self.asked],
             "missing": [asked_input.key for asked_input in self.missing],
             "stores": sorted(self.secrets),
             "where": self.where,
-            "prerequisites": [
-                {"program": p.program, "version": p.version, "problem": p.problem, "hint": p.hint}
-                for p in self.prerequisites
-            ],
+            "prerequisites": all_fields(self.prerequisites, "program version problem hint"),
         }
         if self.url:
             form["url"] = without_credentials(self.url)
