@@ -6,8 +6,8 @@ import json
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -23,6 +23,7 @@ from discovery_engine._util.text import one_line, visible
 from discovery_engine.engine.json_forms.owner_forms import fleet_form
 from discovery_engine.errors import plain_reason
 from discovery_engine.store import schedule
+from discovery_engine.store.refresh_job import JobState
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.tools.model import ServerName
 
+_STATES = get_args(JobState)
+_SHOWN = 100  # servers
+_ATTENTION = {"dead": 0, "error": 1, "processing": 2}
+"""The order of the states that people look for; the others come after them, by name."""
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
 
 
@@ -49,14 +54,20 @@ def command() -> None:
 
 
 @command.command("status")
+@click.option(
+    "--state", "states", multiple=True, type=click.Choice(_STATES), help="Only servers in it."
+)
+@click.option("--all", "show_all", is_flag=True, help="Show all servers, not the first 100.")
 @pass_invocation
-def status(invocation: Invocation) -> ExitCode:
+def status(invocation: Invocation, *, states: tuple[str, ...], show_all: bool) -> ExitCode:
     """Show the queue: states, due times, workers and failures.
 
-    Exits with 7 if a server is dead: it has failed for too long, and is not tried again.
+    Dead and failing servers come first, then those that are listed now. Exits with 7 if a server is
+    dead: it has failed for too long, and is not tried again.
 
     \b
       discovery fleet status
+      discovery fleet status --state dead --state error
     """
     output = invocation.output
     fleet_status, refusals = invocation.run(_status)
@@ -67,7 +78,7 @@ def status(invocation: Invocation) -> ExitCode:
             "the queue is empty; `discovery fleet worker` fills it with the configured servers"
         )
     else:
-        _show(output, fleet_status)
+        _show(output, fleet_status, states or _STATES, most=None if show_all else _SHOWN)
         say_refusals(output, refusals)
     return ExitCode.UNHEALTHY if fleet_status.counts["dead"] else ExitCode.OK
 
@@ -126,9 +137,15 @@ def _answer(output: Output, servers: tuple[ServerName, ...], verb: str) -> None:
         )
 
 
-def _show(output: Output, status: FleetStatus) -> None:
+def _show(
+    output: Output, status: FleetStatus, states: Collection[str], *, most: int | None
+) -> None:
     heads = [Cell(head, "faint") for head in _HEADS]
-    output.table([heads, *(_row(job, status.now) for job in status.jobs)])
+    jobs = [job for job in status.jobs if job.state in states]
+    shown = sorted(jobs, key=lambda job: _ATTENTION.get(job.state, len(_ATTENTION)))[:most]
+    output.table([heads, *(_row(job, status.now) for job in shown)])
+    if len(shown) < len(jobs):
+        output.say(f"{counted(len(jobs) - len(shown), 'more server')}: `--state`, or `--all`")
     counts = ", ".join(f"{count} {state}" for state, count in status.counts.items() if count)
     output.say(counts)
     if oldest := status.oldest_due:

@@ -98,6 +98,29 @@ async def test_doctor_names_servers_given_up_and_overdue_ones_and_a_wrong_clock(
 
 @pytest.mark.requirement("FLT-31")
 @pytest.mark.anyio
+async def test_of_many_servers_the_status_shows_those_first_that_need_somebody(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    folder, home = Folder(tmp_path), Discovery(tmp_path, forked)
+    folder.write(*(good(f"s{number:03}") for number in range(110)), good("z"))
+    async with folder.open(environ=home.environ) as engine:
+        store, scope = engine._core.store, catalog_key_of(engine.settings)
+        store.plan_refreshes(scope, [RefreshTarget(ServerName("z"))])
+        [job] = store.claim_refreshes(scope, "w", limit=1, lease=60)
+        store.fail_refresh(job.claim, "UPSTREAM_UNAVAILABLE", "it exits at once", retry_in=None)
+        store.plan_refreshes(scope, [RefreshTarget(name) for name in engine.settings.by_name])
+
+    some, everything = home("fleet", "status"), home("fleet", "status", "--all")
+    dead = home("fleet", "status", "--state", "dead")
+
+    assert "z " in some.out.splitlines()[1]
+    assert (len(some.out.splitlines()), len(everything.out.splitlines())) == (101, 112)
+    assert "11 more servers" in some.err
+    assert len(dead.out.splitlines()) == 2
+
+
+@pytest.mark.requirement("FLT-31")
+@pytest.mark.anyio
 async def test_how_long_a_server_waits_is_told_by_the_clock_of_the_registry(queue: Folder) -> None:
     async with queue.open(clock=lambda: time.time() + 7200) as engine:
         fill(engine)
