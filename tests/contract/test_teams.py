@@ -59,6 +59,12 @@ async def test_a_rule_takes_away_and_a_team_more_gives(tmp_path: Path) -> None:
         others = ((), ("team:anna",), ("user:keepers",), ("team:Keepers",), ("team:keeper",))
         assert {len(shown(engine, *one)) for one in others} == {3}
         assert len(shown(engine, "team:farmers", "team:keepers")) == 6
+        ann, bob = engine.visible_to("user:ann"), engine.visible_to("user:bob")
+        counts = [len([*one.view.catalog.visible]) for one in (ann, bob)]
+        folder.write(*told, serverRules=[{"pattern": "zoo", "visibleTo": "user:ann"}])
+        await engine.reload()
+        counts += [len([*one.view.catalog.visible]) for one in (ann, bob)]
+        assert counts == [3, 3, 6, 3]
         team = {"visibleTo": "team:a"}
         for rule in (
             {"serverRules": [{"matchTags": "farm", **team}]},
