@@ -329,6 +329,13 @@ def _has_what_it_needs(embeddings: Any) -> None:
         raise custom_error(message, key="provider", hint=f"add {key}")
 
 
+def _no_word(value: JSONValue) -> JSONValue:
+    if isinstance(value, str) and value:
+        hint = "write `embeddings: {provider: discovery}`, or another provider"
+        raise custom_error("must be a mapping with a `provider`, not text", hint=hint)
+    return value
+
+
 def _several(words: list[str]) -> list[str]:
     if len(set(words)) < 2:  # noqa: PLR2004 - a word alone is no synonym
         raise custom_error("is no group", hint="write two or more words that mean the same")
@@ -354,7 +361,7 @@ def _languages(codes: list[str]) -> list[str]:
 _EmbeddingsSection = section(EmbeddingsSettings, check=_has_what_it_needs)
 SearchSection = section(
     SearchSettings,
-    embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing],
+    embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing, BeforeValidator(_no_word)],
     synonyms=Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing],
 )
 EnrichSection = section(
