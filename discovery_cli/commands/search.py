@@ -175,8 +175,9 @@ def _summary(answer: SearchAnswer) -> str:
         nearest = f"unsure: {counted(len(answer.hits), 'near tool')}, check before you use one"
         server, verbs = answer.hits[0].entry.tool.server, " or ".join(answer.undone)
         undone = f"no tool of {named(server)} seems to {verbs}" if verbs else ""
+        elsewhere = f"the first is not of {named(answer.elsewhere)}" if answer.elsewhere else ""
         why = f"none mentions {missing}" if missing else ""
-        return "; ".join(filter(None, (nearest, undone, why)))
+        return "; ".join(filter(None, (nearest, elsewhere, undone, why)))
     if answer.hits:
         alike = f"; the first {answer.alike} fit equally well" if answer.alike > 1 else ""
         return f"{answer.certainty} match: {counted(len(answer.hits), 'tool')}{alike}"

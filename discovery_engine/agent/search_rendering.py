@@ -428,8 +428,10 @@ def _unsure_item(answer: SearchAnswer) -> Item:
     verbs = " or ".join(answer.undone)
     server = named(answer.hits[0].entry.tool.server)
     undone = f"no tool of {server} seems to {verbs}" if verbs else ""
+    elsewhere = f"the first is not of {named(answer.elsewhere)}" if answer.elsewhere else ""
     missing = _uncovered(answer)
-    reasons = "; ".join(filter(None, (undone, f"none mentions {missing}" if missing else "")))
+    lacking = f"none mentions {missing}" if missing else ""
+    reasons = "; ".join(filter(None, (elsewhere, undone, lacking)))
     whole = f"{_CHECK} {reasons[:1].upper()}{reasons[1:]}." if reasons else _CHECK
     heads = ((_CHECK, 0.6), (whole, 0.8), (f"{whole} {_ADVICE}", 1.0))
     return Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
-from discovery_engine.search.operations.operation import Operation, ToolProfile, relation
+from discovery_engine.search.operations.operation import (
+    Operation,
+    ToolProfile,
+    operation_words,
+    relation,
+)
 from discovery_engine.search.operations.request_reading import intent_of
 from discovery_engine.search.ranking.confidence import (
     DIFFERENT,
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
 _SHORT = 2  # letters; no shorter word is taken for a product
 _COMMON = 0.5  # idf; nor are the words that many tools have
 _PRODUCT_AT_END = lazy_pattern(r", ([A-Z][\w.'-]*(?: [\w.'-]+){0,2})$")  # create issue, Jira
+_RUN = lazy_pattern(r"[^\W_]+")
 _PRODUCT_TEXT = 300  # characters of a description that may say which product a tool is for
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
@@ -104,14 +111,19 @@ class Assessor:
         is_english = self._is_english(query)
         missing = _words_without(held, query.reading.text, self._lexicon) if is_english else []
         arguments = self._argument_stems(query)
-        profiles = [
-            self._profile(doc_id)
-            for hit, doc_id in zip(first, doc_ids, strict=True)
-            if hit.entry.tool.server == server
-        ]
+        own = [hit for hit in hits if hit.entry.tool.server == server]
+        undone = _undone(query.reading, [*map(self._profile, self._doc_ids(own))])
+        products = "".join(self._names(query.text) & self._products.keys())
         return Gaps(
-            tuple(word for word in missing if self._lexicon.stem(word) not in arguments),
-            _undone(query.reading, profiles),
+            tuple(
+                word
+                for word in missing
+                if self._lexicon.stem(word) not in arguments
+                and word not in products
+                and not (undone and self._lexicon.stem(word) in operation_words().verbs)
+            ),
+            undone,
+            self._server_elsewhere(query, first[0].entry.tool),
         )
 
     def _unknown(self, query: AnalyzedQuery) -> tuple[str, ...]:
@@ -180,20 +192,44 @@ class Assessor:
 
     def _is_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether a query names products, and a tool says nothing of any of them."""
-        products = set(query.terms.stems & self._products)
-        if named := _PRODUCT_AT_END.search(query.text):
-            products.update(self._stems(named[1]))
+        products = self._names(query.text) & self._products.keys()
+        if at_end := _PRODUCT_AT_END.search(query.text):
+            products |= self._names(at_end[1])
         if not products:
             return False
-        text = f"{tool.server} {tool.name} {tool.description[:_PRODUCT_TEXT]}"
-        return products.isdisjoint(self._stems(text))
+        texts = f"{tool.server} {tool.name}", tool.description[:_PRODUCT_TEXT]
+        return all(products.isdisjoint(self._names(text)) for text in texts)
+
+    def _server_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> str:
+        """The server that a query names as a whole, where the best tool is of another product."""
+        if not self._is_elsewhere(query, tool):
+            return ""
+        for name in self._names(query.text) & self._products.keys():
+            for server in self._products[name]:
+                if name == "".join(_RUN.findall(server.lower())):
+                    return server
+        return ""
 
     @cached_property
-    def _products(self) -> frozenset[str]:
-        """The stems in names of servers that say which product is meant."""
+    def _products(self) -> Mapping[str, Sequence[str]]:
+        """The servers by the names, whole and in parts, that say which product is meant."""
         idf = default_idf()
-        stems = {stem for server in self._index.servers for stem in self._stems(server)}
-        return frozenset(s for s in stems if len(s) > _SHORT and idf.get(s, 1.0) > _COMMON)
+        products: defaultdict[str, list[str]] = defaultdict(list)
+        for server in self._index.servers:
+            for name in self._names(server):
+                if len(name) > _SHORT and idf.get(name, 1.0) > _COMMON:
+                    products[name].append(server)
+        return products
+
+    def _names(self, text: str) -> set[str]:
+        """The stems of a text, and up to three words as one: `Digital Ocean` is digitalocean."""
+        runs = _RUN.findall(text.lower())
+        joined = (
+            "".join(runs[start:end])
+            for start in range(len(runs))
+            for end in range(start + 1, min(start + 4, len(runs) + 1))
+        )
+        return {*self._stems(text), *joined}
 
     def _doc_ids(self, hits: Sequence[Hit]) -> list[DocId | None]:
         return [self._index.doc_id(hit.entry.tool) for hit in hits]
@@ -337,7 +373,8 @@ _FILLERS = """
     friday saturday sunday zero one two three four five six seven eight nine ten eleven twelve
     first second third nothing something anything everything everybody everywhere else away back
     down afterwards according moment right whole itself long little bit got look see told asked
-    asks found made called went left
+    asks found made called went left whenever hour hours day days week weeks month months year years
+    ended phew puts
 """
 SAY_NOTHING = frozenset(_FILLERS.split())
 """Common words that no tool would mention, so that their absence says nothing of it."""
@@ -348,6 +385,8 @@ class Gaps(Struct, frozen=True):
     """Words of the request that none of the first tools has, arguments aside."""
     operations: tuple[str, ...] = ()
     """The operations asked for, as verbs, if the best tool's server seems to do none of them."""
+    server: str = ""
+    """The server that the request names, if the best tool is of another product."""
 
 
 def _words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str]:

@@ -110,6 +110,8 @@ class SearchAnswer(Struct, frozen=True):
     """Words of the query that no tool mentions; of an unsure answer, none of its first hits."""
     undone: tuple[str, ...] = ()
     """The verbs that the query asks for, if no near tool of the first server seems to do them."""
+    elsewhere: str = ""
+    """The server that the query names, if the first hit of an unsure answer is of another one."""
     offerings: tuple[OfferingHit, ...] = ()
     """The resources, templates and prompts that fit, if they were asked for."""
 
@@ -169,7 +171,7 @@ class QueryRunner(Struct, frozen=True):
         if answer.decision is not Decision.UNSURE:
             return answer
         gaps = self.searcher.gaps(self.query, candidates)
-        return replace(answer, uncovered=gaps.words, undone=gaps.operations)
+        return replace(answer, uncovered=gaps.words, undone=gaps.operations, elsewhere=gaps.server)
 
     def better_hits(
         self, shown: SearchAnswer, accepts: Callable[[Entry], bool], within: Subset

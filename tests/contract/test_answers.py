@@ -127,6 +127,23 @@ def test_a_tool_that_does_something_else_than_is_asked_for_is_no_match(engine: S
     assert [query for query in near if decisions[query] is Decision.MATCH] == []
 
 
+@pytest.mark.requirement("ANS-6")
+@rows(
+    ("query", "lack"),
+    [
+        ("show the commits in jira", "The first is not of jira."),
+        ("delete the space of the wiki", "No tool of wiki seems to delete or remove."),
+        ("create an issue, Linear", "None mentions 'linear'."),
+    ],
+)
+def test_an_unsure_answer_says_what_the_nearest_tools_lack(
+    engine: SyncEngine, query: str, lack: str
+) -> None:
+    assert read(engine, query).startswith(
+        f"Unsure: these are only the nearest tools. Check before calling. {lack} {AGAIN}"
+    )
+
+
 @pytest.mark.requirement("ANS-12")
 def test_the_confidence_decides_and_does_not_depend_on_the_limit(
     tmp_path: Path, engine: SyncEngine
