@@ -33,6 +33,7 @@ class Status(Struct, frozen=True):
     server_count: int
     tool_count: int
     enabled_count: int
+    is_shared: Annotated[bool, Meta(description="True if gateways share the registry.")]
     notices: list[JSONObject]
 
 
@@ -64,6 +65,7 @@ async def status(request: ApiRequest[Nothing]) -> Status:
         server_count=len(servers),
         tool_count=sum(server.tool_count for server in servers),
         enabled_count=sum(server.enabled_count for server in servers),
+        is_shared=request.engine.gateway_store is not None,
         notices=notice_forms(view.general_notices()),
     )
 

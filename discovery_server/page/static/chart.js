@@ -50,7 +50,8 @@ function Chart({ label, spans, series, scale = 1 }) {
     const resized = new ResizeObserver(() => chart.current.setSize({ width: place.clientWidth, height: HEIGHT }));
     resized.observe(place);
     theme.addEventListener("change", build); // colours of a canvas do not follow the style
-    return () => { resized.disconnect(); theme.removeEventListener("change", build); chart.current.destroy(); chart.current = null; };
+    addEventListener("themechange", build);
+    return () => { resized.disconnect(); theme.removeEventListener("change", build); removeEventListener("themechange", build); chart.current.destroy(); chart.current = null; };
   }, []);
   useEffect(() => { chart.current?.setData(data); }, [spans]);
   return html`<div>

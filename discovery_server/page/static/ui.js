@@ -113,7 +113,9 @@ export function Drawer({ title, onClose, children }) {
   <//>`;
 }
 
-function Modal({ class: kind, labelled, onClose, children }) {
+/** A dialog that `Esc` closes, and a press beside it if it `isLight`; the focus returns to where it was.
+ * @param {any} given */
+export function Modal({ class: kind, labelled, label, isLight = false, onClose, children }) {
   const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {
     const before = document.activeElement;
@@ -122,7 +124,13 @@ function Modal({ class: kind, labelled, onClose, children }) {
   }, []);
   // `close` of a dialog within is none of this one's.
   const close = (event) => { if (event.target === dialog.current) onClose(); };
-  return html`<dialog ref=${dialog} class=${kind} aria-labelledby=${labelled} onClose=${close}>${children}</dialog>`;
+  return html`<dialog ref=${dialog} class=${kind} aria-labelledby=${labelled} aria-label=${label} onClose=${close} onClick=${(event) => { if (isLight && event.target === dialog.current && isOutside(event, dialog.current)) onClose(); }}>${children}</dialog>`;
+}
+
+/** @param {MouseEvent} event @param {Element} element */
+function isOutside({ clientX, clientY }, element) {
+  const { left, right, top, bottom } = element.getBoundingClientRect();
+  return clientX < left || clientX > right || clientY < top || clientY > bottom;
 }
 
 /** Runs `act`, one at a time: `[run, isRunning, error, result]`; errors are shown, not thrown. */

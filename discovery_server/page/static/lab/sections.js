@@ -50,8 +50,9 @@ export function sectionAt(sections, line) {
   return sections.find((one) => one.line && line >= one.line && line < one.line + Math.max(1, one.text.split("\n").length - 1));
 }
 
-/** @param {string} text @param {any} entry @param {boolean} isFirst */
-function withEntry(text, entry, isFirst) {
+/** The text of a section with an entry before or behind all others.
+ * @param {string} text @param {any} entry @param {boolean} isFirst */
+export function withEntry(text, entry, isFirst) {
   const trimmed = text.trim();
   if (trimmed.startsWith("[")) { // JSON, or YAML in brackets
     const items = trimmed.slice(1, -1).trim().replace(/,$/, "");

@@ -6,7 +6,9 @@ import { html } from "../html.js";
 import { follow, isCall, reconnections, servers } from "../live.js";
 import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
-const KINDS = ["call", "resource-read", "prompt-get", "question", "progress", "notification", "ping", "stderr"];
+// Calls first: what servers write and notify would bury them.
+const KINDS = [["", "Calls"], ["stderr", "Output of servers"], ["notification", "Notifications"], ["every", "Everything"]];
+const CALLS = ["call", "resource-read", "prompt-get", "question"];
 const SPANS = [["15 minutes", 900], ["hour", 3_600], ["day", 86_400]];
 const PAGE = 100;
 const TYPING = 250; // milliseconds
@@ -29,10 +31,10 @@ export function Logs({ rest, query }) {
       <label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${[...names].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
       <label>Tool <input value=${chosen.tool} onInput=${choose("tool")} placeholder="its whole name" /></label>
       <label>Status <select value=${chosen.status} onChange=${choose("status")}><option value="">any</option><option value="ok">succeeded</option><option value="error">failed</option><option>cancelled</option></select></label>
-      <label>Kind <select value=${chosen.kind} onChange=${choose("kind")}><option value="">any</option>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${kind}</option>`)}</select></label>
       <label>Last <select value=${chosen.span} onChange=${choose("span")}><option value="">all</option>${SPANS.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}</select></label>
     </form>
     <div class="bar">
+      <div class="tabs" role="group" aria-label="Kind">${KINDS.map(([kind, name]) => html`<button type="button" key=${kind} aria-pressed=${kind === chosen.kind ? "true" : "false"} onClick=${() => setChosen({ ...chosen, kind })}>${name}</button>`)}</div>
       <button type="button" aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Resume" : "Pause"}</button>
       <${Confirmed} label="Clear …" question="Delete the whole log?" verb="Delete it" act=${async () => { await remove("/logs"); log.clear(); }}>
         <p>Every entry of this configuration is deleted, whatever the filters show, and cannot be restored. Metrics are kept.</p><//>
@@ -42,14 +44,14 @@ export function Logs({ rest, query }) {
     ${log.entries?.length === 0 && html`<${Empty}>${Object.values(settled).some(Boolean) ? "No entry fits these filters." : html`Nothing was called yet. A tool can be tried under <a href="#/tools">Tools</a>. If calls stay away: <code>log.calls</code> in the configuration may be <code>off</code>.`}<//>`}
     <div aria-busy=${!log.entries && !log.error}>
     ${log.entries?.length > 0 && html`<table>
-      <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>By</th></tr></thead>
+      <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>Client</th></tr></thead>
       <tbody>${log.entries.map((entry) => html`<tr key=${entry.id}>
         <td class="when">${moment(entry.at)}</td>
-        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
+        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.outcome && html`<span class="excerpt line">${argumentsOf(entry)}</span>`}${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
           ${!entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
-        <td class="word">${entry.outcome && entry.by}</td></tr>`)}</tbody></table>`}
+        <td class="word">${entry.outcome && (entry.client || entry.by)}</td></tr>`)}</tbody></table>`}
     </div>
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
@@ -117,9 +119,15 @@ function excerptOf(result) {
   return (typeof result === "string" ? result : JSON.stringify(result)).slice(0, 200);
 }
 
+/** The arguments of a call in one line. */
+function argumentsOf({ arguments: given }) {
+  if (given === null || given === undefined || typeof given !== "object") return "";
+  return Object.entries(given).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ").slice(0, 200);
+}
+
 /** The filters as the API takes them. */
-function asked({ span, ...others }) {
-  return { ...others, tool: others.tool.trim(), since: span ? Date.now() / 1000 - Number(span) : undefined };
+function asked({ span, kind, ...others }) {
+  return { ...others, kind: { "": CALLS, every: "" }[kind] ?? kind, tool: others.tool.trim(), since: span ? Date.now() / 1000 - Number(span) : undefined };
 }
 
 function Entry({ id, known, onClose }) {

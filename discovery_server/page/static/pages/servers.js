@@ -35,7 +35,7 @@ export function Servers({ rest, query }) {
         <th>Tags</th><th>Reason</th></tr></thead>
       <tbody>${found.map((server) => html`<${Row} key=${server.name} server=${server} />`)}</tbody>
     </table>`}
-    <details class="adding"><summary>Add a server</summary><${NewServer} /></details>
+    <details class="adding" open=${query.get("add")}><summary>Add a server</summary><${NewServer} /></details>
     <${Transient} />
     ${rest[0] && html`<${Server} key=${rest[0]} name=${rest[0]} tab=${rest[1] || ""} isChanging=${rest[2] === "change"} onClose=${() => { location.hash = here; }} />`}`;
 }
