@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import click
 from msgspec import Struct
@@ -19,32 +15,32 @@ from msgspec.structs import replace
 
 from discovery_cli import client_files
 from discovery_cli.command_group import did_you_mean
-from discovery_cli.gateway_command import NAME, gateway_command, needs_of, of_network
 from discovery_cli.importing import ask_for_copies, write_copies
 from discovery_cli.invocation import Invocation
 from discovery_cli.server_changes import show_diff_lines
 from discovery_engine._util.quantities import counted
-from discovery_engine.config.files.data_folder import data_folder
-from discovery_engine.config.sources.client_table import FileLocator, layout_of
 from discovery_engine.engine.owner.connected_clients import (
     ClientPlace,
     Connection,
+    Machine,
     Records,
-    connectable,
     find_place,
+    links_of,
     names_in,
-    own_entries,
     plan_connection,
     plan_undo,
 )
+from discovery_engine.engine.owner.gateway_command import (
+    gateway_command,
+    needs_of,
+    of_network,
+)
 from discovery_engine.engine.owner.server_export import program_entry
-from discovery_engine.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.editing.import_plan import ImportPlan
     from discovery_engine.config.settings import Settings
-    from discovery_engine.config.sources.client_table import ClientRow
     from discovery_engine.errors import Diagnostic
 
 
@@ -57,56 +53,24 @@ class Options(Struct, frozen=True):
     yes: bool = False
 
 
-class Machine(Struct, frozen=True):
-    """Where the files of clients are on this machine, and those of before."""
+def find_client(machine: Machine, name: str, *, in_project: bool) -> ClientPlace:
+    """Find the file of a client.
 
-    locator: FileLocator
-    records: Records
-
-    @classmethod
-    def here(cls, data_dir: str | None) -> Machine:
-        locator = FileLocator(os.environ, Path.home(), Path.cwd(), layout_of(sys.platform))
-        return cls(locator, Records(Path(data_folder(data_dir, os.environ)) / "clients"))
-
-    @property
-    def clients(self) -> dict[str, ClientRow]:
-        return {client.id: client for client in connectable(self.locator)}
-
-    def place(self, name: str, *, in_project: bool) -> ClientPlace:
-        """The file of a client.
-
-        Raises:
-            UsageError: If there is no such client, or it is not on this machine.
-        """
-        clients = self.clients
-        if name not in clients:
-            question = did_you_mean(name, clients)
-            raise click.UsageError(f"{name!r} is no client that can be connected{question}")
-        client = clients[name]
-        place = find_place(self.locator, client, in_project=in_project)
-        if place is None:
-            raise click.UsageError(f"{client.label} has no file for a project: omit --project")
-        if not place.is_here:
-            looked = ", ".join(map(str, place.looked))
-            raise click.UsageError(f"{client.label} was not found: looked for {looked}")
-        return place
-
-    def here_now(self) -> list[ClientPlace]:
-        """The files of the clients on this machine, and of this project."""
-        places = []
-        for client in self.clients.values():
-            user = find_place(self.locator, client, in_project=False)
-            project = find_place(self.locator, client, in_project=True)
-            if user and user.is_here:
-                places.append(user)
-            is_other = project and project.exists and not (user and _is_same(user, project))
-            if project and is_other:
-                places.append(project)
-        return places
-
-
-def _is_same(left: ClientPlace, right: ClientPlace) -> bool:
-    return left.path.resolve() == right.path.resolve()
+    Raises:
+        UsageError: If there is no such client, or it is not on this machine.
+    """
+    clients = machine.clients
+    if name not in clients:
+        question = did_you_mean(name, clients)
+        raise click.UsageError(f"{name!r} is no client that can be connected{question}")
+    client = clients[name]
+    place = find_place(machine.locator, client, in_project=in_project)
+    if place is None:
+        raise click.UsageError(f"{client.label} has no file for a project: omit --project")
+    if not place.is_here:
+        looked = ", ".join(map(str, place.looked))
+        raise click.UsageError(f"{client.label} was not found: looked for {looked}")
+    return place
 
 
 def connect(
@@ -282,31 +246,6 @@ def _say_needs(invocation: Invocation, config: Path) -> None:
         invocation.output.say(f"note: a password in {names} is not written; add it to `env` there")
 
 
-def found_forms(machine: Machine) -> list[JSONObject]:
-    """The clients on this machine: the file of each, its servers, and whether it is connected."""
-    forms = []
-    for place in machine.here_now():
-        count, is_connected, problem = 0, False, ""
-        try:
-            if place.exists:
-                count, is_connected = own_entries(place, machine.records, machine.locator)
-        except ConfigurationError as error:
-            problem = str(error)
-        forms.append(
-            {
-                "client": place.client.id,
-                "label": place.client.label,
-                "scope": place.spec.scope,
-                "path": str(place.path),
-                "exists": place.exists,
-                "connected": is_connected,
-                "servers": count,
-                "problem": problem or None,
-            }
-        )
-    return forms
-
-
 def show_found(invocation: Invocation, forms: Sequence[JSONObject]) -> None:
     output = invocation.output
     output.table(
@@ -334,13 +273,7 @@ def _state(form: JSONObject) -> str:
 
 
 def links(invocation: Invocation, view: str) -> dict[str, str]:
-    """Addresses that open a client with the entry, which it then asks about."""
+    """Make the addresses that open a client with the entry, which it then asks about."""
     config = _config(invocation, Options(view=view))
     command = gateway_command(config, os.environ, data_dir=invocation.data_dir, view=view)
-    entry = {"command": command.words[0], "args": list(command.words[1:]), "env": {**command.env}}
-    text = quote(base64.b64encode(json.dumps(entry).encode()), safe="")
-    named = json.dumps({"name": NAME, "type": "stdio", **entry})
-    return {
-        "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?name={NAME}&config={text}",
-        "vscode": f"vscode:mcp/install?{quote(named, safe='')}",
-    }
+    return links_of(command)

@@ -47,24 +47,25 @@ def command(
       discovery connect cursor --undo
     """
     from discovery_cli import connecting
+    from discovery_engine.engine.owner.connected_clients import Machine
 
     output, chosen = invocation.output, connecting.Options(**options)
     if chosen.undo and (chosen.move or chosen.view or link):
         raise click.UsageError("--undo cannot be combined with --move, --view or --link")
-    machine = connecting.Machine.here(invocation.data_dir)
+    machine = Machine.here(invocation.data_dir)
     if link:
         _show_links(invocation, clients, connecting.links(invocation, chosen.view))
         return
     if not clients:
         _refuse_without_client(options)
-        forms = connecting.found_forms(machine)
+        forms = machine.forms()
         if output.as_json:
             output.answer({"clients": forms})
         else:
             connecting.show_found(invocation, forms)
         return
     names = dict.fromkeys(clients)
-    places = [machine.place(name, in_project=chosen.in_project) for name in names]
+    places = [connecting.find_client(machine, name, in_project=chosen.in_project) for name in names]
     forms = connecting.connect(invocation, machine, places, chosen)
     if output.as_json:
         output.answer({"clients": forms})

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict, replace
 
-from discovery_cli.gateway_command import NAME, Needs, gateway_command, needs_of
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_client, pass_invocation
 from discovery_cli.output import Output
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
+from discovery_engine.engine.owner.gateway_command import NAME, Needs, gateway_command, needs_of
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Source
@@ -210,10 +210,11 @@ def _connect(
 ) -> list[JSONObject]:
     """Connect the clients that were named, or those of this machine that the owner agrees to."""
     from discovery_cli import client_files, connecting
+    from discovery_engine.engine.owner.connected_clients import Machine
 
     output = invocation.output
-    machine = connecting.Machine.here(invocation.data_dir)
-    places = [machine.place(name, in_project=False) for name in names]
+    machine = Machine.here(invocation.data_dir)
+    places = [connecting.find_client(machine, name, in_project=False) for name in names]
     if not names:
         here = [place for place in machine.here_now() if place.spec.scope == "user"]
         listed = ", ".join(place.client.id for place in here)
@@ -221,7 +222,9 @@ def _connect(
             output.say(f"clients on this machine: {listed}")
             question = "Which of them shall use this gateway? Names with blanks between, or Enter"
             typed: str = click.prompt(question, default="", show_default=False, err=True)
-            places = [machine.place(name, in_project=False) for name in _words(typed)]
+            places = [
+                connecting.find_client(machine, name, in_project=False) for name in _words(typed)
+            ]
         elif here:
             output.say(f"next: `discovery connect CLIENT` adds the gateway to one of: {listed}")
         else:
@@ -240,10 +243,11 @@ def _require_here(invocation: Invocation, names: Sequence[str]) -> None:
         UsageError: For the first that cannot.
     """
     from discovery_cli import connecting
+    from discovery_engine.engine.owner.connected_clients import Machine
 
-    machine = connecting.Machine.here(invocation.data_dir)
+    machine = Machine.here(invocation.data_dir)
     for name in names:
-        machine.place(name, in_project=False)
+        connecting.find_client(machine, name, in_project=False)
 
 
 def _words(text: str) -> list[str]:

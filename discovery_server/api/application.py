@@ -71,6 +71,7 @@ from discovery_engine.view.scope import named_scope
 from discovery_server.access_token import NO_LIMITS, NO_PRINCIPALS, TokenLimits
 from discovery_server.api import (
     call_routes,
+    client_routes,
     gateway_routes,
     marketplace_routes,
     owner_routes,
@@ -114,6 +115,7 @@ ROUTES = (
     *gateway_routes.routes.all,
     *server_routes.routes.all,
     *server_change_routes.routes.all,
+    *client_routes.routes.all,
     *search_routes.routes.all,
     *transient_routes.routes.all,
     *call_routes.routes.all,

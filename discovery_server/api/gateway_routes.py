@@ -65,7 +65,7 @@ async def status(request: ApiRequest[Nothing]) -> Status:
         server_count=len(servers),
         tool_count=sum(server.tool_count for server in servers),
         enabled_count=sum(server.enabled_count for server in servers),
-        is_shared=request.engine.gateway_store is not None,
+        is_shared=request.owner.gateway_store is not None,
         notices=notice_forms(view.general_notices()),
     )
 

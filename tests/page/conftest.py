@@ -91,7 +91,7 @@ class Gateway:
             opened = Opened(made.new_page(), self.origin)
             opened.watch()
             opened.page.goto(f"{self.origin}/?code={self.code}")
-            opened.page.get_by_text("Connected").wait_for()
+            opened.page.get_by_text("Connected", exact=True).wait_for()
             yield opened
             assert opened.faults == []
         finally:

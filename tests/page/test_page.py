@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -30,6 +31,7 @@ AREAS = [
     "tools",
     "tools/good/echo",
     "search?q=echo+a+text",
+    "connect",
     "logs",
     "metrics",
     "metrics?minutes=1440",
@@ -276,6 +278,101 @@ def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromiu
         opened.faults.clear()
 
 
+@pytest.mark.requirement("PAGE-14")
+def test_a_client_is_connected_as_shown_and_its_file_is_restored_to_the_byte(
+    home: Home, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home.folder))
+    file = home.folder / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    text = '{"mcpServers": {"own": {"command": "own-server"}}}'
+    file.write_text(text, "utf-8")
+    home.write({})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        expect(page.get_by_text("Cursor has 1 server")).to_be_visible()
+        assert violations(page) == []
+        page.get_by_role("link", name="Connect a client").click()
+        page.get_by_role("button", name="Connect Cursor …").press("Enter")
+        dialog = page.get_by_role("dialog", name="Connect Cursor?")
+        expect(dialog.locator(".diff")).to_contain_text('"discovery"')
+        assert violations(page) == []
+        assert file.read_text("utf-8") == text
+        dialog.get_by_role("button", name="Connect").press("Enter")
+        expect(page.get_by_text("● connected", exact=True)).to_be_visible()
+        entry = json.loads(file.read_text("utf-8"))["mcpServers"]["discovery"]
+        assert entry["args"][-1] == "serve"
+        page.get_by_role("button", name="Disconnect Cursor …").press("Enter")
+        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text('"discovery"')
+        page.get_by_role("button", name="Disconnect", exact=True).press("Enter")
+        expect(page.get_by_text("○ not connected")).to_be_visible()
+        assert file.read_text("utf-8") == text
+
+
+@pytest.mark.requirement("PAGE-3")
+def test_a_missing_value_is_entered_on_the_overview_and_the_server_connects(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"good": fault_entry(env={"API_KEY": "${API_KEY}"})})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        page.get_by_label("API_KEY").fill("s3cr3t-value")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Every server answers")).to_be_visible()
+        assert "s3cr3t" not in page.content()
+        opened.go("servers")
+        expect(page.get_by_role("row", name="good")).to_contain_text("ready")
+
+
+@pytest.mark.requirement("PAGE-30")
+def test_a_tool_is_switched_off_and_on_by_a_rule_that_is_shown_first(
+    home: Home, chromium: Browser, config: Path
+) -> None:
+    before = config.read_text("utf-8")
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("tools?state=enabled")
+        switch = page.get_by_role("switch", name="hub:open_issue for agents")
+        switch.press("Enter")
+        dialog = page.get_by_role("dialog", name="Disable hub:open_issue for agents?")
+        expect(dialog.locator(".diff")).to_contain_text("hub:open_issue")
+        assert violations(page) == []
+        assert config.read_text("utf-8") == before
+        dialog.get_by_role("button", name="Disable").press("Enter")
+        expect(switch).to_have_count(0)  # the filter shows what is enabled
+        page.get_by_role("link", name="All 5").press("Enter")
+        expect(switch).not_to_be_checked()
+        switch.press("Enter")
+        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text("true")
+        page.get_by_role("button", name="Enable", exact=True).press("Enter")
+        expect(switch).to_be_checked()
+        assert config.read_text("utf-8").count("hub:open_issue") == 1
+
+
+@pytest.mark.requirement("PAGE-2")
+def test_the_palette_leads_to_areas_servers_and_tools_and_changes_the_theme(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium, color_scheme="light") as opened:
+        page = opened.page
+        for words, address in (("good:echo", "tools/good/echo"), ("area metr", "metrics")):
+            opened.go("")
+            page.keyboard.press("Control+k")
+            palette = page.get_by_role("dialog", name="Go to")
+            palette.get_by_role("combobox").fill(words)
+            expect(palette.get_by_role("option")).to_have_count(1)
+            assert violations(page) == []
+            page.keyboard.press("Enter")
+            expect(page).to_have_url(f"{served.origin}/#/{address}")
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox", name="Go to").fill("theme dark")
+        page.keyboard.press("Enter")
+        page.reload()
+        expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+        expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
+
+
 @pytest.mark.requirement("PAGE-13")
 def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
     home: Home, chromium: Browser
@@ -295,7 +392,7 @@ def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
         expect(accept).to_be_enabled()
         assert violations(page) == []
         accept.click()
-        expect(page.get_by_text("None waits")).to_be_visible()
+        expect(page.get_by_text("No request is waiting")).to_be_visible()
         page.get_by_label("Name").fill("good/TOKEN")
         page.get_by_label("Value").fill("s3cr3t-value")
         page.keyboard.press("Enter")

@@ -9,10 +9,14 @@ The file as it was before is kept in the data folder, so that it can be restored
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +31,7 @@ from discovery_engine.config.editing.client_text import (
 )
 from discovery_engine.config.editing.edit import Edit, read_file
 from discovery_engine.config.entry_secrets import secrets_of
+from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.own_entry import is_own_entry
 from discovery_engine.config.settings import ServerSettings, Source
 from discovery_engine.config.sources.client_table import (
@@ -35,11 +40,13 @@ from discovery_engine.config.sources.client_table import (
     FileLocator,
     FileSpec,
     is_file,
+    layout_of,
     load_table,
 )
 from discovery_engine.config.sources.entries import SkippedEntryError
 from discovery_engine.config.sources.formats import UnreadableError, format_of
 from discovery_engine.config.sources.source_reader import SourceReader, normalized_name
+from discovery_engine.engine.owner.gateway_command import GatewayCommand
 from discovery_engine.engine.owner.server_export import shape_of
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.errors.diagnostic import Diagnostic, Origin
@@ -336,6 +343,76 @@ def own_entries(place: ClientPlace, records: Records, locator: FileLocator) -> t
         entries = servers_of(_parted(file.text)[1], place.shape)
         own = [name for name in entries if _is_own(place, name, entries[name], records, locator)]
     return len(entries) - len(own), bool(own)
+
+
+class Machine(Struct, frozen=True):
+    """Where the files of clients are on this machine, and those of before."""
+
+    locator: FileLocator
+    records: Records
+
+    @classmethod
+    def here(cls, data_dir: str | None) -> Machine:
+        """Return this machine as it is seen from the working directory."""
+        locator = FileLocator(os.environ, Path.home(), Path.cwd(), layout_of(sys.platform))
+        return cls(locator, Records(Path(data_folder(data_dir, os.environ)) / "clients"))
+
+    @property
+    def clients(self) -> dict[str, ClientRow]:
+        """The clients whose files can get an entry, by id."""
+        return {client.id: client for client in connectable(self.locator)}
+
+    def here_now(self) -> list[ClientPlace]:
+        """The files of the clients on this machine, and of this project."""
+        places = []
+        for client in self.clients.values():
+            user = find_place(self.locator, client, in_project=False)
+            project = find_place(self.locator, client, in_project=True)
+            if user and user.is_here:
+                places.append(user)
+            is_other = project and project.exists and not (user and _is_same(user, project))
+            if project and is_other:
+                places.append(project)
+        return places
+
+    def forms(self) -> list[JSONObject]:
+        """Describe these: the file of each, its servers, and whether it is connected."""
+        forms = []
+        for place in self.here_now():
+            count, is_connected, problem = 0, False, ""
+            try:
+                if place.exists:
+                    count, is_connected = own_entries(place, self.records, self.locator)
+            except ConfigurationError as error:
+                problem = str(error)
+            forms.append(
+                {
+                    "client": place.client.id,
+                    "label": place.client.label,
+                    "scope": place.spec.scope,
+                    "path": str(place.path),
+                    "exists": place.exists,
+                    "connected": is_connected,
+                    "servers": count,
+                    "problem": problem or None,
+                }
+            )
+        return forms
+
+
+def _is_same(left: ClientPlace, right: ClientPlace) -> bool:
+    return left.path.resolve() == right.path.resolve()
+
+
+def links_of(command: GatewayCommand) -> dict[str, str]:
+    """Make the addresses that open a client with the entry, which it then asks about."""
+    entry = {"command": command.words[0], "args": list(command.words[1:]), "env": {**command.env}}
+    text = quote(base64.b64encode(json.dumps(entry).encode()), safe="")
+    named = json.dumps({"name": NAMES[0], "type": "stdio", **entry})
+    return {
+        "cursor": f"cursor://anysphere.cursor-deeplink/mcp/install?name={NAMES[0]}&config={text}",
+        "vscode": f"vscode:mcp/install?{quote(named, safe='')}",
+    }
 
 
 def names_in(place: ClientPlace, wanted: Collection[str]) -> list[str]:

@@ -10,6 +10,7 @@ import { connect, connection, hasProblem, servers, status } from "./live.js";
 import { questions } from "./made_calls.js";
 import { Icon } from "./icons.js";
 import { Palette } from "./palette.js";
+import { Connect } from "./pages/connect.js";
 import { Fleet } from "./pages/fleet.js";
 import { Logs } from "./pages/logs.js";
 import { Marketplace } from "./pages/marketplace.js";
@@ -27,6 +28,7 @@ const AREAS = [
   { path: "servers", name: "Servers", icon: "servers", page: Servers },
   { path: "tools", name: "Tools", icon: "tools", page: Tools },
   { path: "search", name: "Search lab", icon: "search", page: Search },
+  { path: "connect", name: "Connect", icon: "connect", page: Connect },
   { path: "marketplace", name: "Marketplace", icon: "marketplace", page: Marketplace },
   { path: "fleet", name: "Fleet", icon: "fleet", page: Fleet },
   { path: "logs", name: "Logs", icon: "logs", page: Logs },

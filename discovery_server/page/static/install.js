@@ -43,7 +43,7 @@ export function Planned({ act, verb, show, done, extra = {}, blocked = () => "",
         <p class="row">
           ${!mayRun && html`<button type="submit" disabled=${isLooking || Boolean(unready)}>${isLooking ? "Asking …" : "Show the plan with these values"}</button>`}
           ${runError?.code === "PLAN_CHANGED" && html`<button type="button" onClick=${() => look()}>Show the plan as it is now</button>`}
-          <button type="submit" class="strong" disabled=${!mayRun || isRunning}>${isRunning ? "Working …" : verb}</button>
+          <button type="submit" class="main" disabled=${!mayRun || isRunning}>${isRunning ? "Working …" : verb}</button>
           <span class="note" role="status">${isRunning ? step : !isLooking && reason}</span>
         </p>
       </form>`}`;

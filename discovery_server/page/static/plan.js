@@ -1,8 +1,9 @@
 // @ts-check
 // What would be run, connected to or written, in full: one way for everything that is shown before it is done.
+import { useId } from "preact/hooks";
 import { html } from "./html.js";
 import { quoted } from "./texts.js";
-import { Fact, Prose } from "./ui.js";
+import { Fact, Modal, Problem, Prose, useAction, useLoaded } from "./ui.js";
 
 /** A plan; each kind of it has some of these parts. @param {{plan: any}} given */
 export function Plan({ plan }) {
@@ -27,6 +28,21 @@ export function Plan({ plan }) {
     ${plan.diff && html`<${Diff} text=${plan.diff} />`}
     ${plan.changes && html`<h4>Changed from what ${plan.copied_from.client || plan.copied_from.source} has</h4><${Diff} text=${plan.changes} />`}
     ${!runs && !plan.diff && html`<${Others} plan=${plan} />`}`;
+}
+
+/** A question that shows what would be done, and does just that.
+ * @param {{question: string, verb: string, load: (signal: AbortSignal) => Promise<any>, show: (plan: any) => any, save: (plan: any) => Promise<any>, onClose: () => void}} given */
+export function Proposal({ question, verb, load, show, save, onClose }) {
+  const title = useId();
+  const [plan, error] = useLoaded(load, [question]);
+  const [run, isRunning, runError] = useAction(async () => { await save(plan); onClose(); });
+  return html`<${Modal} class="question" labelled=${title} onClose=${onClose}>
+    <h2 id=${title}>${question}</h2>
+    <div aria-busy=${!plan && !error}>${plan && show(plan)}</div>
+    <${Problem} error=${error || runError} />
+    <p class="row"><button type="button" onClick=${onClose}>Cancel</button>
+      <button type="button" class="main" onClick=${run} disabled=${!plan || isRunning}>${isRunning ? "Working …" : verb}</button></p>
+  <//>`;
 }
 
 /** What has neither a program nor a difference, as it is. */

@@ -58,9 +58,9 @@ export function TryTool({ server, tool, path, schema }) {
         : html`<${SchemaForm} schema=${schema} value=${value} onChange=${setValue} mistakes=${mistakes} isTried=${isTried} />`}
       <p class="row">
         <button class="main" disabled=${Boolean(running)} title="Ctrl+Enter">${running ? "Calling …" : "Call"}</button>
-        ${isTried && mistakes.length > 0 && !cannot && html`<button type="button" onClick=${() => call(true)} disabled=${Boolean(running)}>Call it as it is</button>`}
-        <button type="button" class="quiet" onClick=${() => use(begin())}>Begin again</button>
-        ${isTried && mistakes.length > 0 && html`<span class="wrong" role="status">${counted(mistakes.length, "argument needs", "arguments need")} a look${cannot ? "" : "; the engine has the last word"}</span>`}
+        ${isTried && mistakes.length > 0 && !cannot && html`<button type="button" onClick=${() => call(true)} disabled=${Boolean(running)}>Call anyway</button>`}
+        <button type="button" class="quiet" onClick=${() => use(begin())}>Clear</button>
+        ${isTried && mistakes.length > 0 && html`<span class="wrong" role="status">${counted(mistakes.length, "argument looks", "arguments look")} wrong</span>`}
       </p>
     </form>
     ${!cannot && html`<${AsCommand} server=${server} tool=${tool} path=${path} given=${given} />`}

@@ -10,8 +10,11 @@ const OUTCOMES = { ok: "good", task: "good", cancelled: "off" };
 /** The state of a server as a mark and a word, never by colour alone. */
 export function State({ state }) {
   const kind = state in MARKS ? (state === "disabled" ? "off" : "good") : "bad";
-  return html`<span class="state ${kind}"><span aria-hidden="true">${MARKS[state] || "▲"}</span> ${state}</span>`;
+  return html`<span class="state ${kind}"><span aria-hidden="true">${MARKS[state] || "▲"}</span> ${inWords(state)}</span>`;
 }
+
+/** A state or outcome as words; a code stays as it can be looked up. @param {string} name */
+const inWords = (name) => (/^[A-Z]/.test(name) ? name : name.replaceAll("_", " "));
 
 /** A line of a list of facts (`dl.facts`). */
 export function Fact({ name, children }) {
@@ -22,7 +25,7 @@ export function Fact({ name, children }) {
 export function Outcome({ outcome }) {
   if (!outcome) return null;
   const kind = OUTCOMES[outcome] || "bad";
-  return html`<span class="state ${kind}"><span aria-hidden="true">${kind === "good" ? "●" : kind === "off" ? "○" : "▲"}</span> ${outcome}</span>`;
+  return html`<span class="state ${kind}"><span aria-hidden="true">${kind === "good" ? "●" : kind === "off" ? "○" : "▲"}</span> ${inWords(outcome)}</span>`;
 }
 
 /** A text of the gateway: what stands in backticks is code; nothing else is markup. */

@@ -18,7 +18,7 @@ export function Fleet() {
   const recent = (found?.recent_activity || []).map((server) => jobs.find((job) => job.server === server)).filter(Boolean);
   const held = jobs.filter((job) => job.state === "processing");
   return html`
-    <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Look again</button></div>
+    <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Refresh</button></div>
     <p class="note">Workers (<code>discovery fleet worker</code>) list the tools of servers for all gateways with this registry. This is their queue.</p>
     <${Problem} error=${error} />
     ${found && jobs.length === 0 && html`<${Empty}>The queue is empty. <code>discovery fleet worker</code> fills it with the configured servers.<//>`}

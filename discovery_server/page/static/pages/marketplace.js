@@ -54,8 +54,8 @@ function Entries({ first, chosen }) {
   const entries = pages.flatMap((page) => page.servers);
   return html`
     ${first.problems.map((problem) => html`<p class="notice" key=${problem.message}><${Prose} text=${problem.message} /> <code>${problem.code}</code></p>`)}
-    ${entries.length === 0 && html`<${Empty}>${isEverything ? "No source has an entry here. “Bring up to date” copies them." : "No entry fits. Fewer or other words may find one."}<//>`}
-    ${isEverything && entries[0]?.updated_at && html`<p class="note">Those updated last.</p>`}
+    ${entries.length === 0 && html`<${Empty}>${isEverything ? "No source has an entry here. “Update the catalog” copies them." : "No entry fits. Fewer or other words may find one."}<//>`}
+    ${isEverything && entries[0]?.updated_at && html`<p class="note">Recently updated</p>`}
     <ul class="entries">${entries.map((entry) => html`<li key=${entry.id}>
       <p><a href=${address(`marketplace/${part(entry.name)}`, { q: chosen.query, source: chosen.source })}>${entry.title || entry.name}</a>
         ${entry.title && html` <span class="note">${entry.name}</span>`} <span class="note">${entry.version}</span>
@@ -92,7 +92,7 @@ function Sources({ sources, onSynced }) {
         <td data-label="copied">${ago(one.synced_at)}</td>
         <td>${one.is_syncing ? "◐ being copied" : one.problems.length ? html`<span class="state bad">▲ ${counted(one.problems.length, "problem")}</span>` : one.is_complete ? html`<span class="state good">● complete</span>` : "○ not complete"}</td></tr>`)}</tbody></table>`}
     ${problems.map((one) => html`<p class="notice" key=${`${one.source} ${one.message}`}>${one.source}: <${Prose} text=${[one.message, one.hint].filter(Boolean).join("; ")} /> <code>${one.code}</code></p>`)}
-    <p><button type="button" onClick=${sync} disabled=${isSyncing}>${isSyncing ? "Copying …" : "Bring up to date"}</button></p>
+    <p><button type="button" onClick=${sync} disabled=${isSyncing}>${isSyncing ? "Copying …" : "Update the catalog"}</button></p>
     <${Problem} error=${error} />
   </section>`;
 }

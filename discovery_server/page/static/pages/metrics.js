@@ -1,10 +1,10 @@
 // @ts-check
 // Metrics: calls, errors and durations of servers and their tools.
 import { useEffect, useState } from "preact/hooks";
-import { get, post } from "../api.js";
+import { get, part, post } from "../api.js";
 import { Timeline } from "../chart.js";
 import { html } from "../html.js";
-import { follow, isCall } from "../live.js";
+import { follow, isCall, servers as known } from "../live.js";
 import { address, ago, Confirmed, counted, Empty, moment, Name, Problem, took, useLoaded } from "../ui.js";
 
 const GATHERED = 1_000; // milliseconds in which calls are gathered before they are counted again
@@ -71,13 +71,24 @@ export function Metrics({ query }) {
     </div>`;
 }
 
-/** The tools with most calls, beside those that fail most. */
+/** The tools that are called most, fail most and take longest, and servers whose tools nobody calls. */
 function TopTools({ servers }) {
   const tools = servers.flatMap((one) => one.tools.map((tool) => ({ ...tool, name: `${one.server}:${tool.tool}` }))).filter((tool) => tool.server);
   const most = (key) => tools.filter((tool) => tool[key]).sort((one, other) => other[key] - one[key]).slice(0, TOP);
-  const list = (title, key, noun) => most(key).length > 0 && html`<div><h4>${title}</h4><ol class="top">${most(key).map((tool) => html`<li key=${tool.name}>
-    <a href=${address("logs", { server: tool.server, tool: tool.tool })}><${Name} text=${tool.name} /></a> <span class="note">${counted(tool[key], noun)}</span></li>`)}</ol></div>`;
-  return html`<div class="row tops">${list("Most called", "calls", "call")}${list("Most errors", "errors", "error")}</div>`;
+  const list = (title, key, text) => most(key).length > 0 && html`<div><h4>${title}</h4><ol class="top">${most(key).map((tool) => html`<li key=${tool.name}>
+    <a href=${address("logs", { server: tool.server, tool: tool.tool })}><${Name} text=${tool.name} /></a> <span class="note">${text(tool[key])}</span></li>`)}</ol></div>`;
+  return html`<div class="tops">${list("Most called", "calls", (count) => counted(count, "call"))}${list("Fail most", "errors", (count) => counted(count, "error"))}
+    ${list("Slowest", "p95_seconds", (seconds) => `p95 ${took(seconds)}`)}<${Unused} servers=${servers} /></div>`;
+}
+
+/** Servers with tools that were never called: each costs its place in every search. */
+function Unused({ servers }) {
+  const called = new Map(servers.map((one) => [one.server, one.tools.length]));
+  const unused = known.value.filter((one) => one.enabled_count > (called.get(one.name) || 0))
+    .map((one) => ({ name: one.name, count: one.enabled_count - (called.get(one.name) || 0), of: one.enabled_count }))
+    .sort((one, other) => other.count - one.count).slice(0, TOP);
+  return unused.length > 0 && html`<div><h4>Never called</h4><ol class="top">${unused.map((one) => html`<li key=${one.name}>
+    <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `${counted(one.of, "tool")}, none ever` : `${one.count} of ${counted(one.of, "tool")}`}</span></li>`)}</ol></div>`;
 }
 
 /** Grows as calls end, and when it is called: `[count, grow]`. @param {number} [gathered] milliseconds in which calls are gathered */

@@ -5,9 +5,10 @@ import { get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
-import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { Command, counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { Recent } from "./metrics.js";
+import { MissingValues } from "./server_parts.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
@@ -29,6 +30,7 @@ export function Overview() {
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
   const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
+  if (known?.server_count === 0 && !error && problems.length === 0) return html`<${FirstContact} />`;
   return html`
     <h2>Overview</h2>
     <dl class="figures">
@@ -76,12 +78,29 @@ export function Overview() {
     </section>`;
 }
 
+/** What to do while there is no server: use those of a client, add one, or find one. */
+function FirstContact() {
+  const [found, error] = useLoaded((signal) => get("/clients", {}, signal), []);
+  const clients = (found?.clients || []).filter((one) => one.servers > 0);
+  return html`<h2>Welcome</h2>
+    <p class="lead-text">There is no server yet. Add the servers that your agents should use; then connect the agents, which find every tool through this gateway.</p>
+    <${Problem} error=${error} />
+    ${clients.length > 0 && html`<section aria-labelledby="own"><h3 id="own">Use what a client of yours has</h3>
+      <ul class="entries">${clients.map((one) => html`<li key=${one.path}><strong>${one.label}</strong> has ${counted(one.servers, "server")} <span class="note"><code>${one.path}</code></span>
+        <${Command} text=${`discovery config import ${one.client}`} /></li>`)}</ul></section>`}
+    <div class="pair">
+      <section aria-labelledby="add"><h3 id="add">Add a server</h3><p>A program on this machine or an address; a block of another client can be pasted.</p><p><a href="#/servers?add=1">Add a server</a></p></section>
+      <section aria-labelledby="find"><h3 id="find">Find a server</h3><p>The marketplace has thousands, and shows what would run before it runs.</p><p><a href="#/marketplace">Open the marketplace</a></p></section>
+      <section aria-labelledby="connect"><h3 id="connect">Connect a client</h3><p>Claude, Cursor, VS Code and others then start this gateway by themselves.</p><p><a href="#/connect">Connect a client</a></p></section>
+    </div>`;
+}
+
 /** What mends a server, as far as it can be done here. */
 function Mend({ server }) {
   const path = `#/servers/${part(server.name)}`;
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
-  return html`<p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
-    ${/\$\{/.test(server.reason) && html`<a href=${`${path}/secrets`}>Give its values</a>`}
+  return html`${server.status === "needs_config" && html`<${MissingValues} server=${server.name} />`}
+    <p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
     ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
     ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
     <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>

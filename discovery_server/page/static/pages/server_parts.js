@@ -81,13 +81,10 @@ export function Secrets({ server }) {
   const [value, setValue] = useState("");
   const [save, isSaving, saveError, saved] = useAction(async () => {
     const stored = name.trim();
-    const isVariable = stored in (lacking || {});
-    const plan = isVariable && await put(`/servers/${part(server)}/values`, { values: { [stored]: value } });
-    if (!isVariable) await put(`/secrets/${stored.split("/").map(part).join("/")}`, { value });
+    const outcome = await store(server, stored, value, stored in (lacking || {}));
     setValue("");
     setTurn(turn + 1);
-    const [report] = (await post("/refresh", { servers: [server] })).servers;
-    return { name: stored, report, plan };
+    return { name: stored, ...outcome };
   });
   const wanted = referred(entry);
   const variables = Object.keys(lacking || {}).filter((one) => !one.startsWith("secret:"));
@@ -113,6 +110,30 @@ export function Secrets({ server }) {
       ${!saved.plan && !wanted.includes(saved.name) && html`Its entry does not refer to it yet: <code>${`\${secret:${saved.name}}`}</code>.`} <a href="#/settings">Settings</a> delete secrets.</p>`}
     ${saved?.plan && html`<${Plan} plan=${saved.plan} />`}
   </div>`;
+}
+
+/** Store a value that a server needs, and connect it. @param {string} server @param {string} name @param {string} value @param {boolean} isVariable */
+async function store(server, name, value, isVariable) {
+  const plan = isVariable && await put(`/servers/${part(server)}/values`, { values: { [name]: value } });
+  if (!isVariable) await put(`/secrets/${name.split("/").map(part).join("/")}`, { value });
+  const [report] = (await post("/refresh", { servers: [server] })).servers;
+  return { plan, report };
+}
+
+/** A field for each value that a server lacks; nothing if it lacks none. */
+export function MissingValues({ server }) {
+  const [lacking, error] = useLoaded(async (signal) => (await get(`/servers/${part(server)}/values`, {}, signal)).missing, [server], [revision.value, servers.value]);
+  return html`<${Problem} error=${error} />${Object.keys(lacking || {}).map((name) => html`<${MissingValue} key=${name} server=${server} name=${name} place=${lacking[name]} />`)}`;
+}
+
+function MissingValue({ server, name, place }) {
+  const [value, setValue] = useState("");
+  const [save, isSaving, error, saved] = useAction(() => store(server, name.replace(/^secret:/, ""), value, !name.startsWith("secret:")));
+  return html`<form class="row" onSubmit=${(event) => { event.preventDefault(); save(); }}>
+      <label class="wide">${name} <input type="password" value=${value} title=${`for ${place}; it is kept encrypted`} onInput=${(e) => setValue(e.target.value)} autocomplete="new-password" required /></label>
+      <button class="main" disabled=${isSaving || !value}>${isSaving ? "Connecting …" : "Save"}</button></form>
+    <${Problem} error=${error} />
+    ${saved && html`<p role="status">${name} is stored. ${saved.report?.success ? "The server is connected." : saved.report?.message}</p>`}`;
 }
 
 /** The names in `${secret:NAME}` of an entry, in the order of the text. */

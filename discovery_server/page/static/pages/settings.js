@@ -20,9 +20,9 @@ function Requests() {
   const waiting = requests.filter((one) => one.state === "waiting");
   const decided = requests.filter((one) => one.state !== "waiting");
   return html`<section aria-labelledby="requests" aria-busy=${isLoading}>
-    <div class="bar"><h3 id="requests">Requests of agents</h3><button type="button" onClick=${again}>Look again</button></div>
+    <div class="bar"><h3 id="requests">Requests of agents</h3><button type="button" onClick=${again}>Refresh</button></div>
     <${Problem} error=${error} />
-    ${found && waiting.length === 0 && html`<${Empty}>None waits. An agent that needs another server, or a switch, asks here.<//>`}
+    ${found && waiting.length === 0 && html`<${Empty}>No request is waiting. An agent that needs another server, or a switch, asks here.<//>`}
     <ul class="entries">${waiting.map((one) => html`<li key=${one.id}><${Request} request=${one} onDecided=${again} /></li>`)}</ul>
     ${decided.length > 0 && html`<details><summary>${counted(decided.length, "decided request")}</summary><ul class="entries">${decided.map((one) => html`<li key=${one.id}>
       ${one.action} ${one.name}: <strong>${one.state}</strong> ${ago(one.decided_at)}<p class="note">${one.outcome}</p></li>`)}</ul></details>`}
@@ -74,12 +74,12 @@ function Configuration() {
     <${Problem} error=${error} />
     ${found && html`
       <div class="bar"><p>${found.path ? html`<code>${found.path}</code>` : "There is no file; these are the defaults."}</p>
-        <button type="button" onClick=${reload} disabled=${isReloading}>${isReloading ? "Reading …" : "Read it again"}</button>
+        <button type="button" onClick=${reload} disabled=${isReloading}>${isReloading ? "Reading …" : "Reload"}</button>
         <span role="status">${read}</span></div>
       <${Problem} error=${reloadError} />
       <${Problems} title="Problems" kind="bad" problems=${reloadError?.form?.problems || found.problems} />
       <${Problems} title="Warnings" kind="off" problems=${found.warnings} />
-      <details><summary>What is in force; secrets are redacted</summary><pre tabindex="0">${JSON.stringify(found.configuration, null, 2)}</pre></details>`}
+      <details><summary>Effective configuration (secrets are redacted)</summary><pre tabindex="0">${JSON.stringify(found.configuration, null, 2)}</pre></details>`}
   </section>`;
 }
 

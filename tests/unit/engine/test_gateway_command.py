@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_cli.gateway_command import gateway_command
+from discovery_engine.engine.owner.gateway_command import gateway_command
 
 
 @pytest.mark.requirement("CON-1")

@@ -1,0 +1,60 @@
+// @ts-check
+// Connect: the MCP clients of this machine, each with the change of its file shown before it is made, and undone.
+import { useState } from "preact/hooks";
+import { get, part, put } from "../api.js";
+import { html } from "../html.js";
+import { revision } from "../live.js";
+import { Diff, Proposal } from "../plan.js";
+import { Command, counted, Empty, Problem, useLoaded } from "../ui.js";
+
+const LINKS = { cursor: "Cursor", vscode: "VS Code" };
+
+export function Connect() {
+  const [changes, setChanges] = useState(0);
+  const [found, error] = useLoaded((signal) => get("/clients", {}, signal), [], [changes, revision.value]);
+  const [views] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value]);
+  const [view, setView] = useState("");
+  const names = (views?.views || []).map((one) => one.name);
+  const clients = (found?.clients || []).filter((one) => one.scope === "user");
+  return html`<h2>Connect</h2>
+    <p class="lead-text">A connected client starts this gateway by itself, and finds every enabled tool through it. Comments and order of its file stay, and the change can be undone.</p>
+    <${Problem} error=${error} />
+    <section aria-labelledby="clients" aria-busy=${!found && !error}>
+      <h3 id="clients">Clients on this machine</h3>
+      ${names.length > 0 && html`<label>What they see <select value=${view} onChange=${(e) => setView(e.target.value)}><option value="">everything</option>${names.map((name) => html`<option key=${name} value=${name}>the view ${name}</option>`)}</select></label>`}
+      ${found && clients.length === 0 && html`<${Empty}>No MCP client was found on this machine.<//>`}
+      <ul class="entries">${clients.map((one) => html`<li key=${one.client}><${Client} client=${one} view=${view} onChange=${() => setChanges((count) => count + 1)} /></li>`)}</ul>
+    </section>
+    <section aria-labelledby="elsewhere"><h3 id="elsewhere">Other ways</h3>
+      ${found && html`<p class="bar">${Object.entries(LINKS).map(([id, name]) => html`<a key=${id} href=${found.links[id]}>Open ${name} with the entry</a>`)}</p>`}
+      <p class="note">The command line does the same, also for a file of a project:</p>
+      <${Command} text="discovery connect CLIENT" />
+    </section>`;
+}
+
+const STATES = { bad: ["▲", "cannot be read"], good: ["●", "connected"], off: ["○", "not connected"] };
+
+function Client({ client, view, onChange }) {
+  const [isOpen, setOpen] = useState(false);
+  const kind = client.problem ? "bad" : client.connected ? "good" : "off";
+  const [mark, state] = STATES[kind];
+  const verb = client.connected ? "Disconnect" : "Connect";
+  const path = `/clients/${part(client.client)}`;
+  const body = client.connected ? { action: "undo" } : { action: "connect", view };
+  return html`<div class="bar"><strong>${client.label}</strong> <span class="state ${kind}"><span aria-hidden="true">${mark}</span> ${state}</span>
+      <span class="note">${client.servers > 0 && `${counted(client.servers, "server")} of its own`}</span>
+      ${!client.problem && html`<button type="button" onClick=${() => setOpen(true)} aria-label=${`${verb} ${client.label} …`}>${verb} …</button>`}</div>
+    <p class="note"><code>${client.path}</code> ${client.problem}</p>
+    ${isOpen && html`<${Proposal} question=${`${verb} ${client.label}?`} verb=${verb} onClose=${() => setOpen(false)}
+      load=${(signal) => put(path, body, signal)} save=${async ({ digest }) => { await put(path, { ...body, digest }); onChange(); }}
+      show=${(plan) => html`<p class="note"><code>${plan.path}</code> ${effectOf(plan, client)}</p>
+        ${plan.diff ? html`<${Diff} text=${plan.diff} />` : html`<p>Nothing has to be changed.</p>`}
+        <p class="note">Restart ${client.label} afterwards, or reload its servers.</p>`} />`}`;
+}
+
+/** What becomes of the file of a client. */
+function effectOf(plan, { connected }) {
+  if (!connected) return "gets this entry. The file of now is kept, for an undo.";
+  if (plan.deleted) return "was not there before, so it is removed.";
+  return plan.restored ? "is then as it was before." : "was changed by others since, so only the entry is taken out.";
+}
