@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from discovery_engine._util.json import JSONObject
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.rules.rule import PrincipalError, Rule, parse_principal, parse_principals
 from discovery_engine.view.scope import Scope
@@ -145,6 +146,23 @@ class AccessToken(Struct, frozen=True):
 
     def is_expired(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= now
+
+
+def token_form(token: AccessToken, now: float) -> JSONObject:
+    """Describe a token without its value or digest; `now` is Unix time."""
+    return {
+        "id": token.id,
+        "name": token.name,
+        "view": token.view,
+        "servers": list(token.limits.servers),
+        "tools": list(token.limits.tools),
+        "scopes": sorted(token.scopes),
+        "principals": list(token.principals),
+        "created_at": token.created_at,
+        "expires_at": token.expires_at,
+        "is_damaged": token.is_damaged,
+        "is_expired": token.is_expired(now),
+    }
 
 
 class _Document(Struct, frozen=True):

@@ -104,8 +104,8 @@ class HttpService:
         self._sealer = _sealer(engine, folder[1])
         self._shared = _shared_tokens(engine, folder)
         self._api_made = anyio.Event()
-        access = AccessTokens.of_data_folder(*folder, shared=self._shared)
-        self._users = Users(tokens, access) if tokens else None
+        self._access = AccessTokens.of_data_folder(*folder, shared=self._shared)
+        self._users = Users(tokens, self._access) if tokens else None
         sessions = registry_path(*folder).with_name(FOLDER)
         self._browsers = BrowserSessions(sessions, self._users) if self._users else None
         self._mcp = self._make_mcp()
@@ -214,7 +214,7 @@ class HttpService:
         from discovery_server.api.application import make_api  # noqa: PLC0415 - 100 ms with Starlette
 
         self._api_made.set()
-        return make_api(self._engine, self._feed, self._transient)
+        return make_api(self._engine, self._feed, self._transient, self._access)
 
     @cached_property
     def _transient(self) -> TransientServers:

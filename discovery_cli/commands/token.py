@@ -18,7 +18,6 @@ from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.suggestions import nearest
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_server.access_token import AccessToken, TokenScope
     from discovery_server.access_tokens import AccessTokens
 
@@ -112,7 +111,7 @@ def create(  # noqa: PLR0913 - one for each option
     if view_name is not None:
         _require_view(invocation, view_name)
     lifetime = _lifetime(expires, invocation.clock())
-    from discovery_server.access_token import checked_limits, checked_principals
+    from discovery_server.access_token import checked_limits, checked_principals, token_form
 
     allowed = {"scopes": frozenset(scopes)} if scopes else {}
     limits, principals = checked_limits(servers, tools), checked_principals(teams, user)
@@ -127,7 +126,7 @@ def create(  # noqa: PLR0913 - one for each option
     )
     output = invocation.output
     if output.as_json:
-        form = _form(token, invocation.clock())
+        form = token_form(token, invocation.clock())
         output.answer({"token": value, **form, "is_shared": tokens.shared is not None})
         return
     output.line(value)
@@ -150,12 +149,16 @@ def list_(invocation: Invocation) -> None:
     \b
       discovery token list
     """
+    from discovery_server.access_token import token_form
+
     output, now, tokens = invocation.output, invocation.clock(), _tokens(invocation)
     entries = [(token, "this machine") for token in tokens.all()]
     if tokens.shared:
         entries += [(token, _SHARED) for token in tokens.shared.all()]
     if output.as_json:
-        forms = [_form(token, now) | {"is_shared": place == _SHARED} for token, place in entries]
+        forms = [
+            token_form(token, now) | {"is_shared": place == _SHARED} for token, place in entries
+        ]
         output.answer({"tokens": forms})
         return
     output.table(
@@ -200,10 +203,12 @@ def revoke(invocation: Invocation, tokens: tuple[str, ...]) -> None:
     \b
       discovery token revoke laptop
     """
+    from discovery_server.access_token import token_form
+
     store, output = _tokens(invocation), invocation.output
     ended = store.revoke(*tokens)
     if output.as_json:
-        output.answer({"revoked": [_form(token, invocation.clock()) for token in ended]})
+        output.answer({"revoked": [token_form(token, invocation.clock()) for token in ended]})
         return
     for token in ended:
         output.say(f"token {token.id}{f' ({token.name})' if token.name else ''} is revoked")
@@ -303,22 +308,6 @@ def _validity(token: AccessToken, now: float) -> str:
 
 def _date(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-
-
-def _form(token: AccessToken, now: float) -> JSONObject:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "view": token.view,
-        "servers": list(token.limits.servers),
-        "tools": list(token.limits.tools),
-        "scopes": sorted(token.scopes),
-        "principals": list(token.principals),
-        "created_at": token.created_at,
-        "expires_at": token.expires_at,
-        "is_damaged": token.is_damaged,
-        "is_expired": token.is_expired(now),
-    }
 
 
 def note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:

@@ -78,6 +78,7 @@ from discovery_server.api import (
     search_routes,
     server_change_routes,
     server_routes,
+    token_routes,
     transient_routes,
 )
 from discovery_server.api.event_feed import TooManyClientsError
@@ -106,6 +107,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_engine.store.call_log.log_entry import Actor
+    from discovery_server.access_tokens import AccessTokens
     from discovery_server.api.event_feed import EventFeed, FeedClient
     from discovery_server.http.asgi import ASGIApp
 
@@ -117,6 +119,7 @@ ROUTES = (
     *server_change_routes.routes.all,
     *client_routes.routes.all,
     *search_routes.routes.all,
+    *token_routes.routes.all,
     *transient_routes.routes.all,
     *call_routes.routes.all,
     *marketplace_routes.routes.all,
@@ -132,6 +135,7 @@ class _Shared(Struct, frozen=True):
     calls: LiveCalls
     watched: WatchedResources
     transient: TransientServers
+    tokens: AccessTokens
     watched_in: dict[str, WatchedResources] = field(default_factory=dict)
     """In transient servers, by their handles."""
 
@@ -145,16 +149,21 @@ class _Shared(Struct, frozen=True):
         return self.watched_in.setdefault(named, WatchedResources(engine))
 
 
-def make_api(engine: Engine, feed: EventFeed, transient: TransientServers) -> ASGIApp:
+def make_api(
+    engine: Engine, feed: EventFeed, transient: TransientServers, tokens: AccessTokens
+) -> ASGIApp:
     """The ASGI application of the API; the middleware before it has checked the token.
 
     Args:
         engine: What answers.
         feed: What `/events` sends.
         transient: The servers for a trial.
+        tokens: Those of clients.
     """
     description = encode_finite(_described(ROUTES, API_PATH))
-    shared = _Shared(ShownEngines(engine), LiveCalls(feed), WatchedResources(engine), transient)
+    shared = _Shared(
+        ShownEngines(engine), LiveCalls(feed), WatchedResources(engine), transient, tokens
+    )
 
     async def describe(_: Request) -> Response:
         return Response(description, media_type="application/json")
@@ -222,6 +231,7 @@ async def _checked(
         calls=shared.calls,
         watched=shared.watched_of(engine, request),
         transient=shared.transient,
+        tokens=shared.tokens,
     )
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_engine.store.call_log.log_entry import Actor
+    from discovery_server.access_tokens import AccessTokens
     from discovery_server.api.live_calls import LiveCalls
     from discovery_server.api.watched_resources import WatchedResources
 
@@ -151,6 +152,8 @@ class ApiRequest(Struct, Generic[Asked], frozen=True):
     """The resources whose updates are asked for over the API."""
     transient: TransientServers
     """The servers for a trial."""
+    tokens: AccessTokens
+    """The tokens of clients."""
 
     @property
     def only_user(self) -> str | None:

@@ -405,6 +405,27 @@ def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
         expect(page.get_by_role("row", name="good")).to_contain_text("disabled")
 
 
+@pytest.mark.requirement("PAGE-13")
+def test_an_access_token_is_made_limited_and_revoked(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("settings")
+        page.get_by_label("For the client").fill("laptop")
+        page.get_by_label("Servers").fill("good")
+        page.keyboard.press("Enter")
+        code = page.get_by_role("status").locator("code")
+        expect(code).to_contain_text("discovery_")
+        token = {"Authorization": f"Bearer {code.inner_text()}"}
+        assert violations(page) == []
+        with urlopen(Request(f"{served.origin}/api/servers", headers=token)) as answer:
+            assert [one["name"] for one in json.load(answer)["servers"]] == ["good"]
+        page.get_by_role("button", name="Revoke …").press("Enter")
+        page.get_by_role("button", name="Revoke", exact=True).press("Enter")
+        expect(page.get_by_text("There is none yet.")).to_be_visible()
+        assert refused(served, "/api/servers", **token) == 401
+
+
 @pytest.mark.requirement("PAGE-29")
 def test_a_server_is_switched_and_shows_resources_and_prompts(
     home: Home, chromium: Browser

@@ -83,7 +83,7 @@ def test_a_form_is_filled_in_and_what_was_typed_is_sent(home: Home, chromium: Br
         expect(form).to_contain_text("must have at least 3 characters")
         form.get_by_role("button", name="Call", exact=True).click()
         expect(form.get_by_label("city")).to_be_focused()
-        expect(form).to_contain_text("3 arguments need a look")
+        expect(form).to_contain_text("3 arguments look wrong")
         assert violations(page) == []
         form.get_by_label("title").fill("A title\nof two lines")
         form.get_by_label("priority").select_option("<i>high</i>")

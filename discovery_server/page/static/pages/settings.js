@@ -6,10 +6,11 @@ import { html } from "../html.js";
 import { Planned } from "../install.js";
 import { reloads, revision } from "../live.js";
 import { Plan } from "../plan.js";
-import { ago, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
+import { ago, Command, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
 
 export function Settings() {
-  return html`<h2>Settings</h2><${Requests} /><${Configuration} /><${Secrets} />`;
+  return html`<h2>Settings</h2><${Requests} /><${Configuration} /><${Secrets} />
+    <${AccessTokens} />`;
 }
 
 function Requests() {
@@ -122,4 +123,50 @@ function Secrets() {
     </form>
     <${Problem} error=${storeError} />
   </section>`;
+}
+
+const DAY = 86_400; // seconds
+const LIFETIMES = [["30", "30 days"], ["90", "90 days"], ["365", "a year"], ["", "no end"]];
+
+/** Tokens of clients over HTTP: made, limited and revoked. */
+function AccessTokens() {
+  const [turn, setTurn] = useState(0);
+  const again = () => setTurn((count) => count + 1);
+  const [found, error, isLoading] = useLoaded((signal) => get("/access-tokens", {}, signal), [], [turn]);
+  const [views] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value]);
+  const [fields, setFields] = useState({ name: "", view: "", servers: "", days: "90" });
+  const field = (name) => ({ value: fields[name], onInput: (event) => setFields({ ...fields, [name]: event.target.value }) });
+  const [create, isCreating, createError, created] = useAction(async () => {
+    const servers = fields.servers.split(/[\s,]+/).filter(Boolean);
+    const body = { name: fields.name.trim(), view: fields.view || null, servers, seconds: fields.days ? Number(fields.days) * DAY : null };
+    const answer = await post("/access-tokens", body);
+    setFields({ ...fields, name: "", servers: "" });
+    again();
+    return answer;
+  });
+  return html`<section aria-labelledby="tokens" aria-busy=${isLoading}>
+    <h3 id="tokens">Access tokens</h3>
+    <p class="note">Each client over HTTP has its own, limited to what it may see. One that is revoked ends within seconds.</p>
+    <${Problem} error=${error} />
+    ${found?.tokens.length === 0 && html`<${Empty}>There is none yet.<//>`}
+    <ul class="entries">${(found?.tokens || []).map((one) => html`<li key=${one.id} class="bar"><strong>${one.name || one.id}</strong>
+      <span class="note">${limitsOf(one)}; ${one.is_damaged ? "damaged" : one.is_expired ? "expired" : one.expires_at ? `until ${new Date(one.expires_at * 1000).toLocaleDateString()}` : "no end"}</span>
+      <${Confirmed} label="Revoke …" question=${`Revoke the token ${one.name || one.id}?`} verb="Revoke" act=${async () => { await remove(`/access-tokens/${part(one.id)}`); again(); }}>
+        <p>Clients that use it are refused from now on.</p><//></li>`)}</ul>
+    <form class="row" onSubmit=${(event) => { event.preventDefault(); create(); }}>
+      <label>For the client <input ...${field("name")} required maxlength="64" autocomplete="off" spellcheck=${false} placeholder="laptop" /></label>
+      <label>View <select ...${field("view")}><option value="">everything</option>${(views?.views || []).map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
+      <label>Servers <input ...${field("servers")} autocomplete="off" spellcheck=${false} placeholder="all, or git* time" /></label>
+      <label>Valid for <select ...${field("days")}>${LIFETIMES.map(([days, name]) => html`<option key=${days} value=${days}>${name}</option>`)}</select></label>
+      <button disabled=${isCreating || !fields.name.trim()}>${isCreating ? "Creating …" : "Create"}</button>
+    </form>
+    <${Problem} error=${createError} />
+    ${created && html`<div role="status"><p>The token ${created.token.name} is shown this once:</p><${Command} text=${created.value} /></div>`}
+  </section>`;
+}
+
+/** What a token shows. @param {any} token */
+function limitsOf({ view, servers, tools, principals, scopes }) {
+  const parts = [view && `view ${view}`, servers.length > 0 && `servers ${servers.join(", ")}`, tools.length > 0 && `tools ${tools.join(", ")}`, principals.length > 0 && principals.join(", ")];
+  return `${parts.filter(Boolean).join("; ") || "everything"} (${scopes.join(", ")})`;
 }
