@@ -16,7 +16,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, RefreshReport, ServerPart
 from discovery_engine.config.settings import Settings
 from discovery_engine.engine.health import health
-from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors import DiscoveryError, RegistryUnavailableError
 from discovery_engine.events import EventBus, ServerConnected, ServerConnecting, ServerFailed
 from discovery_engine.rules.rule import Rule
 from discovery_engine.search.searcher import build_searcher
@@ -68,6 +68,11 @@ def usual_view() -> View:
     return view_of(settings, github, time)
 
 
+class FakeFleet:
+    async def status(self) -> None:
+        raise RegistryUnavailableError("there is no registry")
+
+
 @dataclass
 class FakeEngine:
     view: View
@@ -102,6 +107,10 @@ class FakeEngine:
         diff = before.catalog.diff(self.view.catalog)
         failures = tuple((ServerName(name), parts[ServerName(name)].failure) for name in names)
         return RefreshReport(failures, diff)
+
+    @property
+    def fleet(self) -> FakeFleet:
+        return FakeFleet()
 
     async def complete_settings(self) -> None:
         """The view that it was given is complete."""
