@@ -38,7 +38,7 @@ def _machine() -> _Machine:
 
 
 def found_files() -> tuple[ClientFile, ...]:
-    """The files of clients on this machine, none of them opened."""
+    """Return the files of clients on this machine, without opening them."""
     return client_files(**_machine())
 
 
@@ -48,10 +48,13 @@ def read(sources: Iterable[Source]) -> Sequence[tuple[str, SourceResult]]:
 
 
 def source_named(text: str) -> Source:
-    """A client by its id, any file by its path, or a file that is read as a client's.
+    """Return the source that an argument names.
+
+    It is the id of a client (`cursor`), the path of a file, or both (`cursor:PATH`) for a file in
+    the format of that client.
 
     Raises:
-        UsageError: If it is none of these.
+        UsageError: If the text is none of these.
     """
     if text in SOURCE_TYPES and text != "custom":
         return Source(text)
@@ -72,12 +75,12 @@ def may_ask() -> bool:
 
 
 def is_agreed(output: Output, question: str, *, yes: bool = False) -> bool:
-    """Return whether the owner agrees; False where nobody can be asked."""
+    """Return whether the owner agrees; False with `--json` or without a terminal to ask on."""
     return yes or (not output.as_json and may_ask() and click.confirm(question, err=True))
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Ask, unless the answer was given beforehand.
+    """Ask a yes-or-no question; with `yes` return True without asking.
 
     Raises:
         UsageError: If there is no terminal to ask on.
@@ -92,7 +95,7 @@ def confirm(question: str, *, yes: bool) -> bool:
 
 
 def typed_value(question: str) -> str:
-    """Ask for a value; the input is not shown."""
+    """Prompt for a value without echoing it; empty if the user enters nothing."""
     value: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
     return value
 

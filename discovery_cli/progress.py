@@ -1,7 +1,8 @@
 """Progress of connecting to servers, shown on stderr.
 
-On a terminal that may be sent escapes it is a moving display; on another terminal, or with `-v`,
-one line per server that is done; otherwise nothing.
+On a terminal that supports escape sequences this is a live table; on any other terminal, or with
+`-v`, one line for each finished server. Otherwise slow starts alone are reported, and with `--json`
+nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
 
 _SECOND = 1.0  # seconds
-_SLOW = 5.0  # seconds; an ordinary server starts in two
-_EMBEDDING = 3600.0  # seconds for the vectors of new tools; what is made by then is kept
+_SLOW = 5.0  # seconds; most servers start within two
+_EMBEDDING = 3600.0  # seconds to wait for the vectors of new tools; finished ones are kept
 _DRAIN = 1.0  # seconds for events that were published but not shown yet
 
 
@@ -67,7 +68,7 @@ class Display(Protocol):
 
 
 def is_watched(options: ProgressOptions) -> bool:
-    """Return whether a person sees progress on a terminal and can interrupt the command."""
+    """Return whether stderr is a terminal on which a person may watch and interrupt the command."""
     is_shown = sys.stderr.isatty() and not os.environ.get("CI")
     return is_shown and not options.no_progress
 
@@ -97,7 +98,10 @@ async def shown(
 
 @contextmanager
 def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the current step, in a line of the terminal that is removed."""
+    """Yield a function that shows the current step on one line of the terminal.
+
+    The line is removed when the block ends; without a terminal nothing is shown.
+    """
     if not (is_watched(options) and allows_escapes(os.environ)):
         yield lambda _: None
         return
@@ -108,9 +112,9 @@ def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
 
 
 async def embedded(engine: Engine, output: Output, *, said_after: float = _SLOW) -> Notice | None:
-    """Wait for the vectors of all tools; returns why some are missing.
+    """Wait at most an hour for the vectors of all tools; return a notice if some are missing.
 
-    After `said_after` seconds, and whenever the time has doubled, it is said how many there are.
+    Their number is written after `said_after` seconds, and then at intervals that double.
     """
     async with open_task_group() as tasks:
         tasks.start_soon(_say_embedded, engine, output, said_after)
@@ -159,7 +163,7 @@ class _Watcher:
 
 
 class Lines:
-    """One line for each finished server, and some for a slow start."""
+    """Writes one line for each finished server, and reports slow starts as `Waits` does."""
 
     def __init__(self, output: Output) -> None:
         self._waits = Waits(output)
@@ -183,9 +187,9 @@ class Lines:
 
 
 class Waits:
-    """A line for a slow start after five seconds, and whenever the time has doubled.
+    """Reports a slow start after five seconds, and again whenever the time has doubled.
 
-    The log of a script then has the reason of a delay in few lines.
+    So the log of a script explains a delay in a few lines.
     """
 
     def __init__(self, output: Output) -> None:
@@ -193,7 +197,7 @@ class Waits:
         self._next: dict[ServerName, float] = {}
 
     def show(self, event: Event) -> None:
-        """Finished servers are not shown."""
+        """Ignore the event: finished servers are not reported."""
 
     def starting(self, servers: Sequence[ServerReport]) -> None:
         for server in servers:

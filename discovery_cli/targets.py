@@ -1,7 +1,8 @@
 """Resolves the arguments of a command to a server or a tool.
 
-`github create_issue`, `github:create_issue` and, where only one server has it, `create_issue` are
-the same tool. A word that is a server's name is read as one first.
+`github create_issue`, `github:create_issue` and, if only one server has it, `create_issue` name the
+same tool. A first word that names both a server and a tool is read as the server if the next word
+names one of its tools.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import View
 
 
-_OFFERED = 3  # suggested servers
+_OFFERED = 3  # servers, at most, that a suggestion names
 
 
 def server_named(view: View, word: str) -> ServerSettings | None:
-    """The server of that name, if there is one."""
+    """Return the settings of the server that `word` names; None if there is none."""
     try:
         return view.server_settings(word)
     except ServerNotFoundError:
@@ -43,12 +44,15 @@ def server_named(view: View, word: str) -> ServerSettings | None:
 
 
 def one_server(name: str) -> Concerned:
-    """Only the server of that name is relevant."""
+    """Return a function that selects the server of that name, for `Invocation.view`."""
     return lambda view: [view.server(name).name]
 
 
 def exit_code_of_server(view: View, name: str | None) -> ExitCode:
-    """That of a list of one server, which may never have been reached."""
+    """Return the exit code of a command that lists one server, or all if `name` is None.
+
+    A server that was never listed gives the code of its failure.
+    """
     if name is None:
         return ExitCode.OK
     server = view.server_settings(name)
@@ -61,7 +65,7 @@ def exit_code_of_server(view: View, name: str | None) -> ExitCode:
 
 
 def servers_of(words: Sequence[str], server: str | None) -> Concerned:
-    """The servers that must be listed before `words` can be resolved."""
+    """Return a function that selects the servers to list before `words` can be resolved."""
 
     def concerned(view: View) -> list[ServerName]:
         if server is not None:
@@ -73,7 +77,7 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
-    """Like `servers_of`; none if a known server has the tool, which can be shown at once."""
+    """Like `servers_of`, but only the servers that have the tool, if some are known to have it."""
 
     def concerned(view: View) -> Iterable[ServerName]:
         if _is_tool_alone(view, words, server):
@@ -86,7 +90,7 @@ def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def say_unlisted(output: Output, view: View, words: Sequence[str], server: str | None) -> None:
-    """A note that servers which were never listed may have a tool of that name, too."""
+    """Write a note that servers not listed yet may also have a tool of that name."""
     if not _is_tool_alone(view, words, server):
         return
     if unlisted := _unlisted(view):
@@ -98,7 +102,7 @@ def say_unlisted(output: Output, view: View, words: Sequence[str], server: str |
 
 @contextmanager
 def noting_unlisted(output: Output, view: Callable[[], View]) -> Iterator[None]:
-    """A block before whose error of an unknown name a note says who may have it, not listed yet."""
+    """Write a note about servers not listed yet if the block raises a `NotFoundError`."""
     try:
         yield
     except NotFoundError as error:
@@ -119,17 +123,17 @@ def _is_tool_alone(view: View, words: Sequence[str], server: str | None) -> bool
 def tool_named(
     view: View, words: Sequence[str], server: str | None, *, takes_arguments: bool = False
 ) -> tuple[Entry, tuple[str, ...]]:
-    """The tool that the first word or two name, enabled or not, and the words after that.
+    """Return the tool that the first word or two name, enabled or not, and the remaining words.
 
     Args:
-        view: Where to look.
-        words: What was typed.
-        server: The only server to look at.
-        takes_arguments: Whether the word after a tool may be an argument of it. Otherwise the
-            first of two words can only be a server.
+        view: The view to search.
+        words: The words that were typed, at least one.
+        server: The only server to search; None for all.
+        takes_arguments: Whether the word after a tool may be its argument. Otherwise the first of
+            two words can only be a server.
 
     Raises:
-        NotFoundError: With the nearest names.
+        NotFoundError: If there is no such tool; the error suggests the nearest names.
     """
     first, *rest = words
     if server is not None:
@@ -150,9 +154,10 @@ def tool_shown(
     """Like `tool_named`, for commands that only show a tool.
 
     Raises:
-        NotFoundError: With the nearest names.
-        UnlistedServerError: If that server's tools could not be listed.
-        ConfigurationError, ServerDisabledError, UntrustedServerError: If it is not to be asked.
+        NotFoundError: If there is no such tool; the error suggests the nearest names.
+        UnlistedServerError: If the tools of its server could not be listed.
+        ConfigurationError, ServerDisabledError, UntrustedServerError: If its server must not be
+            connected to.
     """
     try:
         return tool_named(view, words, server)
@@ -166,7 +171,10 @@ def tool_shown(
 
 
 def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: bool) -> Entry:
-    """The only tool of that name; otherwise the word is taken for a misspelt server."""
+    """Return the only tool of that name.
+
+    If there is none and another word follows, the error is that of a misspelt server.
+    """
     try:
         return view.find(None, word)
     except ToolNotFoundError:
@@ -177,7 +185,7 @@ def _tool_alone(view: View, word: str, rest: Sequence[str], *, takes_arguments: 
 
 
 def _is_rather_a_tool(view: View, word: str, following: str) -> bool:
-    """Return whether a word is more likely a misspelt tool that is followed by an argument."""
+    """Return whether `word` is more likely a misspelt tool, and `following` its argument."""
     servers = view.settings.by_name
     if "=" in following or not (near := nearest(word, servers)):
         return True
@@ -187,7 +195,7 @@ def _is_rather_a_tool(view: View, word: str, following: str) -> bool:
 
 
 def _having(view: View, tool: str) -> list[str]:
-    """A few servers that have a tool of nearly that name."""
+    """Return some servers that have a tool with a similar name."""
     names = (name for name in sorted(view.settings.by_name) if nearest(tool, _tools(view, name)))
     return list(islice(names, _OFFERED))
 
@@ -206,7 +214,7 @@ def _tool_like_a_server(view: View, word: str) -> Entry:
 
 
 def _or_else(view: View, word: str, error: ToolNotFoundError) -> Entry:
-    """A tool with the name of a server, if the next word names no tool of that server."""
+    """Return the tool whose name is also that of a server; raise `error` if there is none."""
     try:
         return view.find(None, word)
     except NotFoundError:

@@ -1,4 +1,4 @@
-"""`discovery tune tokens`: what the tools take of an agent's context, in each way to have them."""
+"""`discovery tune tokens`: how many tokens tools cost an agent, by the way they are offered."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Schemas of arguments that the APIs of language models take.
+"""Schemas of tools in a form that the APIs of language models accept.
 
-They refuse a whole request for one schema with a combination at its top level (`anyOf`, `oneOf`,
-`allOf`, `not`, `enum`), without `properties`, with a property such as `$filter`, or that is not
-valid by the draft of 2020-12. What is shown here is wider than the tool's own schema, never
-narrower; the engine checks the arguments of a call against that one.
+These APIs refuse a whole request if one schema has a combination at its top level (`anyOf`,
+`oneOf`, `allOf`, `not`, `enum`), lacks `properties`, has a property such as `$filter`, or is
+invalid under draft 2020-12. A portable schema allows whatever the tool's own schema allows, and
+possibly more; the engine checks the arguments of a call against the tool's own schema.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _COMBINING = frozenset(
     {"$id", "$ref", "$schema", "allOf", "anyOf", "const", "else", "enum", "if", "not", "oneOf"}
     | {"then"}
 )
-_REFERENCES = 8  # of which each leads to the next
+_REFERENCES = 8  # references that are followed in a chain
 _NAME_LENGTH = 64
 _OTHER = re.compile(r"[^a-zA-Z0-9_.-]")
 
 
 class PortableSchema(Struct, frozen=True):
-    """The schema as models are shown it, and the names that are others there."""
+    """A schema to show to a model, and the parameters that have another name in it."""
 
     schema: JSONObject
     renamed: Mapping[str, str] = MappingProxyType({})
-    """The tool's own name of a parameter, by the name that is shown."""
+    """The tool's own names of these parameters, by the names in `schema`."""
 
     @classmethod
     def of(cls, own: JSONObject) -> PortableSchema:
-        """Convert the schema of a tool, which is not changed itself."""
+        """Convert the schema of a tool, without modifying it."""
         own = modern(own)
         whole = _resolved(own)
         described = arguments_in(own)
@@ -58,7 +58,7 @@ class PortableSchema(Struct, frozen=True):
 
 
 def _resolved(schema: JSONObject) -> JSONObject:
-    """Resolve the `$ref` of a schema within it, and keep the schema's own members."""
+    """Replace the `$ref` of a schema by its target in that schema; own members take precedence."""
     resolved = schema
     for _ in range(_REFERENCES):
         reference = resolved.get("$ref")
@@ -72,12 +72,12 @@ def _resolved(schema: JSONObject) -> JSONObject:
 
 
 def _schema(value: JSONValue) -> JSONObject:
-    """The schema of a property; true is any value."""
+    """Return the schema of a property; for a boolean one `{}`, which allows any value."""
     return value if isinstance(value, dict) else {}
 
 
 def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:
-    """The name that is shown of each, all different."""
+    """Map each name to a unique one that the APIs accept; acceptable names stay."""
     plain = {name for name in names if 0 < len(name) <= _NAME_LENGTH and not _OTHER.search(name)}
     taken = set(plain)
     aliases: dict[str, str] = {}
@@ -94,11 +94,11 @@ def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:
     return aliases
 
 
-# JSON Schemas that are valid by the draft of 2020-12, as the APIs of language models read them.
+# JSON Schemas that are valid under draft 2020-12, which the APIs of language models require.
 #
-# They refuse a whole request for one schema that is not: words of older drafts, an array without
-# `items`, a reference that leads nowhere. Schemas are untrusted: whatever one contains, the
-# result is a valid schema of about its size, which is as wide or wider.
+# One keyword of an older draft, an array without `items` or an unresolvable reference is enough for
+# them to refuse the request. Schemas are untrusted: any input gives a valid schema of about its
+# size, which allows whatever the input allows.
 
 _DEPTH = 40  # levels of a schema; a model reads no deeper
 _DEFINITIONS = ("$defs", "definitions")
@@ -109,7 +109,7 @@ _BOUNDS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 
 
 def modern(schema: JSONValue, depth: int = _DEPTH) -> Any:
-    """A schema in the words of 2020-12, as far as it has older ones; below `depth`, anything."""
+    """Rewrite keywords of older drafts in those of 2020-12; below `depth` levels allow anything."""
     if not isinstance(schema, dict):
         return schema
     if not depth:
@@ -127,13 +127,13 @@ def modern(schema: JSONValue, depth: int = _DEPTH) -> Any:
             and bound in keywords
         ):
             keywords[exclusive] = keywords.pop(bound)
-    if isinstance(keywords.get("required"), bool):  # of draft 3, beside the property itself
+    if isinstance(keywords.get("required"), bool):  # draft 3 has it within the property
         del keywords["required"]
     return keywords
 
 
 def sound(schema: JSONObject) -> JSONObject:
-    """The schema of an object; of a property that is not valid it keeps the members that are."""
+    """Return a valid schema of an object; an invalid property keeps only its valid keywords."""
     if is_sound(schema):
         return schema
     definitions = {key: schema[key] for key in _DEFINITIONS if key in schema}
@@ -165,8 +165,8 @@ def _sound_part(schema: JSONValue, definitions: JSONObject) -> JSONValue:
 
 
 def is_sound(schema: JSONObject) -> bool:
-    """Return whether a schema is valid by 2020-12 and all its references resolve within it."""
-    # Its library takes 4 MB, which a program that binds no tools does not need.
+    """Return whether a schema is valid under 2020-12, and all its references resolve in it."""
+    # Imported here: the library takes 4 MB, and a program that binds no tools does not need it.
     from jsonschema_rs import meta  # noqa: PLC0415
 
     if not all(_leads_somewhere(reference, schema) for reference in _references(schema)):

@@ -1,4 +1,4 @@
-"""The sections `server`, `views` and `sandbox` as the rest of the engine sees them."""
+"""The settings of the sections `server`, `views` and `sandbox`."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ SandboxKind: TypeAlias = Literal["none", "auto", "bubblewrap", "docker", "landlo
 
 
 class SandboxSettings(SettingsSection, frozen=True):
-    """What the program of a server is confined to: folders, network, memory, processes."""
+    """Confinement of a server's program: folders, network, memory, processes."""
 
     kind: Annotated[SandboxKind, UNTRUSTED, Values(examples=["bubblewrap"])]
-    """The means: `bubblewrap`, `landlock` (both on Linux), `docker` for a command that is `docker
-    run`, `auto` for the first of them that the system has, or `none`."""
+    """The sandbox to use: `bubblewrap` or `landlock` on Linux, `docker` for a command that is
+    `docker run`, `auto` for the first of them that the system has, or `none`."""
     read: Annotated[tuple[str, ...], UNTRUSTED, Values(examples=[["~/notes"]])] = ()
     """Files and folders that it may read, besides those of the system; `~` is the home folder, of
     which it sees nothing else. A relative path starts at the folder of this file."""
@@ -46,16 +46,16 @@ class SandboxSettings(SettingsSection, frozen=True):
     network: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
     """Whether it may use the network."""
     memory_mib: Annotated[int, UNTRUSTED, Values(ge=16, le=16 * 1024 * 1024, examples=[512])] = 2048
-    """The most memory of one of its processes, in MiB."""
+    """The most memory that each of its processes may use, in MiB."""
     processes: Annotated[int, UNTRUSTED, Values(ge=1, le=1_000_000, examples=[64])] = 512
-    """The most processes and threads that it has at the same time."""
+    """The most processes and threads that it may have at the same time."""
 
     @property
     def is_on(self) -> bool:
         return self.kind != "none"
 
     def __str__(self) -> str:
-        """For people: the kind, and what is granted."""
+        """Describe the sandbox for people: its kind, the access that it grants, and its limits."""
         if not self.is_on:
             return self.kind
         granted = [f"reads {path}" for path in self.read]
@@ -70,22 +70,22 @@ NO_SANDBOX = SandboxSettings("none")
 
 RegistryTool: TypeAlias = Literal["off", "read", "ask"]
 ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
-"""What a client is shown: the meta-tools, the tools of the servers, or those that it searched."""
+"""The tools that a client sees: the meta-tools, all of the servers, or those that it has found."""
 
 
 class PoolWeights(SettingsSection, frozen=True):
-    """How much each part of the weight of a found tool counts; each from 0 to 1."""
+    """Parts of the weight of a tool that a search found; each from 0 to 1."""
 
     # See `discovery_server.tool_pool`.
 
     score: Annotated[Weight, UNTRUSTED, Values(examples=[0.5])] = 0.7
-    """How relevant it was to the search that found it."""
+    """The part for its relevance to the search that found it."""
     freshness: Annotated[Weight, UNTRUSTED, Values(examples=[0.5])] = 0.3
-    """How recently it was found or called."""
+    """The part for how recently it was found or called."""
 
 
 class TruncateSettings(SettingsSection, frozen=True):
-    """How a long result is cut."""
+    """The way in which long results are cut."""
 
     style: Annotated[
         Literal["boundary", "head_tail"], UNTRUSTED, Values(examples=["head_tail"])
@@ -97,10 +97,10 @@ class TruncateSettings(SettingsSection, frozen=True):
 
 
 class ServeSettings(SettingsSection, frozen=True):
-    """How upstream servers are held, and how `discovery serve` presents itself."""
+    """Settings of the connections to servers, and of `discovery serve`."""
 
     max_connecting: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[4])] = 8
-    """The most servers that are connected to at the same moment."""
+    """The most servers that are being connected at the same time."""
     idle_timeout: Annotated[float, UNTRUSTED, Values(gt=0, examples=[600])] = 300.0
     """Seconds without a call after which a connection is closed."""
     instructions_tokens: Annotated[int, UNTRUSTED, Values(ge=0, le=100_000, examples=[200])] = 300
@@ -112,8 +112,8 @@ class ServeSettings(SettingsSection, frozen=True):
     """The most that the details of a tool may take, in estimated tokens, if the agent does not ask
     for more."""
     max_sessions: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=10_000, examples=[32])] = 256
-    """The most clients that have a session over HTTP at the same time; for a further one the
-    session that has been idle the longest is ended."""
+    """The most clients that have a session over HTTP at the same time; a further one ends
+    the session that has been idle the longest."""
     max_own_sessions: Annotated[int, AT_MOST_DEFAULT, Values(ge=1, le=10_000, examples=[16])] = 64
     """The most sessions that servers with `session: per_client` have in all."""
     question_timeout: Annotated[Seconds, AT_MOST_DEFAULT, Values(examples=[300])] = 120.0
@@ -141,7 +141,7 @@ class ServeSettings(SettingsSection, frozen=True):
     pool_weights: Annotated[PoolWeights, Values(examples=[{"score": 0.5, "freshness": 0.5}])] = (
         PoolWeights()
     )
-    """What a tool weighs that a search found; the lightest are evicted first."""
+    """The weight of each tool that a search found; the lightest are evicted first."""
     pool_fresh_for: Annotated[Seconds, UNTRUSTED, Values(examples=[600])] = 1800.0
     """Seconds in which the freshness of a found tool falls from 1 to 0."""
     max_tool_name_length: Annotated[int, UNTRUSTED, Values(ge=10, le=200, examples=[60])] = 64
@@ -164,36 +164,36 @@ class ServeSettings(SettingsSection, frozen=True):
     ] = TruncateSettings()
     """How a longer result is cut."""
     steps: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
-    """Whether agents have `execute_steps`, several calls in one."""
+    """Whether agents have `execute_steps`, which makes several calls in one."""
     registry_tool: Annotated[RegistryTool, Values(examples=["read"])] = "off"
     """Whether agents have the tool `registry`: `read` to look for servers, `ask` to ask you for
-    them as well; nothing that they say installs anything."""
+    them as well. No agent can install one."""
     sandbox: Annotated[
         SandboxSettings, Values(examples=["auto", {"kind": "auto", "network": True}])
     ] = NO_SANDBOX
-    """What the program of each server is confined to, unless its entry has a `sandbox` of its own;
-    a kind alone, or a kind with what is granted."""
+    """The sandbox of every server's program, unless its entry has a `sandbox` of its own; a kind
+    alone, or a kind with the access that it grants."""
 
     @property
     def naming(self) -> Naming:
-        """How tools are named towards clients."""
+        """The naming of tools towards clients."""
         return Naming(self.max_tool_name_length, self.tool_name_style)
 
 
 class ViewLimits(SettingsSection, frozen=True):
-    """How many calls all clients of a view make together."""
+    """Limits for the calls of all clients of a view together."""
 
     calls_per_minute: Annotated[Rate | None, UNTRUSTED, Values(examples=[60])] = None
-    """Calls in a minute, on average; a further one is refused with the time after which it is
-    possible. By default any number."""
+    """Calls in a minute, on average; a further one is refused, with the time to wait. By default
+    there is no limit."""
     burst: Annotated[Rate | None, UNTRUSTED, Values(examples=[10])] = None
-    """With `callsPerMinute`, calls at once after a pause; by default a sixth of it."""
+    """With `callsPerMinute`, the most calls at once after a pause; by default a sixth of that."""
 
 
 class ViewSettings(SettingsSection, frozen=True):
-    """What some clients see: less than the configuration shows, never more."""
+    """A part of the configuration for some clients; it never shows more than the whole."""
 
-    # None is as without the view.
+    # None means the value that applies without the view.
 
     name: Annotated[str, INTERNAL]
     rules: Annotated[
@@ -234,7 +234,7 @@ class ViewSettings(SettingsSection, frozen=True):
     limits: Annotated[
         ViewLimits, UNTRUSTED, Values(examples=[{"callsPerMinute": 60, "burst": 10}])
     ] = ViewLimits()
-    """How many calls all clients of this view make together."""
+    """Limits for the calls of all clients of this view together."""
 
 
 @cache

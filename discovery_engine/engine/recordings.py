@@ -1,11 +1,11 @@
-"""Exchanges with servers in a folder of files: written in one run, and served from in another.
+"""Recorded exchanges with servers: files that one run writes, and a later run answers from.
 
     DIR/SERVER/listing.json                 what the server listed
     DIR/SERVER/create_issue-0f3a….json      one request, and its answers in their order
 
-Files have sorted keys and stable names, so that a second recording of the same exchanges differs in
-nothing. A request is found by its exact arguments, or else by its template, in which times, ids and
-paths of temporary files are the same.
+Files have sorted keys and stable names, so that a second recording of the same exchanges changes no
+file. A request is answered by the recording with the same arguments, or else by one whose arguments
+differ only in times, ids and paths of temporary files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _LISTING = "listing.json"
 _DIGEST = 16  # characters of a digest in a file's name
 _NAME = 60  # characters of the subject in a file's name
-_EPOCH = 1_000_000_000  # a whole number from here on is taken for a time or an id
+_EPOCH = 1_000_000_000  # integers from here on are taken for times or ids
 _VOLATILE = re.compile(
     r"(?P<time>\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?)"
     r"|(?P<clock>\b\d\d:\d\d(?::\d\d(?:\.\d+)?)?\b)"
@@ -57,7 +57,7 @@ class RecordingError(DiscoveryError):
 
 
 class Exchange(Struct, frozen=True):
-    """One request, and what it was answered each time."""
+    """One request and its answers, in order; an answer equal to the one before is left out."""
 
     method: str
     params: JSONObject
@@ -66,7 +66,7 @@ class Exchange(Struct, frozen=True):
 
 
 def shown_params(request: UpstreamRequest) -> JSONObject:
-    """The parameters of a request without `_meta`, and without what the owner gives to them."""
+    """Return the parameters of a request, without `_meta` and the arguments that the owner pins."""
     params = {name: value for name, value in request.params.items() if name != "_meta"}
     arguments = params.get("arguments")
     if request.pinned and isinstance(arguments, dict):
@@ -89,13 +89,17 @@ def save_exchange(folder: Path, server: str, exchange: Exchange) -> None:
 
 
 def save_listing(folder: Path, server: str, listing: Listing) -> None:
-    """Raises `RecordingError` if it cannot be written."""
+    """Write the listing of a server, without its `connection`.
+
+    Raises:
+        RecordingError: If it cannot be written.
+    """
     form = {name: value for name, value in to_builtins(listing).items() if name != "connection"}
     _write(folder / server / _LISTING, form)
 
 
 def load_listing(folder: Path, server: str) -> Listing | None:
-    """The recorded listing of a server; None if there is none.
+    """Return the recorded listing of a server; None if there is none.
 
     Raises:
         RecordingError: If its file is damaged.
@@ -105,14 +109,18 @@ def load_listing(folder: Path, server: str) -> Listing | None:
 
 
 def load_exchanges(folder: Path, server: str) -> tuple[Exchange, ...]:
-    """Raises `RecordingError` if a file is damaged."""
+    """Read the recorded exchanges of a server, in the order of their file names.
+
+    Raises:
+        RecordingError: If a file is damaged.
+    """
     paths = sorted((folder / server).glob("*.json"))
     return tuple(convert(_read(path), Exchange) for path in paths if path.name != _LISTING)
 
 
 def find(exchanges: tuple[Exchange, ...], method: str, params: JSONObject) -> Exchange | None:
-    """The exchange of this request, else the first whose template it has."""
-    key = canonical_json([method, params])  # in which 1 and true are two values
+    """Return the exchange with these parameters, else the first with the same template."""
+    key = canonical_json([method, params])  # in Python 1 == True, in JSON they differ
     exact = (
         exchange
         for exchange in exchanges
@@ -135,7 +143,7 @@ def _fits(recorded: JSONValue, call_value: JSONValue) -> bool:
         case list(), list():
             return len(recorded) == len(call_value) and all(map(_fits, recorded, call_value))
         case str(), str():
-            # What was redacted may have been anything.
+            # A redacted text may have had any value.
             return REDACTED in recorded or _template(recorded) == _template(call_value)
         case int(), int() if min(recorded, call_value) >= _EPOCH:
             return True
@@ -168,7 +176,7 @@ _SECRET = 6  # characters of the shortest pinned text that is taken for a secret
 
 
 class Recorder:
-    """Writes exchanges into a folder; those of one request of this run share a file."""
+    """Writes exchanges to a folder, all answers to one request in this run to one file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -176,7 +184,11 @@ class Recorder:
         self._lock = Lock()
 
     async def record_listing(self, server: str, listing: Listing) -> None:
-        """Raises `RecordingError` if it cannot be written."""
+        """Write the listing of a server, in a worker thread.
+
+        Raises:
+            RecordingError: If it cannot be written.
+        """
         await anyio.to_thread.run_sync(save_listing, self._folder, server, listing)
 
     async def record(
@@ -186,7 +198,11 @@ class Recorder:
         answer: JSONObject | UpstreamProtocolError,
         redactor: OutputRedactor,
     ) -> None:
-        """Raises `RecordingError` if it cannot be written."""
+        """Add an answer to the file of its request, both redacted, in a worker thread.
+
+        Raises:
+            RecordingError: If it cannot be written.
+        """
         await anyio.to_thread.run_sync(partial(self._record, server, request, answer, redactor))
 
     def _record(

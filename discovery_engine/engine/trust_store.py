@@ -1,7 +1,7 @@
-"""Keeps what the owner decided: reads it, holds servers and tools to it, and extends it.
+"""The stored decisions of the owner: read, applied to servers and tools, and extended.
 
-The only decisions made here are those of the policy for tools seen for the first time. What
-blocks runs in the thread of the caller, which must not be the event loop's.
+The only decisions made here are those of the policy for tools seen for the first time. Methods
+block while they use the registry, so they must not run in the thread of the event loop.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 class FirstSightWriter(Protocol):
     def __call__(self, scope: str, acceptances: Iterable[Acceptance], *, at: float) -> int:
-        """Accept what is seen for the first time; see `Registry.accept` with `if_new`."""
+        """Accept tools seen for the first time, as `Registry.accept` does; return how many."""
 
 
 class TrustStore:
@@ -69,17 +69,17 @@ class TrustStore:
         self._clock = clock
         self.trust = Trust()
         self._unkept: list[Acceptance] = []
-        """What was accepted at first sight for this run, because the registry did not answer."""
+        """Tools accepted at first sight that could not be stored; they are accepted in this run."""
         self._settled: tuple[str, str | None] | None = None
-        """The name and the path whose decisions were taken over; None if they could not be."""
+        """The name and path under which earlier decisions count; None if that is not settled."""
         self._read = "", 0
-        """The scope of what is held of acceptances, and the newest decision when it was read."""
+        """The scope of the acceptances in memory, and the newest decision when they were read."""
 
     def load(self, settings: Settings) -> Trust:
-        """The trust under `settings`; reads the registry and the lock file.
+        """Return the trust under `settings`; reads the registry and the lock file.
 
         Raises:
-            ConfigurationError: If only what is pinned may be used, and the lock file is no good.
+            ConfigurationError: If `frozen` is set, and the lock file cannot be used.
         """
         if self._settled != (settings.name, settings.path):
             self._settle(settings)
@@ -104,23 +104,23 @@ class TrustStore:
         try:
             settle_scope(self._store, settings, at=self._clock())
         except RegistryError as error:
-            logger.warning("What was decided under the path of the file cannot be read: %s", error)
+            logger.warning("Decisions under the path of the file cannot be read: %s", error)
             self._settled = None
         else:
             self._settled = settings.name, settings.path
 
     def is_current(self) -> bool:
-        """Return whether this process has read all decisions of every configuration."""
+        """Return whether the newest decision was read; True if the registry cannot be read."""
         try:
             return self._store.newest_decision() == self.trust.decisions.number
         except RegistryError as error:
-            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            logger.warning("Approvals and acceptances cannot be read: %s", error)
             return True
 
     def _complete(
         self, settings: Settings, trust: Trust, identities: Mapping[ServerName, Identity]
     ) -> bool:
-        """Remember what approvals left open, as it is by now; returns whether there was any."""
+        """Store approvals of what earlier ones left open; return whether there were any."""
         now, approvals = self._clock(), []
         for server in settings.servers:
             if server.name in identities and server.name not in trust.refused:
@@ -133,26 +133,26 @@ class TrustStore:
             if approvals:
                 self.approve(settings, approvals)
         except RegistryError as error:
-            logger.info("What was approved stays as open as it was: %s", error)
+            logger.info("Approvals cannot be completed: %s", error)
             return False
         return bool(approvals)
 
     @property
     def decided(self) -> int | None:
-        """The number of the newest decision that is taken into account; None if one cannot be."""
+        """The number of the newest decision in force; None if some decisions could not be read."""
         decisions = self.trust.decisions
         accepted = decisions.accepted
         is_whole = not isinstance(accepted, AcceptedByServer) or accepted.is_readable
         return decisions.number if is_whole else None
 
     def _recalled(self, settings: Settings) -> Decisions:
-        """Return what was decided by now; only what is needed is read.
+        """Return the current decisions, of which only the necessary ones are read.
 
-        If the registry fails, that is what was known before.
+        If the registry fails, those in memory are returned.
         """
         scope = decision_scope(settings)
         try:
-            # First, so that a decision that is made meanwhile has a higher number.
+            # Read first, so that a decision made meanwhile has a higher number.
             number = self._store.newest_decision()
             has_found = any(server.is_untrusted_origin for server in settings.servers)
             lost_at = self._lost_at(settings)
@@ -160,10 +160,10 @@ class TrustStore:
                 self._store.approvals(scope) if has_found else {},
                 self._accepted_of(settings, self._unchanged(scope, number, lost_at)),
                 lost_at,
-                number if self._settled else -1,  # to be tried again
+                number if self._settled else -1,  # so that it is tried again
             )
         except RegistryError as error:
-            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            logger.warning("Approvals and acceptances cannot be read: %s", error)
             return self.trust.decisions
         self._read = scope, number
         return decisions
@@ -171,9 +171,9 @@ class TrustStore:
     def _unchanged(
         self, scope: str, number: int, lost_at: float | None
     ) -> Mapping[str, AcceptedTools]:
-        """Return what was read of servers of which nothing was accepted since, nor lost.
+        """Return the acceptances in memory that have not changed in the registry, by server.
 
-        To read 10,000 servers again after each decision of anybody costs seconds.
+        Reading 10,000 servers again after every decision would take seconds.
         """
         decisions, (read_scope, read_number) = self.trust.decisions, self._read
         accepted = decisions.accepted
@@ -192,17 +192,17 @@ class TrustStore:
             try:
                 return self._store.accepted(scope, server)
             except RegistryError as error:
-                logger.warning("What was accepted of %s cannot be recalled: %s", server, error)
+                logger.warning("Accepted tools of %s cannot be read: %s", server, error)
                 return UNREADABLE
 
         return AcceptedByServer(read, accepted)
 
     def decisions(self, settings: Settings) -> Decisions:
-        """Return what was approved and accepted by now; what was known if the registry fails."""
+        """Return all current decisions; those in memory if the registry fails."""
         try:
             return self._store.decisions(decision_scope(settings))
         except RegistryError as error:
-            logger.warning("What was approved and accepted cannot be recalled: %s", error)
+            logger.warning("Approvals and acceptances cannot be read: %s", error)
             return self.trust.decisions
 
     def accept_listed(
@@ -211,17 +211,25 @@ class TrustStore:
         listed: Iterable[ListedServer],
         write: FirstSightWriter | None = None,
     ) -> Trust:
-        """Accept the new tools of these servers under the trust policy; returns the new trust.
+        """Accept the new tools of these servers under the trust policy; return the new trust.
 
-        If another process has decided about them meanwhile, its decision counts. A worker gives
-        its own `write`, which raises what this then raises.
+        If another process has decided about a tool meanwhile, its decision counts. If the registry
+        fails, the tools are accepted in this run only.
+
+        Args:
+            settings: The settings in force.
+            listed: The servers with their listed tools.
+            write: Stores the acceptances instead of this class, for a worker.
+
+        Raises:
+            RegistryError: With `write` only, if the registry fails.
         """
         trust = self._retried(settings)
         base = trust.decisions
         by_tool = {(unkept.server, unkept.tool): unkept for unkept in self._unkept}
         for listed_server in listed:
             for acceptance in trust.first_seen(*listed_server):
-                # Of a tool the definition that was seen first counts.
+                # The definition of a tool that was seen first counts.
                 by_tool.setdefault((acceptance.server, acceptance.tool), acceptance)
         acceptances = [*by_tool.values()]
         if not acceptances:
@@ -236,12 +244,12 @@ class TrustStore:
             if write:
                 raise
             self._unkept = acceptances
-            logger.warning("What was seen for the first time cannot be remembered: %s", error)
+            logger.warning("Tools accepted at first sight cannot be stored: %s", error)
             accepted = self._accepted_of(settings, with_accepted(base, acceptances).accepted)
             return replace(trust, decisions=replace(base, accepted=accepted))
         self._unkept = []
-        # These are read again. What was decided about other servers is for `apply_decisions`, which
-        # has it take effect.
+        # Only these servers are read again. Decisions about others take effect in
+        # `apply_decisions`.
         changed = {acceptance.server for acceptance in acceptances}
         accepted, number = self._read_again(settings, base, changed), base.number + count
         decisions = replace(base, accepted=accepted, lost_at=lost_at, number=number)
@@ -251,7 +259,7 @@ class TrustStore:
         return self._store.lost_at(decision_scope(settings)) if self._settled else UNREAD
 
     def _retried(self, settings: Settings) -> Trust:
-        """The trust, with what could not be read to be read again."""
+        """Return the trust, which reads again the acceptances that could not be read."""
         decisions = self.trust.decisions
         if not isinstance(decisions.accepted, AcceptedByServer) or decisions.accepted.is_readable:
             return self.trust
@@ -261,61 +269,61 @@ class TrustStore:
     def _read_again(
         self, settings: Settings, decisions: Decisions, servers: Collection[str]
     ) -> AcceptedByServer:
-        """Return what was accepted; for these servers it is read again when it is needed."""
+        """Return the acceptances; those of `servers` are read again on their next use."""
         accepted = decisions.accepted
         same = accepted.without(servers) if isinstance(accepted, AcceptedByServer) else {}
         return self._accepted_of(settings, same)
 
     def admit(self, server: ServerSettings, transport: StdioTransport | RemoteTransport) -> None:
-        """The gate of everything that is started or reached; it may read the project's files.
+        """Check that a server may be started or reached; may read the project's files.
 
         Raises:
-            UntrustedServerError: If this must not be.
+            UntrustedServerError: If it may not.
         """
         identify = partial(identity_of, server, transport, self._secrets, self._environ)
         trust = self.trust
         admit(server, identify, trust.decisions, path=trust.path, lock=trust.lock)
 
     def approve(self, settings: Settings, approvals: Iterable[Approval]) -> None:
-        """Remember the owner's word.
+        """Store approvals of servers.
 
         Raises:
-            RegistryError: If it cannot be.
+            RegistryError: If they cannot be stored.
         """
         self._store.approve(decision_scope(settings), approvals, at=self._clock())
 
     def revoke(self, settings: Settings, servers: Iterable[str]) -> int:
-        """Take the owner's word back; returns how many approvals there were."""
+        """Delete the approvals of servers; return how many there were."""
         return self._store.revoke(decision_scope(settings), servers)
 
     def accept(
         self, settings: Settings, found: Iterable[Acceptance], *, if_new: bool = False
     ) -> int:
-        """Remember that tools were accepted; returns how many.
+        """Store acceptances of tools, only of new ones with `if_new`; return how many.
 
         Raises:
-            RegistryError: If it cannot be.
+            RegistryError: If they cannot be stored.
         """
         return self._store.accept(decision_scope(settings), found, at=self._clock(), if_new=if_new)
 
     def accept_as(self, settings: Settings, before: str, after: str) -> None:
-        """Have what was accepted of a server count for another one, by their keys in decisions.
+        """Copy the acceptances of one server to another, by their keys in decisions.
 
         Raises:
-            RegistryError: If it cannot be remembered.
+            RegistryError: If they cannot be read or stored.
         """
         acceptances = self.history(settings, before) if before != after else ()
         if acceptances:
             self.accept(settings, [replace(acceptance, server=after) for acceptance in acceptances])
 
     def acknowledge_loss(self, settings: Settings) -> None:
-        """Take it as the owner's word that tools may be accepted by being seen again.
+        """Record that the owner allows acceptance at first sight again after a loss.
 
         Raises:
-            RegistryError: If that cannot be remembered.
+            RegistryError: If that cannot be stored.
         """
         self._store.acknowledge_loss(decision_scope(settings), at=self._clock())
 
     def history(self, settings: Settings, server: str) -> tuple[Acceptance, ...]:
-        """Return what was accepted of a server; `server` is its key in decisions."""
+        """Return all acceptances of a server's tools; `server` is its key in decisions."""
         return self._store.history(decision_scope(settings), server)

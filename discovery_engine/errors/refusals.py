@@ -1,4 +1,4 @@
-"""Errors of requests that are refused before a server is asked."""
+"""Errors of requests that are refused before any server is contacted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NotFoundError(DiscoveryError):
 
 
 class PlanChangedError(DiscoveryError):
-    """The plan is not what was shown any more; nothing is done."""
+    """The plan has changed since it was shown; nothing was done."""
 
     code = "PLAN_CHANGED"
 
@@ -60,7 +60,7 @@ class WebhookNotFoundError(NotFoundError):
     def __init__(
         self, webhook: str, nearest: Sequence[str] = (), *, refusal: Diagnostic | None = None
     ) -> None:
-        """`refusal` says why those of the file do not count."""
+        """`refusal` explains why the webhooks in the file are ignored."""
         hint = "the names are under `webhooks` in discovery.yaml"
         if refusal is not None:
             hint = f"{refusal.sentence}; {refusal.hint}"
@@ -81,15 +81,16 @@ class ToolNotFoundError(NotFoundError):
         hint: str = "list_tools names a server's tools",
         removed_at: float | None = None,
     ) -> None:
-        """`hidden` and `removed_at` are for the owner alone.
+        """Only the owner sees `hidden` and `removed_at`.
 
         Args:
-            server: Where it was looked for; None for everywhere.
-            tool: The name.
-            nearest: Names like it.
-            hidden: Near names that may not be used, each with why.
-            hint: What to do next.
-            removed_at: Unix time in seconds of the first listing without it, if it was there.
+            server: The server that was searched; None for all.
+            tool: The name that was not found.
+            nearest: Similar names.
+            hidden: Similar names of disabled tools, each with the reason.
+            hint: The next step.
+            removed_at: Unix time in seconds of the first listing without the tool; None if it was
+                never listed.
         """
         self.server = server
         self.tool = tool
@@ -152,7 +153,7 @@ class PromptAmbiguousError(NotFoundError):
 
 
 class TaskNotFoundError(NotFoundError):
-    """Never begun, another client's, or over and forgotten: which one is not said."""
+    """A task does not exist, has expired, or is another client's; the error hides which."""
 
     code = "TASK_NOT_FOUND"
 
@@ -196,21 +197,21 @@ class ToolWithheldError(ToolDisabledError):
 
     def __init__(self, server: str, tool: str, reason: str, *, command: str) -> None:
         self.command = command
-        """The command with which its owner can look at it."""
+        """The command with which the owner can review the tool."""
         super().__init__(server, tool, reason)
         advice = f"its owner can look at it with `{command}`; use another tool until then"
         self.hint = one_line(advice)
 
 
 class OfferingDisabledError(DisabledError):
-    """A resource or a prompt is switched off, or withheld."""
+    """A resource or a prompt is disabled or withheld."""
 
     noun: ClassVar[str]
 
     def __init__(
         self, server: str, name: str, reason: str, *, detail: str = "", command: str = ""
     ) -> None:
-        """`command` is what its owner can look at it with, if it is withheld."""
+        """`command` is the one with which the owner can review it, if it is withheld."""
         self.server = server
         self.tool = name
         self.command = command
@@ -237,7 +238,7 @@ class InputTooLongError(DiscoveryError):
     code = "INPUT_TOO_LONG"
 
     def __init__(self, what: str, size: str, limit: str, *, hint: str) -> None:
-        """`what` is too long; how long it is, and how long it may be, each with its unit."""
+        """`what` names the input; `size` and `limit` include their unit."""
         self.size = size
         self.limit = limit
         super().__init__(f"{what} is too long: {size}, at most {limit}", hint=hint)
@@ -248,7 +249,7 @@ class InvalidSecretError(DiscoveryError):
 
     @classmethod
     def name(cls) -> InvalidSecretError:
-        """For a name under which no secret can be stored; it is not repeated: it may be one."""
+        """Return the error for an invalid name, without the name: it may be the secret itself."""
         return cls(
             "that is no name of a secret",
             hint="it has letters, digits, '_', '.' and '-', and may have a server before it: "
@@ -273,13 +274,13 @@ class InvalidArgumentsError(DiscoveryError):
 
 
 class InstallRefusedError(DiscoveryError):
-    """An entry is not installed: what it asks for is unsafe, or cannot be run here."""
+    """An entry is not installed, because it is unsafe or cannot run on this machine."""
 
     code = "INSTALL_REFUSED"
 
 
 class InvalidInputError(DiscoveryError):
-    """A value that was given for an installation does not fit, or is asked for by nothing."""
+    """A value for an installation is invalid, or belongs to none of its inputs."""
 
     code = "INSTALL_INPUT_INVALID"
 
@@ -292,7 +293,7 @@ class MissingInputsError(DiscoveryError):
     def __init__(
         self, server: str, names: Sequence[str], secrets: Sequence[str], *, hint: str = ""
     ) -> None:
-        """`names` are all that are missing; `secrets` are those of them that are secret."""
+        """`names` are all missing inputs; `secrets` are the secret ones among them."""
         self.server = server
         self.names = tuple(names)
         words = [f"--with {name}=…" for name in names if name not in secrets]
@@ -304,7 +305,7 @@ class MissingInputsError(DiscoveryError):
 
 
 class PackageChangedError(DiscoveryError):
-    """A package has other content than it had under the same version."""
+    """The content of a package has changed under the same version."""
 
     code = "PACKAGE_CHANGED"
 
@@ -358,7 +359,7 @@ class ConfigurationError(DiscoveryError):
 
     @classmethod
     def of_file(cls, code: str, file: object, message: str, hint: str = "") -> Self:
-        """One problem of a whole file, or of an option or variable that is called `file`."""
+        """Return the error for one problem of a whole file, option or variable, named by `file`."""
         return cls([Diagnostic(code, message, hint, origin=Origin(str(file)))])
 
     def __str__(self) -> str:
@@ -370,7 +371,7 @@ class SecretStoreError(DiscoveryError):
 
     @classmethod
     def of_file(cls, file: object, message: str, *, hint: str = "") -> Self:
-        """`message` goes on after the file."""
+        """Return the error whose sentence begins with `file` and continues with `message`."""
         return cls(f"{file} {message}", hint=hint)
 
 
@@ -379,19 +380,19 @@ class RegistryError(DiscoveryError):
 
 
 class RegistryUnavailableError(RegistryError):
-    """The database of the registry does not answer now; the same may work later."""
+    """The database of the registry does not answer; the operation may succeed later."""
 
     code = "REGISTRY_UNAVAILABLE"
 
 
 class RegistryTimeoutError(RegistryUnavailableError):
-    """One operation took too long, perhaps for a lock; others may work meanwhile."""
+    """One operation took too long, perhaps waiting for a lock; others may still succeed."""
 
     code = "REGISTRY_TIMEOUT"
 
 
 class InvalidPackageNameError(DiscoveryError):
-    """A name or a version is refused before any program reads it."""
+    """A package name or version is invalid; it is passed to no program."""
 
     code = "PACKAGE_NAME_INVALID"
 
@@ -406,7 +407,7 @@ class PackageNotFoundError(NotFoundError):
 
 
 class PackageManagerError(DiscoveryError):
-    """The package manager failed, timed out, or returned what cannot be read."""
+    """The package manager failed, timed out, or returned output that cannot be read."""
 
     code = "PACKAGE_MANAGER_FAILED"
 
@@ -435,7 +436,7 @@ class MarketplaceEntryAmbiguousError(NotFoundError):
 
     def __init__(self, name: str, candidates: Sequence[str]) -> None:
         self.candidates = tuple(candidates)
-        """Each names one of them."""
+        """A name for each server that is not ambiguous."""
         super().__init__(f"several servers are called {name!r}", candidates)
 
 

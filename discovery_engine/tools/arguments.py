@@ -1,7 +1,7 @@
 """The arguments of a call: read from words, checked against the tool's schema.
 
-A mistake is answered with the tool's signature before anything is sent. A schema that cannot be
-used checks nothing: its server then judges for itself.
+A mistake raises an error with the tool's signature before anything is sent. If the schema cannot be
+used, arguments are sent unchecked, and the server judges them.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from discovery_engine.tools.subschemas import Subschemas
 
 logger = logging.getLogger(__name__)
 
-# Values times keywords that the validator is given, at some 10 ns each.
+# Values times keywords for a validation without errors, at some 10 ns each.
 _MAX_VALIDATOR_WORK = 4_000_000
-_MAX_LISTED_WORK = 4_000  # of these, where it lists errors: some 50 us each, in all branches
-_SAMPLE = 5  # elements of a list, where all would be too many
+_MAX_LISTED_WORK = 4_000  # the same for a list of errors, at some 50 us each, in all branches
+_SAMPLE = 5  # elements of each list, if the whole value is too large
 _OF_LENGTH = frozenset(("minItems", "contains"))
-"""Errors that the beginning of a list may have and the whole has not."""
+"""Errors that the sample of a list may have although the whole list is valid."""
 _TOO_LARGE = "they do not fit its schema, and are too many to say where"
 _MISTAKES = 8  # reported at once; more would bury the signature
 _LISTED = _MISTAKES + 1  # to detect that there are more
 _SENTENCE = 300  # characters of a mistake
 _COMPARED = 100  # names that an unknown one is compared with
-_MASK = "it"  # for values, where one of them may be the owner's
+_MASK = "it"  # in place of values in messages, if the owner pins some
 _NULLABLE = '"nullable":true'
 _UNDESCRIBED = "its server does not describe them"
 _UNUSABLE = "the schema of the tool cannot be used"
@@ -68,16 +68,16 @@ class Checked(Struct, frozen=True):
     arguments: JSONObject
     """The arguments to send, besides those that the owner pins."""
     converted: tuple[str, ...] = ()
-    """Where they differ from what was given: `limit`, `filter.ids.0`."""
+    """Places at which they differ from the caller's: `limit`, `filter.ids.0`."""
     unchecked: str = ""
-    """Why they could not be checked, in a few words; empty if they were."""
+    """The reason why they were not checked, in a few words; empty if they were."""
 
 
 class Checker:
-    """Checks arguments for one tool; making it costs more than asking it.
+    """Checks arguments for one tool; worth keeping, since creating it costs more than a check.
 
-    The validator holds whatever loop it runs in until it is done. So it is asked only where the
-    sizes of schema and value show that this is fast; all else is left to the server.
+    The validator blocks the event loop. So it runs only if the sizes of schema and value show that
+    it is fast; otherwise arguments are left to the server.
     """
 
     def __init__(self, tool: Tool) -> None:
@@ -89,13 +89,13 @@ class Checker:
         self._subschemas = self._compiled()
 
     def _compiled(self) -> Subschemas:
-        """By as much of the schema as is valid; by nothing if that cannot be said."""
+        """Compile the schema, repaired if it is invalid, or one that allows anything."""
         for repair in (None, repaired, simplified):
             self._schema = repair(self._schema) if repair else self._schema
             try:
                 return Subschemas(self._schema, self._mask)
             except ValueError as exc:
-                reason = one_line(str(exc))  # it quotes the schema
+                reason = one_line(str(exc))  # the message quotes the schema
         label = self._tool.key.label
         logger.warning("The schema of %s cannot check arguments: %s", label, reason)
         self._unchecked = _UNUSABLE
@@ -108,14 +108,14 @@ class Checker:
     ) -> Checked | None:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
 
-        What does not fit and has one reading is converted.
+        An invalid value that has one valid reading is converted.
 
         Args:
-            arguments: What a caller gives.
-            pinned: The values that the owner gives. No error shows them.
+            arguments: The arguments of the caller.
+            pinned: The values that the owner pins. No error shows them.
 
         Returns:
-            What is to be sent in their place, or sent unchecked; None if they fit as they are.
+            The arguments to send instead, or unchecked; None if they are valid unchanged.
 
         Raises:
             InputTooLongError: If there are too many, or the name of one is too long.
@@ -163,7 +163,7 @@ class Checker:
         return count_of(value, _MAX_LISTED_WORK) * self._weight <= _MAX_LISTED_WORK
 
     def _errors(self, value: JSONObject) -> Errors:
-        """Return the errors of `value`; of the beginnings of its lists if it is too large."""
+        """Return the errors of `value`; those of samples of its lists if it is too large."""
         if self._is_listable(value):
             return list(self._subschemas.whole.iter_errors(value))
         sample = _sampled(value)
@@ -173,7 +173,7 @@ class Checker:
     def _fitting(
         self, value: JSONObject, pinned: Mapping[str, JSONValue], errors: Errors
     ) -> JSONObject | None:
-        """The caller's arguments as they fit, converted; None if they do not."""
+        """Return the caller's arguments, converted to be valid; None if they cannot be."""
         if not self._is_listable(value):
             return None
         fitting = Conversion(self._subschemas).fitting(value, errors)
@@ -187,7 +187,7 @@ class Checker:
 
     @cached_property
     def _quick_weight(self) -> float:
-        """At least the schema's weight, from its text: without references, nothing counts twice."""
+        """An upper bound of the weight, counted in the schema's text if it has no references."""
         text = self._tool.source
         if any(keyword in text for keyword in _COUNTED_TWICE):
             return self._weight
@@ -199,9 +199,9 @@ class Checker:
 
 
 def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
-    """Return what is wrong with a value by a schema that is not a tool's, in bounded time.
+    """Return the mistakes of a value by a schema that is not a tool's, in bounded time.
 
-    Empty if it fits, or if that cannot be known.
+    Empty if the value is valid, or if it cannot be checked.
     """
     try:
         subschemas = Subschemas(schema)
@@ -214,13 +214,13 @@ def mistakes_in(schema: JSONObject, value: JSONValue) -> tuple[str, ...]:
 
 
 def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
-    """Arguments from a command line: `key=value` by name, others by position.
+    """Read arguments from a command line: `key=value` by name, others by position.
 
     Positional words fill the parameters in the order of the signature (required first, then by
-    name), leaving out those given by name. Each value is read as the parameter's type wants it.
-    A word that begins like `key=` names a parameter, so that a slip in a name is never taken for
-    the value of another. A single word that is a JSON object of parameters is all the arguments.
-    Where the parameters are not known, any name is one.
+    name), leaving out those given by name. Each value is parsed by the parameter's type.
+    A word that begins like `key=` names a parameter, so that a misspelt name is never taken for
+    the value of another. A single word that is a JSON object of parameters holds all arguments.
+    If the parameters are unknown, any name is accepted.
 
     Raises:
         InvalidArgumentsError: If there are more words than parameters, or a word names no
@@ -248,7 +248,7 @@ def from_words(tool: Tool, words: Sequence[str]) -> JSONObject:
 
 
 def _document(words: Sequence[str]) -> JSONObject:
-    """The JSON object that the only word is; empty if it is none."""
+    """Parse a single word that is a JSON object; empty if there is no such word."""
     if len(words) == 1 and words[0].lstrip().startswith("{"):
         with suppress(ValueError):
             value: JSONObject = parse_json(words[0])
@@ -286,7 +286,11 @@ def _stranger(key: str, known: Collection[str]) -> str:
 
 
 def _read(parameter: Parameter, text: str) -> JSONValue:
-    """The value that `text` means; a string is taken as it is wherever one is allowed."""
+    """Parse `text` by the parameter's type; if that allows a string, return it unchanged.
+
+    Raises:
+        ValueError: If it is of no type that the parameter allows.
+    """
     kinds = set(parameter.type.split("|"))
     if "string" in kinds:
         return text
@@ -302,7 +306,10 @@ def _read(parameter: Parameter, text: str) -> JSONValue:
 
 
 def _unwrapped(tool: Tool, arguments: JSONObject) -> tuple[JSONObject, tuple[str, ...]]:
-    """The arguments that the only one holds, and its name; as they are if it is one itself."""
+    """Unwrap `{"arguments": {…}}`; return the arguments inside, and the name of the wrapper.
+
+    Arguments without a wrapper are returned unchanged, with no name.
+    """
     [(name, content)] = arguments.items()
     parameters = {parameter.name for parameter in tool.parameters}
     if name in parameters or not parameters or tool.takes_any:
@@ -317,7 +324,7 @@ def _misplaced(name: str) -> str:
 
 
 def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
-    """Unknown arguments that were probably meant for a missing one, or hold all of them."""
+    """Yield a sentence for each misspelt argument, and for one that wraps all others."""
     names = {parameter.name for parameter in tool.parameters}
     missing = [p.name for p in tool.parameters if p.required and p.name not in arguments]
     strange = (name for name in arguments if name not in names)
@@ -329,7 +336,7 @@ def _slips(tool: Tool, arguments: JSONObject) -> Iterator[str]:
 
 
 def _sampled(value: JSONValue) -> JSONValue:
-    """`value` with the beginnings of its lists alone."""
+    """Return `value` with only the first elements of each list."""
     if isinstance(value, dict):
         return {name: _sampled(member) for name, member in value.items()}
     return [*map(_sampled, value[:_SAMPLE])] if isinstance(value, list) else value

@@ -18,37 +18,37 @@ class FindingKind(StrEnum):
     HIDDEN_TEXT = "hidden_text"
     """Characters that are invisible, or that act on a terminal."""
     INSTRUCTION = "instruction"
-    """Words that order a model about, against the user or behind their back."""
+    """Instructions to a model that work against the user, or behind their back."""
     CROSS_SERVER = "cross_server"
-    """Orders about another server's tools."""
+    """Instructions about another server's tools."""
     PAYLOAD = "payload"
-    """Encoded text that decodes to one of the others, or to a command."""
+    """Encoded text that decodes to another kind of finding, or to a command."""
     EXFILTRATION = "exfiltration"
     """A request for files, secrets or conversations that the tool has no business with."""
     SECRET = "secret"  # noqa: S105 - the name of a finding
     """A credential in plain text."""
     LOOKALIKE = "lookalike"
-    """A name that passes for another server's tool."""
+    """A name that imitates that of another server's tool."""
 
 
 class Severity(StrEnum):
     DANGER = "danger"
-    """No honest tool says this, or not all of it together."""
+    """Text that no honest tool has, or not in this combination."""
     WARNING = "warning"
-    """Worth a look before the tool is used."""
+    """Text that the owner should read before the tool is used."""
     NOTICE = "notice"
-    """Suspicious words that seem to be talked about, not said."""
+    """Suspicious words that seem to be mentioned, not meant."""
 
 
 class Finding(Struct, frozen=True):
-    """The evidence of one suspicious text; it is stored with the catalog, and has no hint."""
+    """A suspicious text, with the evidence; stored with the catalog, without a hint."""
 
     kind: FindingKind
     severity: Severity
     where: str
     """The place in the definition: `description`, `inputSchema.properties.path.description`."""
     excerpt: str
-    """The words themselves, with hidden characters made visible."""
+    """The suspicious text, with hidden characters made visible."""
     message: str
 
     @property
@@ -57,7 +57,7 @@ class Finding(Struct, frozen=True):
 
     @property
     def is_severe(self) -> bool:
-        """True if no honest tool says this."""
+        """True if no honest tool has such a text."""
         return self.severity is Severity.DANGER
 
     @property
@@ -71,16 +71,16 @@ class Finding(Struct, frozen=True):
 
 
 Findings: TypeAlias = Mapping[str, tuple[Finding, ...]]
-"""By the names of what they are about; who has none is left out."""
+"""Findings by the key of their definition; definitions without findings are left out."""
 
 
 def alarms(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings that are no mere notices."""
+    """Return the findings that are more than notices."""
     return tuple(finding for finding in findings if finding.is_alarm)
 
 
 def excerpt(text: str, start: int = 0, end: int | None = None) -> str:
-    """The piece of `text` made visible, on one line, cut if it is long."""
+    """Return `text[start:end]` on one line, with hidden characters visible, cut if it is long."""
     line = visible(" ".join(text[start:end].split()))
     if len(line) <= EXCERPT_LENGTH:
         return line

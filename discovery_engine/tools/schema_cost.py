@@ -1,8 +1,8 @@
-"""How much a check can cost: known of a schema before any value is seen.
+"""Upper bounds for the cost of a check, estimated from the schema before any value is seen.
 
-A validator that remembers nothing asks about a value as often as there are ways through the
-schema to it. In a chain of `$ref`s that each branch in two, these double with every link; where a
-schema refers to itself from two branches, with every level of the value.
+A validator without a cache checks a value once for each path through the schema that leads to it.
+In a chain of `$ref`s that each branch in two, the paths double with every link. If a schema refers
+to itself from two branches, they double with every level of the value.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from discovery_engine.tools.schema_graph import (
 TOO_LONG = "checking them takes too long"
 UNBOUNDED = math.inf
 OF_PATTERN = 8
-"""A match costs as much as so many other keywords."""
+"""The cost of matching a pattern, as a number of other keywords."""
 DEPENDENT = "what one part allows depends on the others (`unevaluated…`)"
 
-_MAX_VALIDATION_COST = 2_000  # subschemas that one value may be asked about
-_MOST_LOOKED_AT = 10_000  # subschemas in all, each as often as a way leads to it: some 20 ms
+_MAX_VALIDATION_COST = 2_000  # subschemas that may apply to one value
+_MOST_LOOKED_AT = 10_000  # subschemas in all, one for each path to them: some 20 ms
 _SHORT = 2 * _MOST_LOOKED_AT
-"""Characters of JSON that hold fewer subschemas than may be looked at: `{},` is the least."""
+"""Characters of JSON that cannot hold so many subschemas: `{},` is the shortest."""
 _REFERENCE = re.compile(r'"\$(?:ref|dynamicRef|recursiveRef)"')
-_OF_UNEVALUATED = 3  # the validator asks all that stands alongside again
+_OF_UNEVALUATED = 3  # factor: the validator checks all subschemas alongside again
 _OF_VALUE = 2  # characters of JSON that the smallest value in a list takes
 
 
 def size_of(value: JSONValue) -> float:
-    """At least how many values are inside, from the length of its JSON.
+    """Return an upper bound for the number of values inside, from the length of its JSON.
 
     `UNBOUNDED` if they nest so deeply that a validator might run out of stack.
     """
     try:
-        # Ten times quicker than to count: 0.2 us for a few arguments, 10 ms for a million.
+        # Ten times faster than counting: 0.2 us for a few arguments, 10 ms for a million.
         return len(msgspec.json.encode(value)) // _OF_VALUE + 1
     except RecursionError:
         return UNBOUNDED
-    except (TypeError, ValueError):  # half a surrogate, or what is no JSON
+    except (TypeError, ValueError):  # a lone surrogate, or a value that JSON does not have
         return len(json.dumps(value, default=str)) // _OF_VALUE + 1
 
 
 def count_of(value: JSONValue, most: int) -> int:
-    """How many values are inside, itself among them; a number beyond `most` if there are more."""
+    """Count the values inside, `value` included; stops at a number beyond `most`."""
     count, left = 1, [value]
     while left and count <= most:
         part = left.pop()
@@ -66,7 +66,7 @@ def count_of(value: JSONValue, most: int) -> int:
 
 
 def weight_of(graph: SchemaGraph) -> float:
-    """The most that one value may cost, in keywords; `UNBOUNDED` if it depends on the value."""
+    """Return the most that one value may cost, in keywords; `UNBOUNDED` if there is no limit."""
     try:
         return _Weigher(graph).weight(graph.root)
     except (UnreadableSchemaError, RecursionError):
@@ -74,7 +74,7 @@ def weight_of(graph: SchemaGraph) -> float:
 
 
 def too_costly(schema: JSONObject) -> str | None:
-    """Why a check with a schema may take exponential time; None if it cannot."""
+    """Return the reason why a check may take exponential time; None if it cannot."""
     weigher = _Weigher(SchemaGraph(schema))
     try:
         weight = weigher.weight(schema)
@@ -90,8 +90,8 @@ def too_costly(schema: JSONObject) -> str | None:
 def too_costly_tool(tool: Tool) -> str | None:
     """Return `too_costly` of a tool's arguments; cheap enough for all tools of a catalog.
 
-    Without a reference there are no more ways through a schema than subschemas. To see in the text
-    that it has none takes 0.3 us a tool; to weigh it took 98.
+    A schema without references has no more paths than subschemas. Searching its text for one takes
+    0.3 us a tool; weighing it takes 98 us.
     """
     source = tool.source
     if len(source) <= _SHORT and not _REFERENCE.search(source):
@@ -100,21 +100,21 @@ def too_costly_tool(tool: Tool) -> str | None:
 
 
 class _Weighed:
-    """The weight of a subschema and of all that are applied to the same value."""
+    """The weight of a subschema, together with all that apply to the same value."""
 
     def __init__(self, own: float, members: list[list[JSONObject]], number: int) -> None:
         self.own = own
         self.members = members
         self.number = self.lowest = number
         self.circle: list[_Weighed] | None = None
-        """All that it refers to and that refer to it; empty if it does not come back to itself."""
+        """The strongly connected component that it is in; None until that is complete."""
         self.weight = UNBOUNDED
         self.total = UNBOUNDED
-        """The weight of all values inside together, where it does not depend on the value."""
+        """The weight of a value with its members; `UNBOUNDED` if the schema refers to itself."""
 
 
 class _Weigher:
-    """Looks for circles as Tarjan did, and weighs each when it is known as a whole."""
+    """Finds circles by Tarjan's algorithm, and weighs each one when it is complete."""
 
     def __init__(self, graph: SchemaGraph) -> None:
         self._graph = graph
@@ -165,7 +165,7 @@ class _Weigher:
             entry.total = total
 
     def _alongside(self, schema: JSONObject) -> list[SchemaNode]:
-        """Every subschema that is asked about the same value, as often as it is."""
+        """Return every subschema for the same value, as many times as it is checked."""
         nodes: list[SchemaNode] = []
         left: list[Schema] = [schema]
         while left:
@@ -187,10 +187,10 @@ class _Weigher:
 
 
 def _of_group(group: list[_Weighed], circle: list[_Weighed]) -> float:
-    """Return the weight of what is applied to one member of a value in a circle.
+    """Return the weight of the subschemas that apply to one member of a value, in a circle.
 
-    One subschema of the circle goes round once more. Two would double with every level, and so does
-    one beside which another circle begins.
+    One of them in the circle adds the same cost with every level of the value. Two double it with
+    every level, and so does one beside another circle: both are `UNBOUNDED`.
     """
     others = [inner for inner in group if inner.circle is not circle]
     if len(others) == len(group):
@@ -199,7 +199,7 @@ def _of_group(group: list[_Weighed], circle: list[_Weighed]) -> float:
 
 
 def _members(alongside: list[SchemaNode]) -> Iterator[list[JSONObject]]:
-    """The subschemas that are asked about the same member, for every member there can be."""
+    """Yield the subschemas that apply to the same member, for each possible member."""
     named: defaultdict[str, list[Schema]] = defaultdict(list)
     for node in alongside:
         for name, schema in node.properties.items():

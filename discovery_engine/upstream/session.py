@@ -1,7 +1,7 @@
-"""One session with one server, as its callers use it: calls, listings, pings.
+"""A session with one server: calls, listings and pings.
 
 `session_task` connects and closes it, in a task of its own. Callers in other tasks lease the
-session, wait for its RPC client and send through that.
+session, wait for its RPC client and send through it.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ from discovery_engine.upstream.transport_opening import (
 )
 
 HandOut: TypeAlias = Callable[["Session", Call, UpstreamRequest, TaskState], JSONObject | None]
-"""Hands a task to the client of a call; None if that client has to wait for its result."""
+"""Hands a task to the client of a call; returns None if the call has to wait for its result."""
 
 _PING = "ping"
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
-_RENEWAL = 5.0  # seconds
+_RENEWAL = 5.0  # seconds to wait for the server info of a stored connection
 _SILENCE = 3.0  # seconds without an answer after which another transport is tried as well
-_FAULT_LIMIT = 100
+_FAULT_LIMIT = 100  # protocol violations, after which the session is retired
 _NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,
     FailureKind.DNS,
@@ -110,7 +110,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Lease:
-    """A context manager; one made by a generator takes twice as long, in each call."""
+    """A lease of a session: a class, since a generator takes twice as long in each call."""
 
     __slots__ = ("_session",)
 
@@ -134,7 +134,7 @@ class Session:
         history: ServerHistory,
         capabilities: Capabilities,
     ) -> None:
-        """Not connected yet; `capabilities` are declared to a server of the older era."""
+        """Create an unconnected session, which declares `capabilities` in the older era."""
         self.server = server
         self.history = history
         self.connection = connection_fingerprint(server)
@@ -155,7 +155,7 @@ class Session:
         self._is_counted = False
         self._loss: UnavailableError | None = None
         self.is_replaced = False
-        """True if another session of the server took its place, and has what this one lacks."""
+        """True if another session has replaced it, which has capabilities that this one lacks."""
 
     @property
     def is_retired(self) -> bool:
@@ -171,11 +171,11 @@ class Session:
         return max(until, *self._kept.values(), until) - self._loop.time()
 
     def keep(self, task: str, until: float) -> None:
-        """Stay open for a task until then, even if idle."""
+        """Stay open for a task, even if idle, until the time `until` of the event loop."""
         self._kept[task] = until
 
     def release(self, task: str) -> None:
-        """A task is over, or no client wants it any more."""
+        """No longer stay open for a task, because it is over or no client needs its result."""
         self._kept.pop(task, None)
 
     @property
@@ -190,9 +190,8 @@ class Session:
     def declares(self, capabilities: Capabilities) -> bool:
         """Return whether a caller with these capabilities needs no new session.
 
-        None is needed, either, while the era is not known, or while calls of others run on it.
-        Lists are read to their end over a session that was replaced, and watches follow to the
-        next one.
+        Also true in the newer era, while the era is unknown, and while other calls run: then it is
+        not replaced. Listings finish on a replaced session; watches move to the next one.
         """
         rpc = self._rpc.value
         is_replaceable = rpc is not None and not rpc.is_modern and self.calls.is_empty
@@ -221,25 +220,25 @@ class Session:
         return SessionCallbacks(self._lose, self._on_fault, self._on_notification, self._answer)
 
     def begin(self) -> None:
-        """It is connecting from now on, until `open`, `fail` or `end`."""
+        """Record that the session is connecting, until `open`, `fail` or `end`."""
         self._is_counted = True
         self.history.record_connecting()
 
     def open(self, rpc: RpcClient) -> None:
-        """Let its callers send."""
+        """Let callers send through `rpc`."""
         self._rpc.set(rpc)
         self.history.record_ready()
-        if rpc.transport.is_lost:  # while its era was stored
+        if rpc.transport.is_lost:  # it was lost while its era was stored
             self._lose()
 
     def fail(self, error: UnavailableError) -> None:
-        """Record a failure of connecting, which its callers get; no-op once it was open."""
+        """Record that connecting failed, and raise `error` in callers; no-op once it was open."""
         if not self._rpc.is_settled:
             self.history.record_failure(error)
             self._rpc.fail(error)
 
     def end(self) -> None:
-        """Its task ends: no caller gets it any more."""
+        """End the session when its task ends; callers that still wait get an `UnavailableError`."""
         self.retire()
         self._rpc.fail(_closed(self.server.name))
         self.history.add_session(self.stats)
@@ -259,7 +258,7 @@ class Session:
             self.history.explain_loss(self._loss, reason)
 
     def _lose(self) -> None:
-        """The server closed the connection; during the handshake, the handshake fails by itself."""
+        """Handle a connection that the server closed; no-op during the handshake, which fails."""
         if self._rpc.value is None:
             return
         if self._users and not self.is_retired:
@@ -274,7 +273,7 @@ class Session:
             self.history.record_closed(was_ready=self._rpc.value is not None, lost=lost)
 
     def _on_fault(self, fault: str, times: int) -> None:
-        """Record a protocol violation; after too many the session is closed and opened again."""
+        """Record a protocol violation; after too many of them the session is retired."""
         if self.is_retired:
             return
         self.history.record_fault(fault)
@@ -282,10 +281,12 @@ class Session:
             self.retire()
 
     def lease(self) -> _Lease:
-        """The RPC client, once connected; the session stays open while the block runs.
+        """Return a context manager that gives the RPC client once the session is connected.
+
+        The session stays open while the block runs.
 
         Raises:
-            UnavailableError: If connecting fails.
+            UnavailableError: On entry, if connecting fails.
         """
         return _Lease(self)
 
@@ -313,18 +314,18 @@ class Session:
         on_progress: OnProgress | None,
         hand_out: HandOut,
     ) -> JSONObject:
-        """The result of a request; of a tool that answers with a task, that of its task.
+        """Send a request, and return its result; if a tool answers with a task, the task's.
 
         Args:
-            server: Its settings now.
-            request: Sent unchecked.
-            call: The call that it belongs to.
+            server: The current settings of the server.
+            request: The request, whose arguments are not checked here.
+            call: The call that the request belongs to.
             on_progress: Awaited for each progress notification.
-            hand_out: Gives a task to the client of the call.
+            hand_out: Hands a task to the client of the call.
 
         Raises:
-            RequestNotProcessed: If the server provably did not process it.
-            UpstreamError: As `Upstreams.send`.
+            RequestNotProcessed: If the server provably did not process the request.
+            UpstreamError: See `Upstreams.send`.
         """
         with self.calls.including(call):
             async with self.lease() as rpc:
@@ -343,10 +344,10 @@ class Session:
         return result
 
     async def ask(self, server: ServerSettings, request: UpstreamRequest, call: Call) -> JSONObject:
-        """The answer to a request about a task.
+        """Send a request about a task, and return the answer.
 
         Raises:
-            UpstreamError: As `Upstreams.send`.
+            UpstreamError: See `Upstreams.send`.
         """
         with self.calls.including(call):
             async with self.lease() as rpc:
@@ -361,7 +362,7 @@ class Session:
         on_progress: OnProgress | None,
         hand_out: HandOut,
     ) -> JSONObject:
-        """The result of a call that may become a task."""
+        """Return the result of a call that may become a task."""
         progress = RisingProgress(on_progress) if on_progress else None
         report = progress.report if progress else None
         result = await self._request(rpc, server, request, call, report)
@@ -389,7 +390,7 @@ class Session:
         request: UpstreamRequest,
         seconds: float,
     ) -> JSONObject:
-        """The answer to a request about a task, within so many seconds."""
+        """Return the answer to a request about a task, within `seconds`."""
         try:
             return await self._request(rpc, server, request, call, at_most=seconds)
         except RequestNotProcessed as again:  # the call itself must not be sent again
@@ -405,7 +406,7 @@ class Session:
         *,
         at_most: float = math.inf,
     ) -> JSONObject:
-        """The answer to one request; `at_most` are seconds. Errors are those of `send`."""
+        """Return the answer to one request, within `at_most` seconds; raises what `send` raises."""
         everywhere = self._context.everywhere
         arguments = request.params.get("arguments") or {}
         details = RequestDetails(
@@ -435,7 +436,7 @@ class Session:
             raise UpstreamProtocolError(server.name, str(error), INVALID_PARAMS) from error
 
     def _header_map(self, request: UpstreamRequest) -> HeaderMap | None:
-        """The arguments of a call that are sent as headers; None if none is."""
+        """Return the arguments of a call to send as headers; None if there are none."""
         if request.method != CALL_TOOL or request.name is None:
             return None
         return self._context.header_maps.get(self.connection, {}).get(request.name)
@@ -443,7 +444,7 @@ class Session:
     async def _error(
         self, rpc: RpcClient, subject: str, error: RpcError
     ) -> UpstreamError | RequestNotProcessed:
-        """The error to raise for a failed request of a call."""
+        """Return the error to raise for a failed request of a call."""
         failure = await call_error(rpc.transport, subject, error)
         if self._is_unprocessed(rpc, error):
             return RequestNotProcessed(failure)
@@ -456,7 +457,7 @@ class Session:
         return failure
 
     def _is_unprocessed(self, rpc: RpcClient, error: RpcError) -> bool:
-        """Retire the session if the server did not process a request because of it."""
+        """Retire the session, and return True, if the server rejected a request because of it."""
         if not (rpc.transport.wants_new_session(error) or is_unsent(error)):
             return False
         self.retire()
@@ -467,7 +468,7 @@ class Session:
 
         Raises:
             RequestNotProcessed: If the server provably did not process a request.
-            UpstreamError: As `Upstreams.list_tools`.
+            UpstreamError: See `Upstreams.list_tools`.
         """
         async with self.lease() as rpc:
             self._context.events.publish(ServerDiscovering(server.name))
@@ -511,7 +512,7 @@ class Session:
         raise RequestNotProcessed(failure) if is_rejected else failure
 
     async def ping(self, server: ServerSettings) -> float:
-        """The seconds until the server has answered; it is connected first, which is not in it.
+        """Return the seconds that the server takes to answer, without those for connecting.
 
         Raises:
             RequestNotProcessed: If the server provably did not process it.
@@ -519,7 +520,7 @@ class Session:
         """
         async with self.lease() as rpc:
             try:
-                if not rpc.is_proven:  # it may be starting still, which is not what is measured
+                if not rpc.is_proven:  # it may still be starting, which is not measured
                     await rpc.ping(seconds=server.timeouts.call)
                 began = time.monotonic()
                 await rpc.ping(seconds=server.timeouts.call)
@@ -538,9 +539,9 @@ class Session:
             return seconds
 
     async def _request_messages(self, rpc: RpcClient, level: str) -> None:
-        """Have the server send its log messages from a level on; the most verbose one counts.
+        """Request log messages from `level` on; the most verbose level of all callers counts.
 
-        In the newer era each call names its own level.
+        No-op in the newer era, in which each call names its own level.
         """
         is_known = level in LOG_LEVELS and not rpc.is_modern
         if not is_known or "logging" not in rpc.info.capabilities:
@@ -550,7 +551,7 @@ class Session:
             await rpc.set_log_level(level)
 
     async def _refreshed_info(self, rpc: RpcClient) -> ServerInfo:
-        """The server info; one from an earlier connection is requested again and stored."""
+        """Return the server info; that of an earlier connection is requested again and stored."""
         if not rpc.is_stored:
             return rpc.info
         with anyio.move_on_after(_RENEWAL):
@@ -582,7 +583,7 @@ class Session:
 
 
 def _stats_of(rpc: RpcClient | None, *, users: int) -> SessionStats:
-    """The counters of a session, and the last stderr lines of its program; `rpc` once connected."""
+    """Return the counters of a session and its last stderr lines; `rpc` is None before it opens."""
     if rpc is None:
         return SessionStats(users=users)
     version, transport = rpc.info.version, rpc.transport

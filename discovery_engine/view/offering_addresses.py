@@ -5,8 +5,8 @@
     review                                                a prompt that one server alone has
     docs:review                                           the same, named with its server
 
-A URI that is no listed resource is one of a template, if only one server has a template for it. An
-unknown address is an error with the nearest ones; what is not visible is never suggested.
+A URI that is not a listed resource belongs to a template, if only one server has a template that it
+matches. An unknown address is an error that suggests the nearest visible ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 OWN_SCHEME = "discovery:"
 OWN_PROMPT = "mcp-discovery-usage-guide"
-"""The prompt of the gateway; a server's of that name is named with its server."""
+"""The prompt of the gateway; a server's prompt of that name is addressed as `SERVER:NAME`."""
 
 _REMEMBERED = 1_000  # URIs
 _REMEMBERED_LENGTH = 500  # characters of a URI
@@ -66,7 +66,7 @@ class ResourceTarget(Struct, frozen=True):
     uri: str
     """The URI as the server has it."""
     entry: OfferingEntry
-    """The resource; or the template that it is of, with the verdict on the URI itself."""
+    """The resource, or the template that the URI matches, with the verdict on that URI."""
 
     @property
     def server(self) -> ServerName:
@@ -81,7 +81,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
     """Describes what hides a resource, template or prompt, for the owner."""
     settings: Settings
     guards: tuple[UriGuard, ...] = ()
-    """Guards that keep templates from leading to what only a wider catalog contains."""
+    """Guards that keep templates from reaching resources outside of this catalog."""
 
     def visible(
         self, kind: OfferingKind, server: ServerName | None = None
@@ -93,7 +93,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return tuple(entry for entry in entries if entry.offering.server == server)
 
     def address(self, offering: Offering) -> str:
-        """Return the address for callers: its identifier, unless that could mean another one."""
+        """Return the address for callers: the identifier, with the server if it is ambiguous."""
         identifier, server = offering.identifier, offering.server
         if offering.kind is OfferingKind.PROMPT:
             is_taken = identifier == OWN_PROMPT or self._split_prompt(identifier) is not None
@@ -105,16 +105,16 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return _with_server(server, identifier, is_template=is_template)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
-        """The resource that a URI leads to, visible or not.
+        """Return the resource or template that a URI leads to, visible or not.
 
         Raises:
-            InputTooLongError: If the URI is longer than any may be.
+            InputTooLongError: If the URI is too long.
             ServerNotFoundError: If the server is not configured.
-            ResourceNotFoundError: With the nearest addresses.
-            ResourceAmbiguousError: If it may be that of several servers.
+            ResourceNotFoundError: If there is none; the error suggests the nearest addresses.
+            ResourceAmbiguousError: If several servers may have it.
         """
         require_uri(uri)
-        # Read again and again, mostly. An address that leads nowhere is not kept.
+        # Most URIs are read repeatedly. Unknown addresses are not cached.
         if cached_target := self._targets.get((server, uri)):
             return cached_target
         target = self._target(server, uri)
@@ -143,12 +143,12 @@ class OfferingBook(Struct, frozen=True, dict=True):
         raise ResourceNotFoundError(uri, self._near(uri, of, OfferingKind.RESOURCE), server=of)
 
     def prompt(self, server: str | None, name: str) -> OfferingEntry:
-        """The prompt of that name, visible or not; without a server, `name` may hold it too.
+        """Return the prompt of that name, visible or not; `name` may be `SERVER:NAME`.
 
         Raises:
-            InputTooLongError: If the name is longer than any may be.
+            InputTooLongError: If the name is too long.
             ServerNotFoundError: If the server is not configured.
-            PromptNotFoundError: With the nearest names.
+            PromptNotFoundError: If there is none; the error suggests the nearest names.
             PromptAmbiguousError: If several servers have that prompt.
         """
         require_prompt_name(name)
@@ -165,7 +165,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         raise PromptNotFoundError(full_name, self._near(name, of, OfferingKind.PROMPT), server=of)
 
     def template(self, server: str | None, address: str) -> OfferingEntry | None:
-        """The template of that address, visible or not; None if there is not exactly one."""
+        """Return the template of that address, visible or not; None unless there is exactly one."""
         if server is None:
             server, address = _split_resource(address)
         of = None if server is None else self.addresses.server(server)
@@ -174,11 +174,15 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return meant[0] if len(meant) == 1 else None
 
     def shows_part(self, uri: str, entry: OfferingEntry) -> bool:
-        """Return whether an agent may see a URI that is part of something that it may see."""
+        """Return whether an agent may see `uri`, which is a part of the visible `entry`."""
         return self._verdict(uri, entry).enabled and self._is_admitted(uri, entry.offering)
 
     def _one(self, uri: str, entries: Sequence[OfferingEntry]) -> OfferingEntry | None:
-        """The entry, if all are of one server."""
+        """Return the first entry; None if there are none.
+
+        Raises:
+            ResourceAmbiguousError: If they are of several servers.
+        """
         servers = dict.fromkeys(entry.offering.server for entry in entries)
         if len(servers) > 1:
             addresses = [_with_server(server, uri, is_template=False) for server in servers]
@@ -186,7 +190,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return entries[0] if entries else None
 
     def _expanded(self, uri: str, of: ServerName | None) -> Iterator[OfferingEntry]:
-        """The templates of which a URI may be, each with the verdict on that URI."""
+        """Yield the templates that a URI matches, each with the verdict on that URI."""
         for entries in self._named[OfferingKind.TEMPLATE].values():
             for entry in entries:
                 is_made_of_it = _is_of(entry, of) and matches(entry.offering.identifier, uri)
@@ -208,7 +212,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return self._uri_rules.denial(uri, template.offering, server) or template.verdict
 
     def _hidden(self, server: ServerName) -> Mapping[str, Verdict]:
-        """The verdicts on a server's hidden resources, by every spelling of their URIs."""
+        """Return the verdicts on a server's hidden resources, by every spelling of their URIs."""
         verdicts = self._hidden_by_server.get(server)
         if verdicts is None:
             hidden = (e for e in self.catalog.part(server).resources if not e.is_visible)
@@ -226,19 +230,19 @@ class OfferingBook(Struct, frozen=True, dict=True):
         return list(dict.fromkeys(addresses[name] for name in nearest(word, addresses)))
 
     def _is_shared(self, offering: Offering) -> bool:
-        """Return whether another server has a visible one with that identifier."""
+        """Return whether another server has a visible offering with the same identifier."""
         named = self._named[offering.kind].get(offering.identifier, ())
         return any(entry.is_visible and entry.offering.server != offering.server for entry in named)
 
     def _split_prompt(self, name: str) -> tuple[ServerName, str] | None:
-        """A name as a server and its prompt; None if it does not begin with a server."""
+        """Split `SERVER:NAME`; None if the name does not begin with a server."""
         server, colon, prompt = name.partition(":")
         is_server = bool(colon) and server in self.addresses.servers
         return (ServerName(server), prompt) if is_server and prompt else None
 
     @cached_property
     def index(self) -> OfferingIndex:
-        """The search index of what is visible; made at the first search."""
+        """The search index of the visible offerings, built at the first search."""
         described = {server.name: server.description for server in self.settings.servers}
         entries = (entry for kind in OfferingKind for entry in self._visible[kind])
         return OfferingIndex.of(entries, self.settings.search, described)
@@ -255,7 +259,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _named(self) -> Mapping[OfferingKind, Mapping[str, list[OfferingEntry]]]:
-        """By identifier, in the order of servers."""
+        """Entries by kind and identifier, in the order of servers."""
         named: dict[OfferingKind, dict[str, list[OfferingEntry]]] = {k: {} for k in OfferingKind}
         for entry in _all(self.catalog):
             named[entry.offering.kind].setdefault(entry.offering.identifier, []).append(entry)
@@ -267,7 +271,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
     @cached_property
     def _targets(self) -> dict[tuple[str | None, str], ResourceTarget]:
-        """The targets that were read lately, by server and URI as they were given."""
+        """A cache of targets, by server and URI as callers write them."""
         return {}
 
     @cached_property
@@ -276,7 +280,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
 
 
 def is_own_uri(uri: str) -> bool:
-    """Return whether a URI is one of the gateway's own documents, not of a server."""
+    """Return whether a URI is that of a document of the gateway, not of a server."""
     return uri.casefold().startswith(OWN_SCHEME) and _split_resource(uri)[0] is None
 
 
@@ -289,26 +293,26 @@ def _is_of(entry: OfferingEntry, server: ServerName | None) -> bool:
 
 
 def _with_server(server: ServerName, identifier: str, *, is_template: bool) -> str:
-    # A template is left as it is: what a client fills in is encoded already.
+    # A template is not encoded: the values that clients fill in are encoded already.
     tail = identifier if is_template else quote(identifier, safe="")
     return f"{_SERVERS}{quote(server, safe='')}{_RESOURCES}{tail}"
 
 
 def _split_resource(address: str) -> tuple[str | None, str]:
-    """The server that an address names, and the URI; None if it names none."""
+    """Split an address into server and URI; the server is None if the address names none."""
     if not address.startswith(_SERVERS):
         return None, address
     server, separator, tail = address.removeprefix(_SERVERS).partition(_RESOURCES)
     if not separator:
         return None, address
-    # A URI has a colon, which an encoded one has not: the expansion of a template.
+    # A URI with a colon is not encoded: it is the expansion of a template.
     return unquote(server), tail if ":" in tail else unquote(tail)
 
 
 # Search over resources, resource templates and prompts, by the ranking of tools.
 #
-# They have an index of their own, made at the first search that asks for them: what tools are
-# found, in which order and how fast, does not depend on it.
+# They have an index of their own, built at the first search for them. So they change neither the
+# results of a search for tools nor its speed.
 
 
 class OfferingIndex(Struct, frozen=True):
@@ -324,7 +328,7 @@ class OfferingIndex(Struct, frozen=True):
         settings: SearchSettings,
         descriptions: Mapping[ServerName, str],
     ) -> OfferingIndex:
-        """The index of these; some 0.3 ms for each."""
+        """Build the index of `entries`; takes some 0.3 ms for each."""
         # Imported here: most reads do not search.
         from discovery_engine.search.searcher import build_searcher  # noqa: PLC0415
 
@@ -339,7 +343,10 @@ class OfferingIndex(Struct, frozen=True):
     def search(
         self, query: str, accepts: Callable[[OfferingEntry], bool], *, limit: int, least: float
     ) -> list[tuple[OfferingEntry, float]]:
-        """The accepted ones that fit, the best first; none if the best probably does not fit."""
+        """Return the accepted entries that fit, with their relevance, the best first.
+
+        Empty if the confidence that one of the best fits is below `least`.
+        """
         asker = QueryRunner(
             self.searcher.analyze(query), self.searcher, None, limit=limit, least=least, usage={}
         )
@@ -350,7 +357,7 @@ class OfferingIndex(Struct, frozen=True):
 def _documents(
     entries: Iterable[OfferingEntry],
 ) -> Iterator[tuple[ToolKey, tuple[Tool, OfferingEntry]]]:
-    """Each as a tool with its name and its texts; of equal names all but the first are longer."""
+    """Yield each entry as a tool to index; a name that is taken has the decision key appended."""
     taken: set[ToolKey] = set()
     for entry in entries:
         offering = entry.offering

@@ -50,7 +50,7 @@ Confirmation: TypeAlias = (
         Meta(
             min_length=1,
             max_length=200,
-            description="`digest` of what was shown; without it nothing is done, and it is shown.",
+            description="`digest` of what was shown; without it the plan is only shown.",
         ),
     ]
     | None
@@ -60,11 +60,11 @@ Name: TypeAlias = Annotated[str, Meta(max_length=500)]
 Value: TypeAlias = Annotated[str, Meta(max_length=64 * 1024)]
 Values: TypeAlias = Annotated[
     dict[Name, Value | list[Value]],
-    Meta(description="By the names that its `inputs` have; several for what is repeated."),
+    Meta(description="Values by the names of its `inputs`; a list for one that is repeated."),
 ]
 SecretValues: TypeAlias = Annotated[
     dict[Name, Value],
-    Meta(description="The same of what is to be stored encrypted; it is never answered."),
+    Meta(description="Values to store encrypted, by the same names; never returned."),
 ]
 ServerEntry: TypeAlias = Annotated[
     dict[str, Any], Meta(description="As in `servers` of `discovery.yaml`.")
@@ -80,7 +80,7 @@ Asked = TypeVar("Asked", bound=Struct)
 
 
 class RequestError(DiscoveryError):
-    """A request that is refused before any verb of the engine is used."""
+    """A request that is refused before it reaches the engine."""
 
     code = "INVALID_REQUEST"
 
@@ -102,7 +102,7 @@ class UnexpectedRequestError(RequestError):
 
 
 class ScopeMissingError(RequestError):
-    """A token does not allow what is asked for."""
+    """The token of a request lacks a scope."""
 
     code = "SCOPE_MISSING"
 
@@ -117,7 +117,7 @@ class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EntryBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """A body with the `entry` of a server, or with `changes` of one, whose texts are texts."""
+    """A body with the `entry` of a server, or with `changes` of one; checks their text fields."""
 
     def __post_init__(self) -> None:
         for place in ("entry", "changes"):
@@ -130,10 +130,10 @@ class EntryBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApiRequest(Struct, Generic[Asked], frozen=True):
-    """A request that may be answered: its token allows it, and its parameters are valid."""
+    """An authorized request with valid parameters."""
 
     engine: ScopedEngine
-    """With what its token may see."""
+    """The engine, limited to what the token may see."""
     owner: Engine
     """The whole engine; for routes that need the scope `admin`."""
     path: Mapping[str, str]
@@ -145,9 +145,9 @@ class ApiRequest(Struct, Generic[Asked], frozen=True):
     by: Actor
     """A person on the page, or a program."""
     user: str
-    """Whose token it has."""
+    """The name of the user whose token it has."""
     calls: LiveCalls
-    """The calls made over the API that run."""
+    """The running calls that were made over the API."""
     watched: WatchedResources
     """The resources whose updates are asked for over the API."""
     transient: TransientServers
@@ -157,21 +157,21 @@ class ApiRequest(Struct, Generic[Asked], frozen=True):
 
     @property
     def only_user(self) -> str | None:
-        """Whose calls it is about: its user's alone, unless it may do everything."""
+        """The only user whose calls it may see; None for all, with the scope `admin`."""
         return None if "admin" in self.scopes else self.user
 
     def require_scope(self, scope: TokenScope) -> None:
-        """Refuse what needs more than its route does.
+        """Check that the token has a scope that its route does not require.
 
         Raises:
-            ScopeMissingError: If its token does not allow it.
+            ScopeMissingError: If the token does not have it.
         """
         if scope not in self.scopes:
             raise ScopeMissingError(scope)
 
 
 class ApiRoute(Struct, frozen=True):
-    """One route: `Handler` answers it."""
+    """A route of the API, with the handler that answers it."""
 
     method: Method
     path: str
@@ -204,7 +204,7 @@ class Routes:
     @routes("GET", "/status", scope="read")
     async def status(request: ApiRequest[Nothing]) -> Status: ...
 
-    The types of a function are those of its request and answer, and its docstring describes it.
+    The annotations of a function give the request and the answer; its docstring describes it.
     """
 
     def __init__(self) -> None:
@@ -227,11 +227,11 @@ Handler: TypeAlias = Callable[[ApiRequest[Any]], Awaitable["Struct | JSONObject"
 Answering = TypeVar("Answering", bound=Handler)
 
 
-# Plans: nothing of one is kept between the request that shows it and the one that has its digest.
+# Plans are stateless: one request shows a plan, and the next confirms it by its digest.
 
 
 def with_digest(form: JSONObject) -> JSONObject:
-    """Return the form of a plan with its digest, which the request that confirms it has."""
+    """Return the form of a plan, with the digest by which a request confirms it."""
     return {**form, "digest": fingerprint(canonical_json(form))}
 
 
@@ -260,13 +260,13 @@ def to_confirm(form: JSONObject, digest: str | None, subject: str) -> JSONObject
 
 #     parameter `since` must be a number
 #
-# The words for mistakes come from the types of the route; those of the checker differ between its
-# versions, and need knowledge of it.
+# Messages are written from the types of the route: those of msgspec differ between its versions,
+# and are for people who know it.
 
 DESCRIPTION = f"{API_PATH}/openapi.json"
 
 _LONGEST_BODY = 128 << 10  # bytes
-_DEEPEST = 64  # lists and maps; deeper than arguments of real tools
+_DEEPEST = 64  # levels of lists and maps; the arguments of real tools have fewer
 _WORDS = {
     "array": "a list",
     "boolean": "true or false",
@@ -290,10 +290,10 @@ _LIMITS = {
 
 
 async def parameters(request: Request, route: ApiRoute) -> Struct:
-    """Return those of a request, as its route describes them.
+    """Return the parameters of a request, converted to the type of its route.
 
     Raises:
-        RequestError: If they are not as described.
+        RequestError: If they are invalid, or the body is too large or not JSON.
     """
     if route.has_body:
         values = await _body(request)
@@ -350,7 +350,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def _query(request: Request, struct: type[Struct]) -> Mapping[str, Any]:
-    """The parameters of the query; those that may be repeated as lists."""
+    """Return the parameters of the query; one that may be repeated is a list."""
     query = request.query_params
     many = _repeated(struct)
     parameters: dict[str, Any] = {}
@@ -383,13 +383,13 @@ def _mistake(route: ApiRoute, text: Any, error: msgspec.ValidationError) -> Requ
 
 
 def _own_words(error: msgspec.ValidationError) -> str:
-    """Return the text of the check of several fields together, beginning in lower case."""
+    """Return the message of a check of several fields, beginning in lower case."""
     text = str(error)
     return text[:1].lower() + text[1:]
 
 
 def _text(route: ApiRoute, noun: str, value: Any) -> str:
-    """The first field that does not fit by itself; empty if each of them does."""
+    """Describe the first invalid field; empty if each field by itself is valid."""
     if not isinstance(value, dict):
         return f"the body must be an object, not {_kind(value)}"
     fields_by_name = {field.encode_name: field for field in fields(route.asked)}
@@ -404,7 +404,7 @@ def _text(route: ApiRoute, noun: str, value: Any) -> str:
             msgspec.convert(value[name], field.type, strict=route.has_body)
         except msgspec.ValidationError:
             words = _words_of(field.type, is_query=not route.has_body)
-            # A query is text throughout, so that it is text says nothing.
+            # Every value of a query is text, so its type says nothing.
             kind = _kind(value[name])
             is_of_kind = not route.has_body or kind in words
             return f"{noun} `{name}` must be {words}" + ("" if is_of_kind else f", not {kind}")

@@ -1,15 +1,17 @@
-"""Sessions of browsers, which cannot keep a token where no script reads it.
+"""Sessions of browsers, which have no place for a token that scripts cannot read.
 
     POST /session   {"code": "…"}        a code of the printed address, which is valid once
     POST /session   Authorization: …     or a token; a form has it as its field `token`
     DELETE /session                      ends it
 
-A browser whose form is refused gets the form again, with the reason.
-Either is answered with a cookie that no script can read. A cookie is sent to every port of this
-machine, and with requests of pages of every port: so it is valid only for requests that the page
-of this very address made.
-Sessions and codes are files of the data folder, so that they outlive a restart of the gateway, and
-a command can make a code for the gateway that runs.
+Both ways to open a session return a cookie that no script can read. A form that is refused is shown
+again, with the reason.
+
+Browsers send a cookie to every port of this machine, also with requests of pages from other ports.
+So it is valid only for requests from the page of this very address.
+
+Sessions and codes are files in the data folder. So they outlive a restart of the gateway, and a
+command can make a code for a running gateway.
 """
 
 from __future__ import annotations
@@ -48,23 +50,23 @@ logger = logging.getLogger(__name__)
 FOLDER = "browser-sessions"
 ADDRESS = "address"  # the file with the address of the gateway that was started last
 _COOKIE = "discovery_session"
-_IDLE = 12 * 3600.0  # seconds without a request after which a session ends, and of an unused code
-_NOTED = 60.0  # seconds within which a further request is not noted as use
-_MAX_BROWSER_SESSIONS = 64  # sessions; the one that was not used for longest ends
+_IDLE = 12 * 3600.0  # seconds until an idle session or an unused code expires
+_NOTED = 60.0  # seconds; the last use is updated at most this often
+_MAX_BROWSER_SESSIONS = 64  # sessions; a further one ends the least recently used
 _LONGEST_BODY = 1 << 10  # bytes
 _OWN_FETCH = frozenset({b"same-origin", b"none"})  # `none`: typed by the user
 
 
 class BrowserSessions:
-    """The sessions of all gateways with a data folder, and codes that open one.
+    """The sessions of all gateways with the same data folder, and the codes that open one.
 
-    Each is a file named by the digest of its secret. It holds the user's name, and a proof that
-    only the secret together with the user's present token gives: a session ends with that token,
-    and neither can be found from the file. The time of a file is that of its last use.
+    Each is a file that is named by the digest of its secret. It contains the user's name and an
+    HMAC of the user's current token, with the secret as key: a session ends with that token, and
+    the file reveals neither. The modification time of a file is the time of its last use.
     """
 
     def __init__(self, folder: Path, users: Users, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives Unix time."""
+        """`clock` returns Unix time in seconds."""
         self._folder, self._users, self._clock = folder, users, clock
 
     def new_code(self, user: User) -> str:
@@ -76,13 +78,13 @@ class BrowserSessions:
         return self._create("code", secrets.token_urlsafe(24), user)
 
     def new_link(self, address: str = "") -> str:
-        """Return the address of the page with a code that opens it once for the owner.
+        """Return an address that opens the page once, as the owner.
 
         Args:
-            address: Where MCP is served, which is remembered; by default, what was remembered last.
+            address: The address of MCP, which is stored; empty for the one that was stored last.
 
         Raises:
-            OSError: If nothing can be stored, or no address was remembered (`FileNotFoundError`).
+            OSError: If nothing can be stored, or no address was stored (`FileNotFoundError`).
         """
         path = self._folder / ADDRESS
         if address:
@@ -100,7 +102,7 @@ class BrowserSessions:
         return self._create("session", secrets.token_urlsafe(32), user)
 
     def open_cookie(self, user: User, scope: Scope) -> bytes | Refusal:
-        """Return the value of `Set-Cookie` with which a browser has a new session."""
+        """Open a session; return its `Set-Cookie` value, or a refusal if it cannot be stored."""
         try:
             return _cookie(self.open(user), int(_IDLE), scope)
         except OSError as error:
@@ -109,7 +111,7 @@ class BrowserSessions:
             return Refusal(503, "", text, "its log says why")
 
     def redeem(self, code: str) -> User | None:
-        """Return the user of a code, which is invalid from now on; None if it is none."""
+        """Use up a code, and return its user; None if it is invalid."""
         user = self._user("code", code)
         try:
             self._path("code", code).unlink()  # of two browsers one succeeds
@@ -123,7 +125,7 @@ class BrowserSessions:
             self._path("session", session).unlink(missing_ok=True)
 
     def user_of(self, scope: Scope) -> User | None:
-        """Return who sends a request with a cookie, if the page of this address makes it."""
+        """Return the user of a request's cookie; None if another page sends the request."""
         if not is_own_page(scope):
             return None
         users = (self._user("session", session) for session in _ids(scope))
@@ -140,7 +142,7 @@ class BrowserSessions:
         return secret
 
     def _make_room(self, kind: str) -> None:
-        """Remove what has ended, and what was used longest ago if there are too many."""
+        """Remove expired files, and the least recently used ones if there are too many."""
         times = {}
         for path in self._folder.glob(f"{kind}-*"):
             with suppress(OSError):  # another gateway removed it
@@ -161,17 +163,17 @@ class BrowserSessions:
         if idle > _IDLE or not hmac.compare_digest(proof, self._proof(secret, name)):
             return None
         if idle > _NOTED:
-            with suppress(OSError):  # it only ends sooner
+            with suppress(OSError):  # the session only ends sooner
                 os.utime(path, (now, now))
         return self._users.known(name, self._users.mark(name))
 
     def _proof(self, secret: str, name: str) -> str:
-        """Return what ties a secret to a user, and to the token that the user has now."""
+        """Return an HMAC that binds a secret to a user, and to the user's current token."""
         text = f"{name} {self._users.mark(name)}"
         return hmac.new(secret.encode(errors="replace"), text.encode(), hashlib.sha256).hexdigest()
 
     def _path(self, kind: str, secret: str) -> Path:
-        # Found by its digest, so that the time of a comparison says nothing about it.
+        # Named by its digest, so that the time of a lookup reveals nothing about the secret.
         digest = hashlib.sha256(secret.encode(errors="replace")).hexdigest()
         return self._folder / f"{kind}-{digest}"
 
@@ -180,7 +182,7 @@ class SessionEndpoint:
     """ASGI application that opens and ends sessions."""
 
     def __init__(self, sessions: BrowserSessions, users: Users, page: ASGIApp) -> None:
-        """`page` shows the form of a browser again, with `scope["refusal"]`."""
+        """`page` shows a refused form again, with the reason in `scope["refusal"]`."""
         self._sessions = sessions
         self._users = users
         self._page = page
@@ -237,9 +239,9 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
 
 
 def is_own_page(scope: Scope) -> bool:
-    """Return whether no page other than this address's own makes the request.
+    """Return whether the request is from the page of this address, or typed by the user.
 
-    It checks `Sec-Fetch-Site`, which no script can set, and `Origin`, which has the port as well.
+    Checks `Sec-Fetch-Site`, which no script can set, and `Origin`, which contains the port.
     """
     hosts, origins = header_values(scope, b"host"), header_values(scope, b"origin")
     sites = header_values(scope, b"sec-fetch-site")
@@ -258,7 +260,7 @@ def _authority(origin: bytes) -> bytes:
 
 
 def _ids(scope: Scope) -> list[str]:
-    """The ids in the cookies of a request."""
+    """Return the session ids in the cookies of a request."""
     pairs = (
         pair.strip().partition("=")
         for header in header_values(scope, b"cookie")
@@ -289,13 +291,13 @@ def _wants_html(scope: Scope) -> bool:
 
 
 async def _field(receive: Receive, name: str) -> bytes:
-    """A field of a form; empty if it has none."""
+    """Return a field of a form; empty if the form does not have it."""
     fields = parse_qs(await _body(receive))
     return fields.get(name.encode(), [b""])[0].strip()
 
 
 async def _code(receive: Receive) -> str | None:
-    """The code in a body of JSON; None if it holds none."""
+    """Return the code in a JSON body; None if there is none."""
     try:
         body = decode_standard(await _body(receive))
     except ValueError:
@@ -305,7 +307,7 @@ async def _code(receive: Receive) -> str | None:
 
 
 async def _body(receive: Receive) -> bytes:
-    """A whole body; empty if it is too long."""
+    """Read a whole body; empty if it is too long."""
     body = b""
     is_more = True
     while is_more:

@@ -1,12 +1,11 @@
 """Checks of `Host` and `Origin` before every route, against web pages that the user opens.
 
-A program on a port can be called by every web page, for a page may point a name of its own at any
-address (DNS rebinding). So a request must be sent to a name of this server, and may come only
-from a page of that name, or of the user's own machine. An address in digits is no name: no page
-can point it anywhere else.
+Every web page can send requests to a program on a local port, because it can point its own host
+name at any address (DNS rebinding). So `Host` must be a name of this server, and `Origin` a page of
+that name or of the user's own machine. IP addresses are safe: no page can point them anywhere else.
 
-A request that says twice how long it is ends its connection: a proxy in front may have read it in
-the other way, and take for another request what was hidden in its body.
+A request with both `Content-Length` and `Transfer-Encoding` ends its connection: a proxy in front
+may use the other length, and read a second request in the body (request smuggling).
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ class Endpoint(Struct, frozen=True):
     """The TLS of connections; None for clear text."""
 
     def names(self) -> frozenset[str]:
-        """The valid host names in lower case, besides loopback names and addresses."""
-        # No page of another site is served under these names: it has no certificate for them.
+        """Return the valid host names in lower case, besides loopback names and addresses."""
+        # The names of the certificate are safe: a page of another site has no certificate for them.
         names = [*self.allowed_hosts, *(self.tls.certificate.names if self.tls else ())]
         if self.allow_remote:
             machine = socket.gethostname()
@@ -66,7 +65,7 @@ def require_allowed(endpoint: Endpoint, *, has_token: bool) -> None:
     """Refuse to serve other machines without `--allow-remote`, or without a token.
 
     Raises:
-        ConfigurationError: If it is not for this machine alone, and may not be for others.
+        ConfigurationError: If other machines could connect without that option or a token.
     """
     if not has_token and (endpoint.allow_remote or not is_loopback(endpoint.host)):
         message = "without a token every client that reaches it can call every tool"
@@ -99,7 +98,7 @@ class Guard:
         self._any_address = endpoint.allow_remote
         self._logged: set[str] = set()
         self._valid: set[bytes] = set()
-        """Values of `Host` that were valid: comparing addresses takes a tenth of a request."""
+        """A cache of valid `Host` values: checking one takes a tenth of the time of a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if refusal := self._refusal(scope):
@@ -113,7 +112,7 @@ class Guard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> tuple[int, str, str, str] | None:
-        """The status, the text, the code and the hint with which a request is refused."""
+        """Return the status, text, code and hint of a refusal; None if the request is valid."""
         named: dict[bytes, list[bytes]] = {name: [] for name in _CHECKED}
         for name, value in scope["headers"]:
             if name in named:
@@ -155,7 +154,7 @@ class Guard:
 
 
 def host_of(address: str) -> str | None:
-    """The host of an address, in lower case; None if it has none (`null`) or more than a host."""
+    """Return the host of an address in lower case; None if it has none, or a path or user."""
     try:
         parts = urlsplit(address)
         _ = parts.port  # raises ValueError if it is not a number

@@ -1,7 +1,7 @@
-"""`/health` and `/metrics`: what monitors of a gateway ask for.
+"""The endpoints `/health` and `/metrics`, for monitoring a gateway.
 
-`/health` needs no token, and says no more than that the gateway answers. `/metrics` is for owners:
-it names every server and tool.
+`/health` needs no token, and returns only the status, the version and the uptime. `/metrics` is for
+owners, because it names every server and tool.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 _OK, _FORBIDDEN, _NOT_FOUND, _NOT_ALLOWED = 200, 403, 404, 405
 _NO_STORE: Header = (b"cache-control", b"no-store")
-_RESERVED = "Forbidden: metrics name what is reserved for teams and users, too"
+_RESERVED = "Forbidden: metrics also contain names that are reserved for teams and users"
 _USE_OWNERS = "use a token with the scopes read and admin, or that of the gateway"
-_ONLY_OWNERS = "Forbidden: this token shows a part, and metrics name every server and tool"
+_ONLY_OWNERS = "Forbidden: metrics name every server and tool, and this token shows only some"
 _LIMITED = "TOKEN_LIMITED"
 _USE_UNLIMITED = "`discovery token create --scope read` makes one without limits"
 
@@ -44,12 +44,12 @@ class HealthEndpoint:
             return
         uptime = round(time.monotonic() - self._started, 3)
         form = {"status": "ok", "version": __version__, "uptime": uptime}
-        # A stranger must not hold a connection by sending one request after another.
+        # Closed, so that strangers cannot hold a connection by sending one request after another.
         await respond(send, _OK, encode_finite(form), JSON, _NO_STORE, CLOSE)
 
 
 class MetricsEndpoint:
-    """ASGI application of `/metrics`; what is before it has checked the token."""
+    """ASGI application of `/metrics`; the token was checked before."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -63,7 +63,7 @@ class MetricsEndpoint:
         if self._engine.settings.reserves and scope.get("principals", NO_PRINCIPALS) is not None:
             await refuse(scope, send, _FORBIDDEN, _RESERVED, hint=_USE_OWNERS, code=_LIMITED)
             return
-        # Only gateways that are monitored load it.
+        # Imported here: only gateways that are monitored need it.
         from discovery_server.http.exposition import exposition  # noqa: PLC0415
 
         reports = await self._engine.health()
@@ -81,7 +81,7 @@ class MetricsEndpoint:
 
 
 async def _fleet(engine: Engine) -> FleetStatus | None:
-    """The refresh queue; None without one, or if it cannot be read: the other metrics go on."""
+    """Return the status of the refresh queue; None if it is empty or cannot be read."""
     try:
         status = await engine.fleet.status()
     except RegistryError:
@@ -90,7 +90,7 @@ async def _fleet(engine: Engine) -> FleetStatus | None:
 
 
 async def _webhooks(engine: Engine) -> tuple[WebhookState, ...]:
-    """Return the state of each webhook; nothing without one, or if it cannot be read."""
+    """Return the state of each webhook; empty if there are none or they cannot be read."""
     if not engine.settings.webhooks:
         return ()
     try:

@@ -1,8 +1,8 @@
-"""Plans of imports: what `discovery.yaml` gets from other clients' files, and what is skipped.
+"""Plans of imports: the servers to copy from other clients' files to `discovery.yaml`.
 
-A secret is never copied: it becomes a reference, either to a stored secret, whose value is then to
-be stored, or to a variable, which its owner then sets. Where that cannot be done the server is
-skipped, with the reason.
+A secret is never copied. It becomes a reference: to a stored secret, whose value the plan holds for
+the secret store, or to an environment variable that the owner has to set. A server whose secret
+cannot become a reference is skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+", re.IGNORECASE)
 class ImportCandidate(Struct, frozen=True):
     server: ServerSettings
     variables: tuple[str, ...] = ()
-    """The variables to set, since secrets are not copied."""
+    """Environment variables that the owner has to set, since secrets are not copied."""
     secrets: Mapping[str, SecretText] = {}
-    """The secrets to store, by the names that the entry refers to."""
+    """Secrets to store, by the names in the references of the entry."""
     original: ServerSettings | None = None
-    """The server in force whose place it takes; None if it is another one."""
+    """The server in force that the entry replaces; None if it replaces none."""
     rules: tuple[Rule, ...] = ()
-    """The rules of clients' files that apply to the original."""
+    """The rules of clients' files for `original`."""
 
     @property
     def is_seen(self) -> bool:
-        """True if a secret is in its program's arguments, where other programs can see it."""
+        """True if the arguments of its program, which other programs can read, contain a secret."""
         args = (
             self.server.transport.args if isinstance(self.server.transport, StdioTransport) else ()
         )
@@ -75,18 +75,19 @@ class SkippedServer(Struct, frozen=True):
     name: str
     reason: str
     is_secret: bool = False
-    """Its entry cannot be copied without a secret."""
+    """True if the entry cannot be copied without a secret."""
     is_problem: bool = True
-    """False if nothing has to be done."""
+    """False if the owner has nothing to do about it."""
 
 
 def import_entry(
     server: ServerSettings, *, is_stored: bool = False, secrets: SecretResolver | None = None
 ) -> ImportCandidate | SkippedServer:
-    """The server with references in place of its secrets.
+    """Replace the secrets of an entry by references, or return why it has to be skipped.
 
-    With `is_stored` they refer to secrets that are to be stored, where such a value can be; also in
-    arguments and addresses. A name that has another value in `secrets` already is not taken.
+    By default they become variables, and an entry with a secret in its arguments or its address is
+    skipped. With `is_stored` they become stored secrets, also in arguments and addresses, if their
+    values can be stored. A name that has another value in `secrets` is not reused.
     """
     references = _References(server.name, is_stored=is_stored, known=secrets)
     taken: StdioTransport | RemoteTransport | SkippedServer
@@ -115,21 +116,21 @@ def own_copy(
     changed: ServerSettings | None = None,
     is_stored: bool = True,
 ) -> ImportCandidate | SkippedServer:
-    """A server of a client's file as an entry of `discovery.yaml` that takes its place.
+    """Turn a server of another client's file into an entry of `discovery.yaml` that replaces it.
 
     Args:
-        settings: Those in force.
-        server: One of them, from another client's file.
-        secrets: As for `import_entry`.
-        changed: As the entry is to be; None for what the client's file has.
-        is_stored: As for `import_entry`.
+        settings: The settings in force.
+        server: One of their servers, from another client's file.
+        secrets: See `import_entry`.
+        changed: The server as the entry should have it; None for no changes.
+        is_stored: See `import_entry`.
     """
     entry = replace(changed or server, name=server.name, replaces=server.source)
     entry = _without_default_sandbox(entry, server)
     taken = import_entry(entry, is_stored=is_stored, secrets=secrets)
     if isinstance(taken, SkippedServer):
         return taken
-    if is_stored and taken.variables:  # it would wait for these, and has its secrets now
+    if is_stored and taken.variables:  # the copy would wait for them; the original has its secrets
         return SkippedServer(server.name, NOT_STORABLE)
     about = (literal_pattern(server.name),)
     rules = tuple(
@@ -141,7 +142,7 @@ def own_copy(
 
 
 def _without_default_sandbox(entry: ServerSettings, server: ServerSettings) -> ServerSettings:
-    """The entry without the sandbox that the server has of `server.sandbox`, not of its file."""
+    """Remove a sandbox that comes from the setting `server.sandbox`, not from the entry."""
     match entry.transport, server.transport:
         case StdioTransport() as stdio, StdioTransport(sandbox=sandbox) if stdio.sandbox == sandbox:
             return replace(entry, transport=replace(stdio, sandbox=None))
@@ -149,7 +150,7 @@ def _without_default_sandbox(entry: ServerSettings, server: ServerSettings) -> S
 
 
 class _References:
-    """The references that take the places of an entry's secrets, and what they stand for."""
+    """Makes references for the secrets of one entry, and collects their variables and values."""
 
     def __init__(self, server: str, *, is_stored: bool, known: SecretResolver | None) -> None:
         self.variables: list[str] = []
@@ -173,14 +174,17 @@ class _References:
         return scheme + reference
 
     def without_hidden(self, name: str, text: str, mask: str) -> str | None:
-        """A text with references in place of what is hidden in `mask`; None if one cannot be."""
+        """Replace the secrets in a text by references; None if one of them cannot be replaced.
+
+        `mask` is the same text with `REDACTED` in place of each secret.
+        """
         if text == mask:
             return text
         first, *others = mask.split(REDACTED)
         form = "(.+?)".join(map(re.escape, (first, *others)))
         match = re.fullmatch(form, text, re.DOTALL)
         if match is None or any(REDACTED in str(reference) for reference in references_in(mask)):
-            return None  # a secret within a reference: its default
+            return None  # the secret is the default value of a reference
         whole = first
         for secret, other in zip(match.groups(), others, strict=True):
             assigned = _ASSIGNED.search(whole)
@@ -191,7 +195,7 @@ class _References:
         return whole
 
     def stored(self, name: str, text: str) -> str | None:
-        """The reference to a secret that is to be stored; None if it is not or cannot be."""
+        """Return a reference to a secret to store; None if it must not or cannot be stored."""
         value = _literal(text)
         stored = self._free(f"{self._server}/{_word(name)}", value)
         if not self._is_stored or refusal_of(value) or not is_secret_name(stored):
@@ -200,7 +204,7 @@ class _References:
         return f"${{secret:{stored}}}"
 
     def _free(self, name: str, value: str) -> str:
-        """The name itself, or one like it if it is that of another value."""
+        """Return the name, with a number appended if it stands for another value already."""
         number, free = 1, name
         while self._value(free, value) != value:
             number += 1
@@ -208,7 +212,7 @@ class _References:
         return free
 
     def _value(self, name: str, value: str) -> str:
-        """The value that has a name, here or in the store; else this one."""
+        """Return the value that a name stands for, here or in the store; `value` if for none."""
         if name not in self.secrets and self._known:
             with suppress(UnsetReference):
                 return self._known.value(Reference("secret", name), base_dir=None)
@@ -256,7 +260,7 @@ def _has_reference(value: str) -> bool:
 
 
 def _literal(text: str) -> str:
-    """A text without references as it is meant: `$${` is an escaped `${`."""
+    """Unescape a text without references: `$${` becomes `${`."""
     try:
         return "".join(map(str, split(text)))
     except MalformedReferenceError:
@@ -264,12 +268,12 @@ def _literal(text: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A name with such signs only as the name of a secret may have."""
+    """Replace the characters of a name that the name of a secret may not have."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", name).strip(".-")[:100] or "value"
 
 
 def _variable(name: str) -> str:
-    """The name itself, or one like it that a reference may have."""
+    """Return the name, changed as far as a reference to a variable requires."""
     if is_variable(name):
         return name
     plain = re.sub(r"[^A-Z0-9]+", "_", name.upper())
@@ -282,7 +286,7 @@ def _variable_of_header(server: str, header: str) -> str:
 
 
 Stores: TypeAlias = Literal["all", "live", "none"]
-"""Whose secrets are stored: those of all servers, of those in force, or of none."""
+"""The servers whose secrets are stored: all of them, those in force, or none."""
 
 
 class ImportPlan(Struct):
@@ -292,7 +296,7 @@ class ImportPlan(Struct):
     warnings: list[Diagnostic] = field(default_factory=list)
 
     def add(self, candidate: ImportCandidate | SkippedServer, name: str) -> bool:
-        """Add what became of the server of a name; whether it is imported."""
+        """Add a server under the name that its client's file has; return whether it is imported."""
         if isinstance(candidate, SkippedServer):
             self.skipped.append(replace(candidate, name=name))
             return False
@@ -335,18 +339,19 @@ def plan_import(
     *,
     stores: Stores = "live",
 ) -> ImportPlan:
-    """Plan the import of each client's servers; `only` names the wanted ones, if not all.
+    """Plan the import of servers from clients' files.
 
-    One that is in force from its client's file is copied as it is in force, and takes its place.
+    A server that is in force from its client's file is copied with the settings in force, and the
+    copy replaces it.
 
     Args:
-        results: What the files of clients have.
-        settings: Those in force.
-        only: The wanted servers; all if there are none.
-        secrets: What gives the values with which entries are compared, and has the names that new
-            secrets do not take.
-        stores: Whose secrets are to be stored, see `import_entry`: those of servers in force have
-            to be, for these to go on as they are.
+        results: The content of each file, with the id of its client.
+        settings: The settings in force.
+        only: The names of the servers to import; empty for all.
+        secrets: Resolves references, so that entries can be compared by their values; its names are
+            not reused for other values.
+        stores: The servers whose secrets are stored, see `import_entry`. Servers in force keep
+            working without further steps only if theirs are.
     """
     plan = ImportPlan()
     known_servers = KnownServers(settings.servers, secrets)
@@ -382,7 +387,7 @@ def _add_client(
             twins |= {server.name: same} if same in plan.names else {}
             continue
         name = unique_name(server.name, client, servers.names)
-        renamed = replace(server, name=name, source=client)  # secrets are kept for that name
+        renamed = replace(server, name=name, source=client)  # secrets are stored under that name
         candidate = import_entry(renamed, is_stored=stores == "all", secrets=secrets)
         if plan.add(candidate, server.name):
             servers.add(server, name)
@@ -394,7 +399,7 @@ def _add_client(
     plan.skipped += [SkippedServer(name, reason) for name, reason in imported.skipped]
 
 
-# The servers that a configuration has already, so that a further import adds none twice.
+# Servers that the configuration already has, so that no import adds one twice.
 
 
 class KnownServers:
@@ -408,7 +413,7 @@ class KnownServers:
         self.names = {name.casefold() for name in self._by_name}
 
     def claim(self, servers: Iterable[ServerSettings]) -> None:
-        """Note which entries are surely those of servers that are in clients' files."""
+        """Exclude entries with the endpoint of one of these servers from being copies of others."""
         endpoints = map(self._endpoint, servers)
         claimed = {self._by_endpoint.get(endpoint) for endpoint in endpoints}
         self._by_name = {
@@ -416,10 +421,10 @@ class KnownServers:
         }
 
     def same_as(self, server: ServerSettings) -> ServerName | None:
-        """The entry of the same server.
+        """Return the name of the entry for the same server; None if there is none.
 
-        That is one with the same values, or else one that an import has written from an entry of
-        this name. Its secret may have been replaced since, in the store or in the client's file.
+        It has the same endpoint, or else an earlier import made it from an entry of this name: its
+        secret may have changed since, in the store or in the client's file.
         """
         if (same := self._by_endpoint.get(self._endpoint(server))) is not None:
             return same
@@ -428,7 +433,7 @@ class KnownServers:
         )
 
     def live(self, client: str, server: ServerSettings) -> ServerSettings | None:
-        """The server in force that stands in a client's file as this one; None if none does."""
+        """Return the server in force that comes from this entry of a client's file, if any."""
         same = self.same_as(server)
         exact = (
             entry

@@ -1,4 +1,4 @@
-"""A search with all that its owner may know of it: what it finds, what is hidden, and by what."""
+"""Examinations of a search for the owner: its answer, the hidden tools, and what hides them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class HiddenHit(Struct, frozen=True):
-    """A tool that fits, and that agents do not see."""
+    """A tool that fits the query, and that is hidden from agents."""
 
     hit: Hit
     rank: int
-    """Where it would be if nothing was hidden; 1 is the first."""
+    """Its rank among all tools if none was hidden; 1 is the best."""
     reason: str
-    """The reason why it is hidden, in a few words, with the place in the configuration."""
+    """The reason why it is hidden, in a few words, with its place in the configuration."""
     rule: Rule | None = None
     """The rule that hides it; None if something else does."""
     view: str | None = None
-    """The view that hides it; None if it is hidden without one, too."""
+    """The name of the view that hides it; None if it is hidden without a view, too."""
 
 
 class SearchExamination(Struct, frozen=True):
@@ -39,7 +39,7 @@ class SearchExamination(Struct, frozen=True):
     shown: View
     """The view that the agent sees."""
     hidden: tuple[HiddenHit, ...]
-    """Tools that would be in the answer and are hidden, the best first."""
+    """Hidden tools that would otherwise be in the answer, the best first."""
 
 
 def hidden_hits(
@@ -53,17 +53,17 @@ def hidden_hits(
     limit: int | None,
     vectors: Sequence[Vector],
 ) -> tuple[HiddenHit, ...]:
-    """The tools that would be in the answer to a query if nothing was hidden.
+    """Return the hidden tools that would otherwise be in the answer to a query, the best first.
 
     Args:
-        whole: All there is.
-        visible: What the agent sees that asks.
-        query: What is asked.
-        view: The view of the configuration that the agent is in; None for none.
-        server: As for the search, and so are the others.
+        whole: The view of everything.
+        visible: The view of the agent.
+        query: The text of the search.
+        view: The name of the view in the configuration that the agent has; None for none.
+        server: The only server to search; None for all.
         tags: Only tools that carry all of these.
-        limit: The most hits of the answer.
-        vectors: Those of the query.
+        limit: The most hits of the answer; None for the limit of the settings.
+        vectors: The vectors of the query.
     """
     most = visible.settings.search.limit if limit is None else limit
     answer = whole.search_everything(
@@ -86,7 +86,7 @@ def _hidden(whole: View, ranked: Sequence[Hit], scoped: ScopedViews | None) -> I
 
 
 def _decider(whole: View, entry: Entry) -> tuple[str, Rule | None]:
-    """Return what hides a tool from all agents, and the rule if it is one."""
+    """Return the reason why a tool is hidden from all agents, and its rule, if it is a rule."""
     verdict, rules = entry.verdict, whole.settings.tool_rules
     if verdict.reason != "server":
         return whole.reason(entry), None if verdict.rule is None else rules[verdict.rule]

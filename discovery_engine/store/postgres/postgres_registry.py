@@ -1,7 +1,7 @@
 """The registry in a PostgreSQL database.
 
-What it has beside the registry in a file: decisions of which the database itself knows whether they
-are whole, a feed of changes, and what gateways share.
+Beyond the registry in a file it has a feed of changes, and state that gateways share. It leaves the
+integrity of decisions to the database.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PING_TIMEOUT = 2.0  # seconds
-# Bytes that are imported in one transaction: 0.2 s of the 5 that it has.
+# Bytes imported in one transaction: they take 0.2 s, and a transaction may take 5.
 _IMPORT_BATCH_BYTES = 1_000_000
-_ROW = 1_000  # bytes that a row costs, beside the definition of a tool
+_ROW = 1_000  # bytes of a row, without the definition of a tool
 
 
 class PostgresRegistry(Registry):
-    """Opens the database with the first call; `close` it."""
+    """Connects at the first call; the caller has to `close` it."""
 
     most_scopes = 1000
     _are_verdicts_news = True
@@ -63,10 +63,10 @@ class PostgresRegistry(Registry):
         return state_of(self.database, has_secret=has_secret)
 
     def ping(self) -> None:
-        """Read the number of the newest decision, and wait for it only briefly.
+        """Read the number of the newest decision, within two seconds.
 
         Raises:
-            RegistryError: If it cannot be read.
+            RegistryError: If it cannot be read in that time.
         """
         self.database.read(decision_table.newest, timeout=_PING_TIMEOUT)
 
@@ -92,7 +92,10 @@ class PostgresRegistry(Registry):
         return True
 
     def report_loss(self, *, at: float) -> None:
-        """Withhold, in every scope, what is not known to be accepted, until its owner agrees."""
+        """Record a loss of decisions in every scope, found at Unix time `at`.
+
+        Tools without an acceptance are then withheld until the owner acknowledges the loss.
+        """
 
         def report(db: Connection, newest: int) -> int:
             return decision_table.save_loss(db, LossRecord(EVERY_SCOPE, at, number=newest + 1))
@@ -114,7 +117,7 @@ class PostgresRegistry(Registry):
     def _read_rows(
         self,
         work: Callable[[TimedConnection], T],
-        table: DecisionTable,  # noqa: ARG002 - the database verifies its own
+        table: DecisionTable,  # noqa: ARG002 - the database verifies its rows
         names: Collection[str],  # noqa: ARG002
     ) -> T:
         return self.read(work)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from discovery_engine.store.refresh_job import RefreshJob
     from discovery_engine.store.statements import Connection
 
-_NAMES_AT_ONCE = 500  # that are looked up in one statement; of more the whole scope is read
-_SERVERS_AT_ONCE = 100  # that are read with their tools: a few MB
+_NAMES_AT_ONCE = 500  # names looked up in one statement; for more, the whole scope is read
+_SERVERS_AT_ONCE = 100  # servers read at a time with their tools: a few MB
 _COLUMNS = "part, names, upstream_names, verdicts, judged, sources, digest, offerings"
 _FROM = "FROM servers JOIN listings ON listings.server = servers.id"
 _OF_SERVER = f"""
@@ -58,7 +58,7 @@ def settings(connection: Connection, scope: str) -> str | None:
 
 
 def locked_save(connection: Connection, scope: str) -> int | None:
-    """The number of the last save of a scope, locked until the end of a transaction that writes."""
+    """Return the number of the last save of a scope, locked for a transaction that writes."""
     statement = "SELECT saved FROM scopes WHERE key = ?"
     row = connection.execute(statement + connection.for_update, (key_of(scope),)).fetchone()
     return row[0] if row else None
@@ -76,7 +76,7 @@ def compared_row(
 ) -> tuple[SaveMark, PartRow] | None:
     """Return the row of a server with its mark and without its tools' sources; see `row_of`.
 
-    The sources are most of it, and the digest stands for them in a comparison.
+    The sources are most of a row; comparing their digest is enough.
     """
     columns = _COLUMNS.replace("sources", "?")
     statement = f"SELECT servers.id, servers.saved, {columns} {_OF_SERVER}"
@@ -85,8 +85,8 @@ def compared_row(
 
 
 def save_settings(connection: Connection, scope: str, settings: str, most_scopes: int) -> None:
-    """Save settings; of more scopes than that, the ones least recently saved are dropped."""
-    # Where nothing changed nothing is written: a start with the same file costs no disk.
+    """Save settings; drop the least recently saved scopes beyond `most_scopes`."""
+    # Unchanged settings are not written: a start with the same file costs no disk.
     connection.execute(
         f"""
         INSERT INTO scopes (key, name, settings, saved) VALUES (?, ?, ?, {connection.next_save})
@@ -109,9 +109,9 @@ def save_settings(connection: Connection, scope: str, settings: str, most_scopes
 def servers(
     connection: Connection, scope: str, names: Collection[ServerName] | None = None
 ) -> dict[ServerName, int]:
-    """The servers of a scope, with their ids; only those of these names, unless it is None.
+    """Return the ids of a scope's servers by name; only of those in `names`, unless it is None.
 
-    To save what one of 10,000 servers listed, few are read.
+    So saving the listing of one of 10,000 servers does not read them all.
     """
     statement = """
         SELECT servers.name, servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
@@ -127,7 +127,7 @@ def servers(
 
 
 def drop(connection: Connection, scope: str, names: Iterable[ServerName]) -> list[ServerName]:
-    """Drop servers with what they listed; returns those that were saved."""
+    """Drop servers with their listings; return the names that were saved."""
     names = tuple(names)
     ids = servers(connection, scope, names)
     gone = [name for name in names if name in ids]
@@ -138,7 +138,7 @@ def drop(connection: Connection, scope: str, names: Iterable[ServerName]) -> lis
 def add_servers(
     connection: Connection, scope: str, names: Iterable[ServerName]
 ) -> list[ServerName]:
-    """Returns those that are new."""
+    """Add servers that the scope does not have; return their names."""
     names = dict.fromkeys(names)
     ids = servers(connection, scope, names)
     new = [name for name in names if name not in ids]
@@ -161,9 +161,9 @@ def save_parts(
     *,
     news: Collection[ServerName],
 ) -> SaveMarks:
-    """Save what servers listed; `news` are those that others fetch.
+    """Save listings of servers, and return the new marks of those in `news`.
 
-    Returns the marks under which these are saved now.
+    Other processes fetch the listings of `news` only. Nothing is saved in an unknown scope.
     """
     statement = "SELECT revision FROM scopes WHERE key = ?"
     row = connection.execute(statement, (key_of(scope),)).fetchone()
@@ -190,9 +190,9 @@ def save_parts(
 
 
 def note_failure(connection: Connection, job: RefreshJob) -> bool:
-    """Save that a server cannot be listed, for others to fetch; returns whether that is news.
+    """Save that a server cannot be listed, for other processes; return whether that is new.
 
-    No-op for a server that is not saved. What was judged of its listing stays in force.
+    No-op for a server that is not saved. The verdicts on its listing stay in force.
     """
     failure = Failure(
         job.error_code,
@@ -221,7 +221,7 @@ def note_failure(connection: Connection, job: RefreshJob) -> bool:
 def parts_since(
     connection: Connection, scope: str, save: int
 ) -> tuple[int, list[PartRow], SaveMarks]:
-    """The number of the last save of a scope, and the parts that were saved after another."""
+    """Return the number of a scope's last save, and the parts and marks saved after `save`."""
     statement = "SELECT id, saved FROM scopes WHERE key = ?"
     key, saved = connection.execute(statement, (key_of(scope),)).fetchone() or (0, save)
     if saved == save:
@@ -232,7 +232,7 @@ def parts_since(
 
 
 def servers_since(connection: Connection, scope: str, save: int) -> list[ServerName]:
-    """The servers whose listings were saved after another save."""
+    """Return the servers whose listings were saved after the save with number `save`."""
     statement = """
         SELECT servers.name FROM servers JOIN scopes ON scopes.id = servers.scope
         WHERE scopes.key = ? AND servers.saved > ?
@@ -242,9 +242,9 @@ def servers_since(connection: Connection, scope: str, save: int) -> list[ServerN
 
 
 def saves(connection: Connection) -> tuple[int, int]:
-    """Something else after each save of any scope.
+    """Return a value that changes with every save of any scope.
 
-    Not the highest number: of two scopes, the one with the lower may be committed last.
+    The highest number would not do: of two saves, the one with the lower may be committed last.
     """
     statement = "SELECT count(*), coalesce(sum(saved), 0) FROM scopes"
     count, total = connection.execute(statement).fetchone()
@@ -252,13 +252,13 @@ def saves(connection: Connection) -> tuple[int, int]:
 
 
 def newest_listing(connection: Connection) -> int:
-    """Something else after each listing that others fetch, in any scope of a file."""
+    """Return a number that changes with every listing that others fetch, in any scope."""
     [newest] = connection.execute("SELECT coalesce(max(saved), 0) FROM servers").fetchone()
     return int(newest)
 
 
 def forget(connection: Connection, scope: str, names: Collection[ServerName] | None) -> int:
-    """Drop what servers listed, of all with None; returns how many tools that were."""
+    """Drop the listings of servers, of all if `names` is None; return their number of tools."""
     ids = servers(connection, scope, names)
     keys = [(key,) for key in ids.values()]
     statement = "SELECT upstream_names FROM listings WHERE server = ?"

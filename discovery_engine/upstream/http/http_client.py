@@ -1,7 +1,7 @@
-"""The HTTP client of one server: every failure is an `HttpError`, whose reason people can read.
+"""The HTTP client of one server; failures are raised as `HttpError`, with a readable reason.
 
-Redirects are followed within the origin of a server, refused beyond it: a request may contain
-secrets for the address that the owner approved.
+Redirects are followed within the origin of the server only: a request may contain secrets, which
+are meant for the address that the owner approved.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _BAD_REQUEST = 400
 _FIRST_ERROR = 400
 _SERVER_ERROR = 500
 
-# All words of servers that have forgotten a session. Tools have sessions, too: with any other word,
-# or an id that is not ours, an error is one of a tool.
+# All words in the errors of servers that have lost a session. Tools have sessions, too: an error
+# with any other word, or with an id that is not ours, is one of a tool.
 _OF_SESSIONS = re.compile(
     r"(?:\W|\b(?:a|active|again|and|bad|been|but|client|closed|could|create|does|doesn|ended|error"
     r"|exist|exists|expired|find|for|found|given|gone|has|header|http|id|in|inactive|initialize"
@@ -79,7 +79,7 @@ _BROKEN = (httpx2.TransportError, httpx2.DecodingError)
 
 
 class HttpClient:
-    """The connections to one server; closed with the block."""
+    """The HTTP connections to one server, closed at the end of the block."""
 
     def __init__(
         self,
@@ -90,14 +90,14 @@ class HttpClient:
         headers: Mapping[str, str],
         login: ServerLogin | None = None,
     ) -> None:
-        """No connection yet.
+        """Create a client that connects at the first request.
 
         Args:
-            scheduler: Shared by all sessions.
+            scheduler: The scheduler that all sessions share.
             limit: The most bytes of one JSON answer, or of one event.
-            timeout: The time limits of the next request.
-            headers: Sent with every request.
-            login: As `open_http_transport` takes it.
+            timeout: Returns the time limits of the next request.
+            headers: Headers of every request.
+            login: See `open_http_transport`.
         """
         self._client = httpx2.AsyncClient(
             timeout=timeout(), verify=shared_tls_context(), headers=dict(headers)
@@ -128,11 +128,11 @@ class HttpClient:
         content: bytes | None = None,
         redirects: int = _MAX_REDIRECTS,
     ) -> httpx2.Response:
-        """A successful response whose body is not read yet; the caller closes it.
+        """Send a request, and return a successful response, which the caller reads and closes.
 
         Raises:
-            HttpError: If there is none.
-            RpcError: If the server answers with an HTTP error that holds one of JSON-RPC.
+            HttpError: If the request fails, is refused, or is redirected to another origin.
+            RpcError: If the body of an HTTP error is a JSON-RPC error.
         """
         timeout = self._timeout_of_next()
         request = self._client.build_request(
@@ -165,7 +165,7 @@ class HttpClient:
         return response
 
     async def _refusal(self, request: httpx2.Request, response: httpx2.Response) -> RpcError:
-        """The error for a response with an HTTP error."""
+        """Return the error for a response with an error status; closes the response."""
         body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
         status, error = response.status_code, _json_rpc_error(body)
         words = error.message if error else _words(body, media_type(response))
@@ -190,7 +190,7 @@ class HttpClient:
         )
 
     async def read(self, response: httpx2.Response) -> bytes | None:
-        """The body of a response, for `parse`; None if it is too long.
+        """Read the body of a response, for `parse`; None if it is too long.
 
         Raises:
             HttpError: If the connection breaks.
@@ -201,10 +201,10 @@ class HttpClient:
             raise HttpError(_transport_failure(error, response.request)) from error
 
     async def parse(self, data: bytes | None) -> JSONValue:
-        """The JSON of an answer, sanitized as by `json_codec.decode`.
+        """Parse the JSON of an answer, sanitized as by `json_codec.decode`.
 
         Raises:
-            ValueError: If it is none, or None because it is too long.
+            ValueError: If it is not JSON, or None, which stands for a body that is too long.
         """
         if data is None:
             raise ValueError(f"it is longer than {self._limit // (1024 * 1024)} MiB")
@@ -216,12 +216,12 @@ class HttpClient:
             raise ValueError(f"it cannot be read: {error}") from error
 
     def events(self, response: httpx2.Response) -> EventStream:
-        """The events of a response; a connection that breaks ends them."""
+        """Return the events of a response; they end if the connection breaks."""
         quota = Quota(self._scheduler)
         return EventStream(response.aiter_bytes(), limit=self._limit, quota=quota, broken=_BROKEN)
 
     async def foreign(self, response: httpx2.Response) -> HttpError:
-        """The error for a response that holds neither JSON nor events."""
+        """Return the error for a response that contains neither JSON nor events."""
         if kind := media_type(response):
             return HttpError(
                 HttpFailure(f"it answers with {named_type(kind)}, not with MCP", detail=kind)
@@ -242,12 +242,12 @@ def media_type(response: httpx2.Response) -> str:
 
 
 def named_type(kind: str) -> str:
-    """A media type, if it is a common one: any other is the server's own words."""
+    """Return a common media type; others are not quoted, since a server could write anything."""
     return kind if kind in _COMMON_TYPES else "a type of its own" if kind else "nothing"
 
 
 async def _read(response: httpx2.Response, limit: int, quota: Quota) -> bytes | None:
-    """The body, or None if it is longer than `limit`; closes the response."""
+    """Read the body; None if it is longer than `limit` bytes. Closes the response."""
     body = bytearray()
     try:
         async for part in response.aiter_bytes():
@@ -285,7 +285,10 @@ def _forgot_session(session: str | None, status: int, words: str) -> bool:
 
 
 def is_of_lost_session(session: str | None, error: RpcError) -> bool:
-    """The same of a JSON-RPC error: one of the transport, or without a code."""
+    """Return whether a JSON-RPC error means that the session does not exist any more.
+
+    Only errors with a code of the transport, or without a code, can.
+    """
     is_of_transport = error.code in (0, INVALID_REQUEST) or (
         _LAST_OF_TRANSPORT <= error.code <= CONNECTION_CLOSED and error.code != RESOURCE_NOT_FOUND
     )
@@ -323,7 +326,7 @@ def _words(body: bytes | None, kind: str) -> str:
 
 
 def _plain(value: JSONValue) -> str:
-    """JSON as people write it: `error: no access; doc: …`, and a lone text as it is."""
+    """Format JSON for people: `error: no access; doc: …`; a single text is unchanged."""
     match value:
         case dict():
             parts = [(name, _plain(member)) for name, member in value.items() if member is not None]
@@ -335,24 +338,24 @@ def _plain(value: JSONValue) -> str:
 
 
 def _quoted_words(words: str) -> str:
-    """The beginning of what a server says, for its owner; empty if it says nothing."""
+    """Quote the beginning of a server's message, redacted; empty if there is no message."""
     excerpt = one_line(KNOWN_SECRETS.redact_log(clean(words[:_MAX_BODY_EXCERPT])))
-    if len(words) > _MAX_BODY_EXCERPT:  # what is left of a secret at the cut is too short to be one
+    if len(words) > _MAX_BODY_EXCERPT:  # a secret that is cut short is not redacted
         excerpt = f"{excerpt[:-SHORTEST_BEGINNING]}…"
     return f"it answered {quoted(excerpt)}" if excerpt else ""
 
 
 def _status_line(status: int) -> str:
-    """Return the status with the phrase of the standard, whatever the server calls it."""
+    """Return the status with its standard phrase, whatever phrase the server sends."""
     with suppress(ValueError):
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     return f"HTTP {status}"
 
 
 def _describe_redirect(response: httpx2.Response, most: int) -> str:
-    """The target of a redirect, and why it is not followed.
+    """Return the target of a redirect, and the reason why it is not followed.
 
-    It is named by scheme, host and port only: the rest may contain a key.
+    The target is shown as scheme, host and port only: the rest may contain a key.
     """
     status, own = response.status_code, urlsplit(str(response.request.url))
     try:
@@ -373,7 +376,7 @@ def _describe_redirect(response: httpx2.Response, most: int) -> str:
 
 
 def _next_request(response: httpx2.Response) -> httpx2.Request | None:
-    """The request that follows a redirect within the origin; None if it must not be followed."""
+    """Return the request that follows a redirect; None if it must not be followed."""
     following, sent = response.next_request, response.request
     if following is None or following.method != sent.method:
         return None
@@ -394,10 +397,10 @@ def _is_same_origin(sent: httpx2.URL, target: httpx2.URL) -> bool:
 
 
 def origin_of(parts: SplitResult) -> str:
-    """The scheme, host and port of an address.
+    """Return the scheme, host and port of an address.
 
     Raises:
-        ValueError: If its port is none.
+        ValueError: If its port is not valid.
     """
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")

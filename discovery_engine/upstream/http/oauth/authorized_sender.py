@@ -3,9 +3,9 @@
 The token is stored, and refreshed before it expires or if it is refused. A refused request is sent
 again once, with another token: a server that answers 401 has not processed it.
 
-Refresh tokens may rotate: the one that is used is worth nothing afterwards. So one task of one
-process refreshes, under a lock among processes, and what it got is stored before the lock is
-released; the others read that. No person is ever asked here.
+Refresh tokens may rotate: a server may accept each one only once. So one task of one process
+refreshes, under a lock between processes, and stores the result before it releases the lock; the
+others read it. Nothing here prompts a person.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
 
 REFUSED = "it refuses the token of its login, although it is new: it may be for another audience"
 _MARGIN = 60.0  # seconds before its expiry in which a token is refreshed
-_SHARE = 0.1  # of a token's life: the margin of one that lives for less than ten minutes
+_SHARE = 0.1  # of a token's lifetime: the margin of tokens that are valid for less than ten minutes
 _CLIENT_REFUSED = ("invalid_client", "unauthorized_client")
 # Seconds after a failed refresh for which a token that is still good is used.
 _REFRESH_RETRY_DELAY = 10.0
@@ -56,21 +56,21 @@ logger = logging.getLogger(__name__)
 
 
 class LoginRequired(Exception):  # noqa: N818 - a signal within this package
-    """There is no token that the server would accept, and only a login gives one."""
+    """No token is left that the server would accept, and only a new login gives one."""
 
     def __init__(self, reason: str, detail: str = "", hint: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
-        """For agents too: no words of a server."""
+        """The reason, which agents see, too: it never quotes a server."""
         self.detail = detail
         self.hint = hint
-        """Empty if `discovery login` mends it."""
+        """The remedy; empty if it is `discovery login`."""
 
 
 class TokenSource:
-    """Shared by all sessions of a server.
+    """The access tokens of one server, shared by all its sessions.
 
-    `remote` has its references resolved, and a secure address.
+    `remote` must have resolved references and a secure address.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class TokenSource:
         return _origin(url) == self._origin
 
     async def token(self) -> str | None:
-        """A token to send; None if there is no login.
+        """Return a token to send, renewed if it is due; None if there is no login.
 
         Raises:
             LoginRequired: If the login has ended, or cannot be read.
@@ -127,10 +127,10 @@ class TokenSource:
             raise
 
     async def renewed(self, refused: str) -> str:
-        """A token instead of one that the server has refused.
+        """Return a new token in place of one that the server has refused.
 
         Raises:
-            LoginRequired: If there is none.
+            LoginRequired: If only a login gives one.
             AuthorizationServerUnavailable: If none can be obtained now.
         """
         if refused == self._refused:
@@ -162,7 +162,7 @@ class TokenSource:
             login = await self._stored(anew=True)
             if login and login.access_token not in ("", stale) and not self._is_due(login):
                 return login.access_token  # another process was faster
-            # Once it is sent it is waited for: the old refresh token may be spent already.
+            # Not cancelled once it is sent: the old refresh token may be spent already.
             with anyio.CancelScope(shield=True):
                 obtained = await self._obtained_in_time(login)
                 await self._keep(obtained)
@@ -193,7 +193,7 @@ class TokenSource:
     async def _by_client_credentials(
         self, client: httpx2.AsyncClient, login: StoredLogin | None
     ) -> StoredLogin:
-        # It imports models of metadata, which only such servers need.
+        # Imported here: its models of metadata are for such servers only.
         from discovery_engine.upstream.http.oauth import browser_login  # noqa: PLC0415
 
         try:
@@ -202,7 +202,7 @@ class TokenSource:
             raise self._client_refused(error) from error
 
     def _end_of(self, login: StoredLogin) -> str:
-        """Why the tokens of a login that cannot be refreshed are of no use."""
+        """Return the reason why a login without a refresh token has to be renewed."""
         if not login.access_token:
             return "its login has ended"
         return "its login has expired" if self._has_expired(login) else "it refuses its login"
@@ -227,7 +227,7 @@ class TokenSource:
         return LoginRequired(f"its authorization server {what}", error.detail, hint)
 
     async def _stored(self, *, anew: bool = False) -> StoredLogin | None:
-        """The stored login; read again after a change of the store."""
+        """Return the login; it is read again after a change of the store, or with `anew`."""
         stamp = self._store.stamp()
         if stamp != self._stamp or (anew and not self._is_unsaved):
             self._login = await self._in_thread(lambda: load_login(self._store, self._name))
@@ -254,7 +254,7 @@ class TokenSource:
 
     @asynccontextmanager
     async def _exclusively(self) -> AsyncIterator[None]:
-        """A block that one process at a time runs for this login."""
+        """Hold the lock of this login, which one process at a time can hold."""
         try:
             async with exclusively(self._store, self._name):
                 yield
@@ -291,13 +291,15 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 Send: TypeAlias = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
-"""Raises HttpError for a refusal."""
+"""Sends a request; raises `HttpError` for a refusal."""
 
 _MAX_DESCRIPTION_LENGTH = 200  # characters of a server's words
 _MAX_SCOPE_LENGTH = 1000  # characters
 
 
 class AuthorizedSender:
+    """Sends requests to one server, with its access token if there is one."""
+
     def __init__(self, tokens: TokenSource) -> None:
         self._tokens = tokens
 
@@ -305,7 +307,7 @@ class AuthorizedSender:
         """Send a request, with a token if it is to the server itself.
 
         Raises:
-            HttpError: If it fails; a refusal says what is wrong with the login.
+            HttpError: If it fails; the reason of a refusal explains what is wrong with the login.
         """
         if not self._tokens.covers(request.url):
             return await send(request)
@@ -347,7 +349,7 @@ class AuthorizedSender:
             raise await self._explained(refusal.failure) from refusal
 
     async def _explained(self, failure: HttpFailure) -> HttpError:
-        """The error for a failure; a refusal says what is wrong with the login."""
+        """Return the error for a failure, with the cause if the login is refused."""
         if failure.status == HTTPStatus.UNAUTHORIZED:
             explained = self._with_reason(failure, f"{REFUSED} ({failure.reason})")
             if words := challenge_field(failure.challenge, "error_description"):
