@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { all, part } from "./api.js";
 import { html } from "./html.js";
 import { Icon } from "./icons.js";
-import { servers } from "./live.js";
+import { revision, servers } from "./live.js";
 import { Modal, useLoaded, withWords } from "./ui.js";
 
 const MOST = 12; // entries in sight
@@ -16,7 +16,7 @@ export function Palette({ areas, actions, onClose }) {
   const [words, setWords] = useState("");
   const [chosen, choose] = useState(0);
   const list = useRef(/** @type {HTMLElement | null} */ (null));
-  const [tools] = useLoaded(() => all("/tools", "tools"), []);
+  const [tools] = useLoaded(() => all("/tools", "tools"), [], [revision.value]);
   const go = (address) => () => { location.hash = address; };
   const entries = /** @type {Entry[]} */ ([
     ...areas.map((area) => ({ kind: "Area", name: area.name, icon: area.icon, open: go(`#/${area.path}`) })),
