@@ -1,9 +1,9 @@
-"""Calls of meta-tools: which there are, who calls them, and their arguments as a model wrote them.
+"""Calls of meta-tools: the tools that exist, their callers, and the arguments a model wrote.
 
-Reading is lenient where the meaning is plain (`"5"` for 5, one tag for a list of one, an object as
-JSON text, `max_tokens` for `maxTokens`, `params` for `arguments`); any other mistake is answered
-with the signature. An unknown name is an error: most often it is an argument of the upstream tool,
-one level too high.
+Parsing is lenient where the meaning is unambiguous (`"5"` for 5, one tag for a list of one, an
+object as JSON text, `max_tokens` for `maxTokens`, `params` for `arguments`); any other mistake
+raises an error with the signature. An unknown name is an error, because it is usually an argument
+of the upstream tool that was written one level too high.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.view.search_answers import SearchAnswer
 
-_NAMES = 32  # arguments; more than the spellings of all arguments of a meta-tool
-_MAX_REFUSED_VALUE_LENGTH = 40  # characters of a value that is refused
-_DIGITS = 18  # of a number in quotes; Python refuses thousands of them
+_NAMES = 32  # arguments, at most; more than all spellings of the arguments of a meta-tool
+_MAX_REFUSED_VALUE_LENGTH = 40  # characters of a rejected value in an error
+_DIGITS = 18  # of a number in quotes; Python refuses to convert thousands of digits
 _ARGUMENTS = "arguments"
 
 _FOR_ARGUMENTS = frozenset(map(folded, WORDS_FOR_ARGUMENTS))
@@ -52,11 +52,11 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("q", "search", "searchquery", "request", "text"), ("query",)),
     "name": ("tool", "server"),
 }
-"""Arguments of meta-tools by other words for them, folded; the first that the tool has is meant."""
+"""Maps folded synonyms to arguments of meta-tools; the first that the tool has is used."""
 
 
 def meant_argument(name: str, names: Collection[str]) -> str | None:
-    """The argument among `names` that a name spells, or is another word for; None for none."""
+    """Return the argument in `names` that `name` spells or is a synonym of; None if none."""
     if name in names:
         return name
     spelling = folded(name)
@@ -78,7 +78,17 @@ class MetaArgumentsError(DiscoveryError):
 
 class MetaArguments:
     def __init__(self, members: JSONObject, schema: JSONObject, tool: str) -> None:
-        """Raises `MetaArgumentsError` if something is given that `schema` does not name."""
+        """Match the arguments of a call to the properties of a schema.
+
+        Args:
+            members: The arguments as the model wrote them.
+            schema: The input schema of the meta-tool.
+            tool: The name of the meta-tool.
+
+        Raises:
+            MetaArgumentsError: If an argument is unknown, or given twice.
+            InputTooLongError: If there are more than 32 arguments, or a name is too long.
+        """
         self._properties: Mapping[str, JSONValue] = schema["properties"]
         self._required = schema.get("required", [])
         self._tool = tool
@@ -92,7 +102,7 @@ class MetaArguments:
             self._given[argument], self._written[argument] = value, name
 
     def optional_text(self, name: str) -> str | None:
-        """A text; None if it is missing or blank."""
+        """Return a string without surrounding blanks; None if it is missing or blank."""
         value = self._given.get(name)
         if value is None:
             return None
@@ -101,37 +111,42 @@ class MetaArguments:
         return value.strip() or None
 
     def optional_name(self, name: str) -> str | None:
-        """The name of a server or a tool; None if it is missing or blank.
+        """Return the name of a server or a tool; None if it is missing or blank.
 
-        Raises `InputTooLongError` if it is longer than any.
+        Raises:
+            InputTooLongError: If it is longer than any name may be.
         """
         value = self.optional_text(name)
         limits.require_name(name, value)
         return value
 
     def text(self, name: str) -> str:
-        """A required text; all there are are names, as `optional_name` takes them."""
+        """Return a required name; see `optional_name`.
+
+        Raises:
+            MetaArgumentsError: If it is missing or blank.
+        """
         value = self.optional_name(name)
         if value is None:
             raise self.missing(name)
         return value
 
     def written(self, name: str) -> str | None:
-        """How an argument is called by the caller; None if it is missing."""
+        """Return the spelling that the caller used for an argument; None if it is missing."""
         return self._written.get(name)
 
     def called_tool(self) -> tuple[str | None, str]:
-        """The server, if it is named apart, and the tool that is to be called."""
+        """Return the server, or None if it is not given, and the tool to call."""
         return self.optional_name("server"), self.optional_name("call_as") or self.tool()
 
     def tool(self) -> str:
-        """The name of a tool as it was given: blanks around it may be a part of it."""
+        """Return the unchanged name of a tool: surrounding blanks may be part of the name."""
         self.text("tool")
         name: str = self._given["tool"]
         return name
 
     def optional_count(self, name: str) -> int | None:
-        """A whole number from the schema's `minimum`, or from 1."""
+        """Return an integer not below the schema's `minimum`, or 1; None if it is missing."""
         value, least = self._given.get(name), self._properties[name].get("minimum", 1)
         if value is None:
             return None
@@ -144,7 +159,7 @@ class MetaArguments:
         return value
 
     def flag(self, name: str) -> bool:
-        """True or false; false if it is missing."""
+        """Return a boolean; False if it is missing."""
         value = self._given.get(name)
         if isinstance(value, str) and value.lower() in ("true", "false"):
             value = value.lower() == "true"
@@ -153,7 +168,7 @@ class MetaArguments:
         raise self._error(f"{name} must be true or false")
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; one text is a list of one."""
+        """Return strings as a tuple: of one for a lone string, empty for a missing argument."""
         value = self._given.get(name)
         if value is None:
             return ()
@@ -168,12 +183,12 @@ class MetaArguments:
         return tuple(values)
 
     def value(self, name: str) -> JSONValue:
-        """Any JSON, perhaps as JSON text; None if it is missing."""
+        """Return any JSON value, decoded if it was written as JSON text; None if it is missing."""
         value = self._given.get(name)
         return _parsed(value) if isinstance(value, str) else value
 
     def mapping(self, name: str) -> JSONObject:
-        """An object; empty if it is missing."""
+        """Return an object, decoded if it was written as JSON text; empty if it is missing."""
         value = self._given.get(name)
         if isinstance(value, str):
             value = _parsed(value)
@@ -184,15 +199,18 @@ class MetaArguments:
         return value
 
     def mistake(self, text: str) -> MetaArgumentsError:
-        """The error that a value is wrong."""
+        """Return an error for a wrong value; `text` says what is wrong."""
         return self._error(text)
 
     def missing(self, *names: str) -> MetaArgumentsError:
-        """The error that one of `names` is required."""
+        """Return an error that one of `names` is required."""
         return self._error(f"{' or '.join(names)} is required")
 
     def _unwrapped(self, members: JSONObject) -> JSONObject:
-        """The arguments, if all of them stand in one that is no argument of this tool."""
+        """Unwrap a lone argument such as `params` that holds all arguments of the tool.
+
+        Otherwise return `members` unchanged.
+        """
         if len(members) != 1:
             return members
         [(name, content)] = members.items()
@@ -205,14 +223,18 @@ class MetaArguments:
         return {meant_argument(name, self._properties) for name in members}
 
     def _known(self, name: str, value: JSONValue, members: JSONObject) -> str:
-        """The schema's name of an argument, in any spelling, or by another word for it."""
+        """Return the schema's name of an argument that was spelt differently or by a synonym.
+
+        Raises:
+            MetaArgumentsError: If there is no such argument.
+        """
         if name in self._properties:
             return name
         argument = meant_argument(name, self._properties)
         if argument is None:
             raise self._error(self._unknown_argument(name, members))
         is_other_word = folded(argument) != folded(name)
-        # Then this one is probably the upstream tool's own.
+        # With the real name beside it, a synonym is probably an argument of the upstream tool.
         if is_other_word and argument in members:
             raise self._error(self._unknown_argument(name, members))
         if is_other_word and argument == _ARGUMENTS and not _is_object(value):
@@ -251,7 +273,7 @@ def _parsed(text: str) -> JSONValue:
 
 
 def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
-    """The meta-tools under some settings, by name, in the order in which they are listed."""
+    """Return the meta-tools that the settings enable by name, in the order of listing."""
     is_cutting = bool(settings.result_limits) and settings.server.truncate.style == "boundary"
     optional = [READ_RESULT] if is_cutting else []
     if settings.server.steps:
@@ -274,21 +296,21 @@ OnFound: TypeAlias = Callable[["Sequence[SearchAnswer]"], "PoolReport"]
 
 
 class Caller(Struct, frozen=True):
-    """The client that calls a meta-tool, with what is known from its transport."""
+    """The client that calls a meta-tool, as far as its transport identifies it."""
 
     client: Client | None = None
-    """None if nothing is known of it; it cannot be asked then."""
+    """None if the client is unknown; requests cannot be sent to it then."""
     on_progress: OnProgress | None = None
     continuation: Continuation | None = None
-    """Its answers to an `input_required` result of the same call of `execute_tool`."""
+    """The client's answers to an `input_required` result of the same call of `execute_tool`."""
     is_direct: bool = False
-    """True if the client called a tool of a server by that tool's own name."""
+    """True if the client called an upstream tool by its own name, without `execute_tool`."""
     on_found: OnFound | None = None
-    """Puts what a search has found into the client's list of tools."""
+    """Adds the tools that a search found to the client's list of tools."""
     label: str = ""
-    """Names the client for the owner, as far as it is known, and distinguishes it from others."""
+    """Identifies the client to the owner as far as possible."""
 
     @property
     def client_id(self) -> str | None:
-        """Who may read on in a result of this call."""
+        """Return the id of the client that may read more of a long result; None if unknown."""
         return self.client.id if self.client is not None else None

@@ -1,7 +1,6 @@
-"""The engine as those use it who see one scope of it: they search, read and call.
+"""The engine restricted to a scope: search, details, calls, offerings and tasks.
 
-Every verb answers from the view of that scope, so that nothing is found, listed, called or named
-that it hides.
+Every method uses the view of the scope, so hidden tools are never found, listed, called or named.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ if TYPE_CHECKING:
     from discovery_engine.view.view import ToolList, View
 
 
-FIRST_LISTING = 3.0  # seconds that an answer waits for servers that were never listed
+FIRST_LISTING = 3.0  # seconds to wait for servers that were never listed
 
 
 class ScopedEngine:
-    """Made by `Engine.within` and `Engine.in_view`; it ends with that engine.
+    """An engine that shows a scope of another; made by `within`, `in_view` and `visible_to`.
 
-    Sessions, catalog and index are those of that engine.
+    It shares sessions, catalog and index with the engine that made it, and closes with it.
     """
 
     def __init__(self, core: EngineCore, current: CurrentView) -> None:
@@ -65,29 +64,30 @@ class ScopedEngine:
         self._current = current
 
     def within(self, scope: Scope) -> ScopedEngine:
-        """The same engine for those who see a part of its tools only."""
+        """Return this engine restricted to a scope."""
         return ScopedEngine(self._core, self._current.within(lambda _: scope))
 
     def in_view(self, name: str) -> ScopedEngine:
-        """Return this engine within a view of the configuration, which may be changed meanwhile.
+        """Return this engine restricted to a view of the configuration.
 
-        See `within`. Without a view of that name, nothing is shown any more.
+        Later changes of the view take effect; once it is removed, nothing is shown.
 
         Raises:
-            ViewNotFoundError: If there is none now; with the nearest names.
+            ViewNotFoundError: If there is no such view now; the error suggests the nearest names.
         """
         named_scope(self.settings, name)
         current = self._current.within(lambda settings: scope_or_nothing(settings, name))
         return ScopedEngine(self._core, current)
 
     def visible_to(self, *principals: str) -> ScopedEngine:
-        """The same engine for those who stand for these teams and users, or for none.
+        """Return this engine restricted to what these teams and users may see.
 
         Args:
-            principals: Each as `visibleTo` of the configuration has it: `team:NAME`, `user:NAME`.
+            principals: Teams and users in the syntax of `visibleTo`: `team:NAME`, `user:NAME`.
+                Without any, only what is not reserved is shown.
 
         Raises:
-            PrincipalError: If one names neither a team nor a user.
+            PrincipalError: If a principal is neither a team nor a user.
         """
         return ScopedEngine(self._core, self._current.visible_to(parse_principals(principals)))
 
@@ -100,22 +100,23 @@ class ScopedEngine:
         client: Client | None = None,
         name_style: Style | None = None,
     ) -> Toolset:
-        """The tools for the model of an agent framework.
+        """Make a toolset for the model of an agent framework.
 
         Args:
-            view: The view of the configuration that it shows; all that this engine shows if None.
-            mode: `meta` for the meta-tools, which never change; `select` for a search and the
-                tools that fit, bound by their own names, of those that `server.expose` matches.
-            limit: In the mode `select`, the most tools bound at once; `server.poolLimit` if None.
-            client: Who calls are made for: asked by servers, and with `session: per_client` with
-                sessions of its own. A single call can name another one.
-            name_style: How tools are named; `server.toolNameStyle` if None. With `gemini` names
-                are identifiers of Python.
+            view: The view of the configuration to show; everything that this engine shows if None.
+            mode: `meta` offers the meta-tools, which never change. `select` offers a search and
+                the tools that it finds, under their own names, among those that `server.expose`
+                matches.
+            limit: The most tools bound at once in the mode `select`; `server.poolLimit` if None.
+            client: The client of the calls. Servers send their requests to it, and with
+                `session: per_client` it has its own sessions. A single call can name another.
+            name_style: The style of tool names; `server.toolNameStyle` if None. Names in the style
+                `gemini` are Python identifiers.
 
         Raises:
-            ViewNotFoundError: If there is no such view; with the nearest names.
+            ViewNotFoundError: If there is no such view; the error suggests the nearest names.
         """
-        # What agents read stands on the engine; it is imported on first use.
+        # `agent` imports this package, so it is imported on first use.
         from discovery_engine.agent.toolset import Toolset  # noqa: PLC0415
 
         engine = self if view is None else self.in_view(view)
@@ -123,27 +124,27 @@ class ScopedEngine:
 
     @cached_property
     def offerings(self) -> ServerOfferings:
-        """Resources and prompts: `list`, `read_resource`, `get_prompt`, `complete`, and more."""
+        """Access to resources and prompts, such as `list`, `read_resource` and `get_prompt`."""
         return ServerOfferings(self._core, self._current)
 
     @cached_property
     def tasks(self) -> ServerTasks:
-        """Calls that have become tasks: `get`, `update`, `cancel`, for clients that take them."""
+        """Access to calls that run as tasks: `get`, `update`, `cancel`."""
         return ServerTasks(self._core, self._current)
 
     @property
     def hands_out_tasks(self) -> bool:
-        """True if clients that take tasks get any: not in what is recorded or replayed."""
+        """Return True if clients that support tasks get them: not while recording or replaying."""
         return self._core.environment.hands_out_tasks
 
     @property
     def results(self) -> ResultStore:
-        """Long results of tools, for those who cut them and read on."""
+        """The stored long results of tools, from which more can be read."""
         return self._core.results
 
     @property
     def view(self) -> View:
-        """The current snapshot; keep a reference to read consistently several times."""
+        """The current snapshot; keep a reference for several consistent reads."""
         return self._current.live
 
     @property
@@ -152,20 +153,20 @@ class ScopedEngine:
 
     @property
     def has_listings(self) -> bool:
-        """True if the tools of any server are known."""
+        """Return True if any server was listed."""
         return self._current.snapshot.catalog.has_listings
 
     def is_listed(self, server: str) -> bool:
         """Return whether the tools of a server are known.
 
         Raises:
-            ServerNotFoundError: If it is not configured.
+            ServerNotFoundError: If the server is not configured.
         """
         view = self._current.snapshot
         return view.is_known(view.addresses.server(server))
 
     def subscribe(self, *kinds: type[Event]) -> AbstractContextManager[Subscription]:
-        """`with engine.subscribe() as events: async for event in events: ...`.
+        """Subscribe to events: `with engine.subscribe() as events: async for event in events`.
 
         Args:
             kinds: The classes of the events to receive; all if none is given.
@@ -183,9 +184,10 @@ class ScopedEngine:
         include_disabled: bool = False,
         kinds: Collection[SearchKind] = TOOLS_ONLY,
     ) -> SearchAnswer:
-        """Search as `View.search`, and by meaning if an embedder is configured and answers in time.
+        """Search like `View.search`, and by meaning if an embedder answers in time.
 
-        With `kinds`, resources and prompts are found by their words (`SearchAnswer.offerings`).
+        If `kinds` includes resources or prompts, these are found by their words and returned in
+        `SearchAnswer.offerings`.
         """
         require_query(query)
         if kinds is not TOOLS_ONLY and set(kinds) != {"tool"}:
@@ -221,7 +223,7 @@ class ScopedEngine:
             return search(view)
         answer = await anyio.to_thread.run_sync(search, view)
         if view.outage is None and (now := self.view).outage:
-            # That was found out meanwhile, so the answer lacks the notice.
+            # The search itself detected the outage, so its answer lacks the notice.
             answer = await anyio.to_thread.run_sync(search, now)
         return answer
 
@@ -241,14 +243,14 @@ class ScopedEngine:
         if "tool" in kinds:
             answer = await self.search(query, include_disabled=include_disabled, **filters)
         search = partial(self.view.search_offerings, query, kinds, **filters)
-        # In a thread: the first search after a change makes the index.
+        # In a thread, because the first search after a change builds the index.
         return replace(answer, offerings=await anyio.to_thread.run_sync(search))
 
     async def wait_embedded(self, *, timeout: float) -> Notice | None:  # noqa: ASYNC109 - an answer, not an error
         """Wait until all tools have vectors or none can be computed, at most `timeout` seconds.
 
-        The time in which a model is loaded does not count. Returns why tools are found by words
-        alone, if some are.
+        The time for loading a model does not count. Returns a notice with the reason if some tools
+        are still found by their words alone, else None.
         """
         return await self._core.semantic.wait_settled(timeout)
 
@@ -269,19 +271,22 @@ class ScopedEngine:
         A server that was never listed is listed first.
 
         Args:
-            server: None if `tool` names its server too, or is the only one of its name.
-            tool: The tool's name, as `View.find` reads it.
-            max_wait: Seconds to wait for a server that was never listed; None leaves it to its
-                `timeouts`.
+            server: The name of the server; None if `tool` includes it, or only one server has
+                such a tool.
+            tool: The tool's name; see `View.find`.
+            max_wait: Seconds to wait for a server that was never listed; the `timeouts` of the
+                server apply if None.
 
         Raises:
-            ServerStartingError: If that server has not answered by then; it goes on starting.
-            UpstreamError: If that server has never been reached, with the reason.
-            ConfigurationError: If its entry cannot be used.
+            NotFoundError: If there is no such server or tool; suggests the nearest names.
+            DisabledError: If the tool or its server is disabled.
+            ServerStartingError: If the server does not answer in time; it continues to start.
+            UpstreamError: If the server was never reached, with the reason.
+            ConfigurationError: If the entry of the server is invalid.
         """
         try:
             return self._current.snapshot.details(server, tool)
-        except DiscoveryError:  # it is raised again below, with the present states of servers
+        except DiscoveryError:  # raised again below with the current states of servers
             pass
         try:
             return self.view.details(server, tool)
@@ -310,22 +315,23 @@ class ScopedEngine:
         """Call a tool once and return the upstream's result whole, as raw JSON.
 
         Args:
-            server: None if `tool` names its server too, or is the only one of its name.
-            tool: The tool's name, as `View.find` reads it.
-            arguments: Checked against the tool's schema before anything is sent, together with
-                those that the owner pins.
-            on_progress: Awaited with progress, total and message of each notification.
-            caller: The client that makes the call: it is asked what the server asks of its user,
-                and is notified; with `session: per_client` each has its own session. One that
-                takes tasks may get the handle of one (`resultType: task`), for `tasks`.
-            continuation: Its answers to an `input_required` result of the same call.
-            max_wait: As `details` takes it; the call itself has the time of its `timeouts`.
-            on_unchecked: Called with the reason before arguments are sent that cannot be checked.
-            by: Who makes the call, for the call log; the opener of the engine if None.
+            server: The name of the server; see `details`.
+            tool: The tool's name; see `View.find`.
+            arguments: The arguments. Together with those that the owner pins they are validated
+                against the tool's schema before anything is sent.
+            on_progress: Awaited with progress, total and message of each progress notification.
+            caller: The client that makes the call. Requests of the server to its user are sent to
+                this client, and so are notifications; with `session: per_client` it has its own
+                session. A client that supports tasks may get a task handle (`resultType: task`)
+                for use with `tasks`.
+            continuation: The client's answers to an `input_required` result of the same call.
+            max_wait: See `details`; the call itself is limited by `timeouts`.
+            on_unchecked: Called with the reason before sending arguments that cannot be validated.
+            by: The actor for the call log; the opener of the engine if None.
 
         Raises:
-            NotFoundError, DisabledError, ServerStartingError: As `details`.
-            InvalidArgumentsError: With the tool's signature.
+            NotFoundError, DisabledError, ServerStartingError: See `details`.
+            InvalidArgumentsError: If the arguments are invalid; includes the tool's signature.
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
@@ -364,7 +370,7 @@ class ScopedEngine:
         """Return what `execute` would send, and where; nothing is sent.
 
         Raises:
-            DiscoveryError: As `execute`, if nothing would be sent.
+            DiscoveryError: If `execute` would raise it before sending anything.
         """
         await self._core.configuration.complete()
         entry = await self.details(server, tool, max_wait=max_wait)
@@ -372,18 +378,18 @@ class ScopedEngine:
             return await self._core.executor.preview(entry, arguments)
 
     def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
-        """Declare to servers from now on what a client that has connected can be asked.
+        """Declare the capabilities of a newly connected client to servers.
 
-        A server learns it when its session is opened; else its session is opened anew for the
-        first call that needs it, which takes as long as a start.
+        Servers receive capabilities when a session is opened. An open session without them is
+        reopened for the first call that needs them, which takes as long as a start.
         """
         self._core.upstreams.expect(capabilities)
 
     def roots_changed(self, client: Client) -> None:
-        """Notify the servers of a client's calls that its roots have changed.
+        """Notify the servers that a client has called that its roots have changed.
 
-        They learn of it if they were declared that, and ask for the roots outside of every call:
-        `client` is asked then, unless others use the same session.
+        Only servers to which that capability was declared are notified. They may then request the
+        roots outside of any call; the request goes to `client` unless others share the session.
         """
         self._core.upstreams.roots_changed(client)
 
@@ -393,9 +399,9 @@ class ScopedEngine:
         self._core.results.forget(client)
 
     async def wait_first_listed(self, server: str | None) -> None:
-        """Wait briefly for a server, or for all if it is None, if none of them was ever listed.
+        """Wait at most `FIRST_LISTING` seconds for the first listing of a server.
 
-        An answer then knows their tools, and is not long in coming.
+        If `server` is None, wait for all servers, unless one of them was listed before.
         """
         if server is None:
             if not self.has_listings:
@@ -405,49 +411,58 @@ class ScopedEngine:
                 try:
                     await self.list_tools(server)
                 except ServerDisabledError:
-                    return  # the answer reports it
+                    return  # the caller's answer reports it
 
     async def wait_listed(self, *, timeout: float) -> None:  # noqa: ASYNC109 - an answer, not an error
-        """Wait until every enabled server was listed or has failed once, or `timeout` seconds."""
+        """Wait until every enabled server was listed or has failed, at most `timeout` seconds."""
         with anyio.move_on_after(timeout):
             await self._core.lister.wait_all_listed(self._current.live.connectable)
 
 
-# A client that takes tasks gets the handle of one from `Engine.execute`, and asks for it here. To
-# every other client, and once the owner has withheld its tool, a task does not exist.
+# A client that supports tasks gets a handle from `execute` and uses it here. A task does not exist
+# for other clients, nor after the owner has hidden its tool.
 
 
 class TaskReport(Struct, frozen=True):
-    """The facts that a client may know of its task."""
+    """The state of a task for the client that owns it."""
 
     fields: JSONObject
-    """The fields of `tasks/get`, with the handle as the id."""
+    """The fields of a `tasks/get` response, with the handle as the id."""
     tool: ToolKey
     select: str
-    """The expression that was last given to `ServerTasks.select`."""
+    """The expression last passed to `ServerTasks.select`."""
 
 
 class ServerTasks:
-    """Made by the engine."""
+    """Tracks the tasks of clients; available as `engine.tasks`."""
 
     def __init__(self, core: EngineCore, current: CurrentView) -> None:
         self._core = core
         self._current = current
 
     def begin(self, handle: str, tool: ToolKey, caller: Client | None) -> None:
-        """Note the tool of a task that was just handed to a client."""
+        """Record the tool of a new task.
+
+        Raises:
+            TaskNotFoundError: If the task does not belong to this client, or is gone.
+        """
         self._owned(handle, caller).tool = tool
 
     def select(self, handle: str, expression: str, caller: Client | None) -> None:
-        """Note which part of its result the client wants."""
+        """Record an expression that selects a part of the result for the client.
+
+        Raises:
+            TaskNotFoundError: If the task does not belong to this client, or is gone.
+        """
         self._owned(handle, caller).select = expression
 
     async def get(self, handle: str, *, caller: Client | None) -> TaskReport:
-        """The state of a task, with its result if it is completed.
+        """Return the state of a task, with its result if it is completed.
 
         Raises:
-            TaskNotFoundError: If it is not this client's, or is gone.
-            UpstreamError: If its server cannot be reached, or reports what is not valid.
+            TaskNotFoundError: If the task does not belong to this client, is gone, or its tool is
+                hidden now.
+            UpstreamError: If its server cannot be reached, or its response is invalid.
         """
         task, tool, server = self._found(handle, caller)
         fields = task.recent()
@@ -461,10 +476,10 @@ class ServerTasks:
         return TaskReport(fields, tool, task.select)
 
     async def update(self, handle: str, responses: JSONObject, *, caller: Client | None) -> None:
-        """Pass the client's answers to the questions of a task on.
+        """Send the client's answers to the questions of a task.
 
         Raises:
-            TaskNotFoundError, UpstreamError: As `get`.
+            TaskNotFoundError, UpstreamError: See `get`.
         """
         task, tool, server = self._found(handle, caller)
         with concerning(tool.server, tool.tool):
@@ -472,10 +487,11 @@ class ServerTasks:
         task.remember(None)
 
     async def cancel(self, handle: str, *, caller: Client | None) -> None:
-        """Ask the server to end a task; it may go on all the same.
+        """Request cancellation of a task; the server may continue it nevertheless.
 
         Raises:
-            TaskNotFoundError, UpstreamError: As `get`.
+            TaskNotFoundError: If the task does not belong to this client, or is gone.
+            UpstreamError: See `get`.
         """
         task = self._owned(handle, caller)
         server = self._server(task)
@@ -501,13 +517,13 @@ class ServerTasks:
     def _server(self, task: OpenTask) -> ServerSettings:
         try:
             return self._core.state.view.require_connectable(task.server)
-        except DiscoveryError as error:  # it must not be asked any more
+        except DiscoveryError as error:  # the server must not be called any more
             raise TaskNotFoundError from error
 
     def _is_shown(self, key: ToolKey) -> bool:
-        """Return whether a tool may be used.
+        """Return whether the tool of a task is visible.
 
-        A tool that its server lists no longer counts, too: its task may still end.
+        A tool that its server no longer lists counts as visible, so that its task can still end.
         """
         snapshot = self._current.snapshot
         entry = snapshot.catalog.get(key.server, key.tool)
@@ -520,7 +536,7 @@ class ServerTasks:
     def _record(
         self, task: OpenTask, tool: ToolKey, fields: JSONObject, caller: Client | None
     ) -> None:
-        """Publish the end of the call, as that of one that returned its result itself."""
+        """Record the end of the call like that of a call without a task."""
         seconds = asyncio.get_running_loop().time() - task.began
         view = self._current.snapshot.settings.view
         record = CallRecord(self._core.recorder, tool.server, tool.tool, {}, caller, view=view)

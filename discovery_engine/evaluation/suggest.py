@@ -1,8 +1,8 @@
-"""Drafts of queries, made from the descriptions of the tools.
+"""Drafts evaluation queries from the descriptions of tools.
 
-They are no evidence: a user does not know a tool's words. So the words of its name are
-taken away, and the owner is asked to put each into the words of his own agents, and to add what
-no tool can serve.
+Drafts prove nothing about search quality, because users do not know the words of a description.
+So the words of a tool's name are removed. The owner should reword each draft as an agent would ask,
+and add queries that no tool can serve.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+|(?<=[\u3002\uff01\uff1f\uff1b])")
 _CHUNK = re.compile(r"\S+")
 _ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|https?://\S+|`[^`]*`")
 _EDGES = " \t.,;:!?-*#>\u3002\uff0c\uff1b\"'()[]{}"
-_MIN_TELLING_WORDS = 2  # significant words; fewer match everything and nothing
-_DRAFTED = 200  # requests; more of them move no mean
-_MAX_DRAFT_WORDS = 16  # words of a draft; an agent asks in fewer
+_MIN_TELLING_WORDS = 2  # distinct words besides stop words; a shorter draft is too vague
+_DRAFTED = 200  # requests; more do not change a mean noticeably
+_MAX_DRAFT_WORDS = 16  # words of a draft; agents use fewer
 
 
 class Draft(Struct, frozen=True):
     query: str
     tools: tuple[ToolKey, ...]
-    """All with this description, as each of them would be right."""
+    """All tools with this text; each of them is a right answer."""
 
     def to_json(self) -> JSONObject:
         return {"query": self.query, "tools": list(map(str, self.tools))}
@@ -42,11 +42,11 @@ class Draft(Struct, frozen=True):
 class Suggestion(Struct, frozen=True):
     drafts: tuple[Draft, ...]
     silent: tuple[ToolKey, ...]
-    """The tools with too little text for a draft."""
+    """The tools whose texts are too short for a draft."""
 
 
 def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
-    """At most `per_tool` drafts for each visible tool, in the order of the catalog."""
+    """Draft at most `per_tool` queries for each visible tool, in catalog order."""
     drafts: dict[str, list[ToolKey]] = {}
     silent = []
     for entry in view.catalog.visible:
@@ -60,14 +60,17 @@ def suggest(view: View, *, per_tool: int = 1) -> Suggestion:
 
 
 def drafted_requests(view: View) -> Sequence[str]:
-    """At most 400 requests, each of another tool, evenly taken; names, if there is no text."""
+    """Return at most 200 drafts of different tools, spread over the catalog.
+
+    If no tool has enough text for a draft, names of tools are returned instead.
+    """
     requests = [draft.query for draft in suggest(view).drafts]
     candidates = requests or [entry.tool.name for entry in view.catalog.visible]
     return candidates[:: max(1, len(candidates) // _DRAFTED)][:_DRAFTED]
 
 
 def _drafts(entry: Entry) -> Iterator[str]:
-    """The sentences of the description, then those of the parameters."""
+    """Yield drafts from the description, then from the descriptions of the parameters."""
     own = set(name_stems(entry.tool.name))
     texts = [entry.tool.description, *(p.description for p in entry.tool.parameters)]
     seen = set()
@@ -80,7 +83,7 @@ def _drafts(entry: Entry) -> Iterator[str]:
 
 
 def _without(own: set[str], sentence: str) -> str:
-    """The sentence without the words of the tool's name; empty if too little is left."""
+    """Remove the words of the tool's name, whose stems are `own`; empty if too little is left."""
     chunks = [chunk for chunk in _CHUNK.findall(sentence) if not _is_of(own, chunk)][
         :_MAX_DRAFT_WORDS
     ]
@@ -104,13 +107,13 @@ def _is_empty(chunk: str) -> bool:
 
 
 def _lowered(text: str) -> str:
-    """Without the capital of a sentence; an acronym keeps its own."""
+    """Lower-case the first letter of a sentence unless its first word is an acronym."""
     first = text.split(" ", 1)[0]
     return text if first != first.capitalize() else text[:1].lower() + text[1:]
 
 
 def _says_nothing(word: str) -> bool:
-    """Return whether any text may have a word, whatever it is about: `the`, `please`."""
+    """Return whether a word is a stop word, such as `the` or `please`."""
     return default_lexicon().is_stop_word(word)
 
 
@@ -120,5 +123,5 @@ def stems(text: str) -> list[str]:
 
 
 def name_stems(name: str) -> list[str]:
-    """The same of a name, in which every word counts."""
+    """Return the stem of every word of a name, stop words included."""
     return default_lexicon().stems(name)

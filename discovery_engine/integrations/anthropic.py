@@ -7,11 +7,11 @@
     messages.append({"role": "assistant", "content": message.content})
     results = await tools.results(message)
 
-At first Claude is given a search. What it finds is answered as `tool_reference` blocks, and from
-the next request on these tools are defined with `defer_loading`: the API shows each of them where
-it was referred to, so the prompt before it stays in its cache. Which tools were found stands in
-the messages alone. So one `AnthropicTools` serves any number of conversations, also those that
-another process began.
+At first Claude has only a search tool. Search results are `tool_reference` blocks, and from the
+next request on the found tools are defined with `defer_loading`: the API shows each tool at its
+reference, so the cached prompt before that stays valid. The state is in the messages alone.
+Therefore one `AnthropicTools` serves any number of conversations, even if another process began
+them.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
     from discovery_engine.sync.sync_client import AnyClient
 
 _LIMITS = ("max_tokens", "model_context_window_exceeded")
-"""Why an answer may have ended in the middle of a call."""
+"""Values of `stop_reason` after which the last call may be incomplete."""
 _GONE = "This tool is not available any more."
 
 
 class AnthropicTools:
-    """The tools of a toolset, as requests to the Messages API have them."""
+    """Converts the tools of a toolset and their results for the Messages API."""
 
     def __init__(
         self,
@@ -72,21 +72,21 @@ class AnthropicTools:
         *,
         own: Collection[str] = (),
     ) -> None:
-        """Tools for any number of conversations.
+        """Make tools for any number of conversations.
 
         Args:
-            source: An engine, or one of its toolsets: with the mode `meta` Claude has the
-                meta-tools, and nothing is deferred.
-            own: The names of tools that the program itself defines, and whose calls it answers.
+            source: An engine, or one of its toolsets. With a toolset in the mode `meta`, Claude
+                has the meta-tools and no definition is deferred.
+            own: The names of tools that the program defines and whose calls it answers itself.
         """
         self._toolset = toolset_of(source)
         self._own = frozenset(own)
 
     def definitions(self, messages: Iterable[MessageParam] = ()) -> list[ToolParam]:
-        """The `tools` of the next request: first those that are always there, then those found.
+        """Return the `tools` of the next request: the permanent ones, then those found so far.
 
-        The API refuses a conversation that refers to a tool without a definition. So one that was
-        found, and is gone or hidden now, is defined as not available.
+        The API rejects a conversation that references a tool without a definition. So a found tool
+        that was removed or hidden since is still defined, as unavailable.
         """
         names = [name for name in _referenced(messages) if name not in self._own]
         others = self._own.union(names)
@@ -101,14 +101,14 @@ class AnthropicTools:
         client: Client | None = None,
         on_progress: OnCallProgress | None = None,
     ) -> list[ToolResultBlockParam]:
-        """The answers to all calls of a message, in their order; empty if there are none.
+        """Execute all calls of a message and return their results in order; empty without calls.
 
-        They are made side by side. Whatever goes wrong is a result with `is_error`, which Claude
-        reads. The calls of the program's own tools are left out.
+        Calls run concurrently. A failed call gives a result with `is_error`, for Claude to read.
+        Calls of the program's own tools are skipped.
 
         Args:
-            message: The answer of Claude.
-            client: As `AgentTool.call` takes it.
+            message: A response of Claude.
+            client: The client of the calls; see `AgentTool.call`.
             on_progress: Awaited with the progress of each call.
         """
         uses = [block for block in message.content if block.type == "tool_use"]
@@ -141,10 +141,10 @@ class AnthropicTools:
         return _shown(use, ResultContent.of(result))
 
     async def _found(self, use: ToolUseBlock) -> ToolResultBlockParam:
-        """Search, and return references and nothing else: the API takes no mixture.
+        """Search, and return references alone, because the API accepts no other content with them.
 
-        A tool that is always listed needs no reference: then the text of the answer names it, as if
-        none was found.
+        If no tool needs a reference, the text of the answer is returned: nothing was found, or only
+        tools that are always listed.
         """
         answer, tools = await self._toolset.answer_search(use.input)
         if not tools:
@@ -153,7 +153,7 @@ class AnthropicTools:
 
 
 class SyncAnthropicTools(OnLoop):
-    """The same as `AnthropicTools`, for the client `Anthropic` and an engine of `sync`."""
+    """Synchronous `AnthropicTools`, for the client `Anthropic` and a `SyncEngine`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
@@ -176,14 +176,14 @@ class SyncAnthropicTools(OnLoop):
     ) -> list[ToolResultBlockParam]:
         """Answer all calls of a message; see `AnthropicTools.results`.
 
-        Progress and questions come to this thread.
+        Progress and questions are handled in the calling thread.
         """
         options: Any = {"client": client or self.client, "on_progress": on_progress}
         return run_blocking(self.portal, self.wrapped.results, message, **options)
 
 
 def _referenced(messages: Iterable[MessageParam]) -> list[str]:
-    """The tools that results of searches refer to, in the order in which they were found."""
+    """Return the names of tools that search results reference, in the order of first reference."""
     names: dict[str, None] = {}
     for message in messages:
         for result in _dicts(message["content"], "tool_result"):
@@ -193,7 +193,7 @@ def _referenced(messages: Iterable[MessageParam]) -> list[str]:
 
 
 def _dicts(content: object, kind: str) -> Iterator[Mapping[str, object]]:
-    """The blocks of a kind; those that the API made itself are none of ours."""
+    """Yield the blocks of a type that are dicts; blocks that the API made are objects."""
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, dict) and block.get("type") == kind:
             yield block
@@ -216,10 +216,10 @@ def _block(
 
 
 def _content(part: ResultPart) -> Iterator[Content]:
-    """A part as the API takes it; one that it does not take as text that says what it is."""
+    """Yield a part in a form that the API accepts; unsupported media become a text about them."""
     if media := shown_media(part):
         kind = "document" if media.media_type == PDF else "image"
         source = {"type": "base64", "media_type": media.media_type, "data": media.data}
         yield cast("Content", {"type": kind, "source": source})
-    elif (text := part_text(part)).strip():  # the API refuses a text without a character to see
+    elif (text := part_text(part)).strip():  # the API rejects blank texts
         yield {"type": "text", "text": text}

@@ -1,9 +1,9 @@
-"""An entry of the marketplace: a server as its publisher, or a catalog, describes it.
+"""Entries of the marketplace: servers as described by their publishers or by a catalog.
 
-Everything in it is data of strangers. Texts are as they were published, invisible characters
-included, for a scanner has to see them; they are cleaned before they are shown (`_util.text`). What
-was parsed keeps to the bounds of `marketplace.bounds`, and identifiers of packages to the grammar
-of their registry (`marketplace.package_names`).
+All of their content is untrusted. Texts are stored as published, including invisible characters,
+because a scanner must see these; they are cleaned before they are displayed (`_util.text`). Parsers
+enforce the bounds of `marketplace.bounds`, and for package identifiers the grammar of their
+registry (`marketplace.package_names`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ InputFormat: TypeAlias = Literal["string", "number", "boolean", "filepath"]
 TransportType: TypeAlias = Literal["stdio", "streamable-http", "sse"]
 
 TRUST_LEVELS: tuple[SourceTrust, ...] = ("unreviewed", "official", "curated")
-"""The least trusted first. `official`: the registry verified that the publisher owns the name, and
-the server was not reviewed; `curated`: it was chosen by a source that the owner relies on."""
+"""Trust levels, the lowest first. `official`: the registry verified that the publisher owns the
+name, but nobody reviewed the server; `curated`: a source that the owner relies on selected it."""
 
 
 class _Value(Struct, frozen=True, omit_defaults=True):
@@ -37,46 +37,46 @@ class _Value(Struct, frozen=True, omit_defaults=True):
 
 
 class Input(_Value, frozen=True):
-    """A value that a server is started with: an argument, a variable, a header, or a part of one.
+    """A value that starting a server requires: an argument, an environment variable or a header.
 
-    Either `value` is given, maybe with `{names}` of `variables`; or the person who installs it is
-    asked for one.
+    It is either fixed in `value`, which may contain `{names}` of `variables`, or entered by the
+    person who installs the server. The `variables` are inputs themselves.
     """
 
     name: str
-    """The name of the variable, header or flag (with its dashes); of a positional argument, the
-    publisher's name for it, which may be empty."""
+    """The name of the variable, header or flag (with its dashes). For a positional argument, a
+    label from the publisher, which may be empty."""
     kind: InputKind
     value: str = ""
-    """Fixed by the publisher; each `{name}` in it stands for one of `variables`."""
+    """The value that the publisher fixed; each `{name}` in it refers to one of `variables`."""
     description: str = ""
     default: str = ""
     placeholder: str = ""
-    """An example for the person who is asked."""
+    """An example that is shown to the person who enters the value."""
     choices: tuple[str, ...] = ()
-    """The only values that may be given; any if there are none."""
+    """The allowed values; empty if any value is allowed."""
     format: InputFormat = "string"
     variables: tuple[Input, ...] = ()
-    """The values that the `{names}` in `value` stand for."""
+    """The inputs that replace the `{names}` in `value`."""
     is_required: bool = False
     is_secret: bool = False
     is_repeated: bool = False
-    """Several values may be given, each of which repeats the argument."""
+    """True if several values may be entered; the argument is repeated for each."""
 
     @property
     def asked(self) -> tuple[Input, ...]:
-        """The inputs that a person may be asked for: this one, or the variables in its value."""
+        """Return the inputs that a person may enter: this one, or the variables in its value."""
         if self.value:
             return self.variables
         return (self,)
 
 
 class OfferedTransport(_Value, frozen=True):
-    """How a server that was started from a package is spoken to."""
+    """The transport of a server that is started from a package."""
 
     type: TransportType = "stdio"
     url: str = ""
-    """Template; empty with stdio."""
+    """A URL template; empty for stdio."""
     headers: tuple[Input, ...] = ()
     variables: tuple[Input, ...] = ()
 
@@ -86,33 +86,33 @@ class PackageOffer(_Value, frozen=True):
 
     registry_type: RegistryType
     identifier: str
-    """The name in its registry; of `mcpb` the address of the file; of `oci` the image, without a
-    tag or a digest."""
+    """The name in the registry. For `mcpb`, the URL of the file; for `oci`, the image without tag
+    or digest."""
     version: str = ""
-    """Exact; empty if the publisher gives none (`oci` has it in its tag)."""
+    """The exact version; empty if the publisher states none. For `oci`, the tag of the image."""
     runtime_hint: str = ""
-    """`npx`, `uvx`, `docker` or `dnx`: what the publisher says, or the usual one of its type."""
+    """`npx`, `uvx`, `docker` or `dnx`: as published, or the default of the registry type."""
     runtime_arguments: tuple[Input, ...] = ()
     package_arguments: tuple[Input, ...] = ()
     environment: tuple[Input, ...] = ()
     transport: OfferedTransport = OfferedTransport()
     integrity: str = ""
-    """The digest from its source, such as `sha512-…` or `sha256:…`; empty if it gives none."""
+    """The digest that the source states, such as `sha512-…` or `sha256:…`; empty if none."""
     registry_url: str = ""
-    """Another registry than the usual one of its type; empty for that one."""
+    """The URL of the registry; empty for the default registry of the type."""
 
     @property
     def key(self) -> str:
-        """The same for every spelling of the package, whatever its version: `npm:@acme/files`."""
+        """Return a key that ignores spelling variants and the version: `npm:@acme/files`."""
         return f"{self.registry_type}:{_folded(self.registry_type, self.identifier)}"
 
 
 class RemoteOffer(_Value, frozen=True):
-    """An address at which the server runs already."""
+    """The URL of a server that runs already."""
 
     type: TransportType
     url: str
-    """Template: each `{name}` in it stands for one of `variables`."""
+    """A URL template; each `{name}` in it refers to one of `variables`."""
     headers: tuple[Input, ...] = ()
     variables: tuple[Input, ...] = ()
 
@@ -122,7 +122,7 @@ class RemoteOffer(_Value, frozen=True):
 
 
 class RefusedOffer(_Value, frozen=True):
-    """An offer that cannot be used, and why; it is shown, and never installed."""
+    """An unusable offer with the reason; it is displayed but never installed."""
 
     registry_type: str
     identifier: str
@@ -135,66 +135,67 @@ class OfferedTool(_Value, frozen=True):
 
 
 class EntryOrigin(_Value, frozen=True):
-    """A source that has the entry."""
+    """A source that lists the entry."""
 
     source: str
-    """Its id, as in the configuration."""
+    """The id of the source in the configuration."""
     trust: SourceTrust
 
 
 class VersionNote(_Value, frozen=True):
-    """A version that was published."""
+    """A published version."""
 
     version: str
     published_at: str = ""
-    """ISO 8601; empty if it is not known."""
+    """ISO 8601; empty if unknown."""
     status: EntryStatus = "active"
 
 
 class MarketplaceEntry(_Value, frozen=True):
-    """A server that is offered, in its highest version."""
+    """A server in its highest version, with the packages and URLs that offer it."""
 
     id: str
-    """The id of the package and its repository, the same in every source; see `entry_id`."""
+    """Made of the package and its repository, so it is the same in every source; see `entry_id`."""
     name: str
-    """Reverse DNS (`io.github.acme/files`), or the name of a package."""
+    """A reverse-DNS name (`io.github.acme/files`) or the name of a package."""
     title: str = ""
     description: str = ""
     version: str = ""
     publisher: str = ""
-    """Whom the name, the package or the catalog names; not verified beyond `trust`."""
+    """The publisher according to the name, the package or the catalog; verified no further than
+    `trust` says."""
     repository: str = ""
-    """Address; empty if none is given."""
+    """The URL of the source repository; empty if unknown."""
     website: str = ""
     published_at: str = ""
-    """ISO 8601, of this version; empty if it is not known."""
+    """The date of this version in ISO 8601; empty if unknown."""
     first_published_at: str = ""
-    """ISO 8601, of the first version; empty if it is not known, as in most copies."""
+    """The date of the first version in ISO 8601; empty if unknown, as for most entries."""
     updated_at: str = ""
     status: EntryStatus = "active"
     """`deleted` never leaves the store."""
     status_message: str = ""
-    """The publisher's own words about it, such as what to use instead."""
+    """A message of the publisher about the status, such as a replacement."""
     packages: tuple[PackageOffer, ...] = ()
     remotes: tuple[RemoteOffer, ...] = ()
     refused: tuple[RefusedOffer, ...] = ()
-    """Offers that this program cannot use."""
+    """The offers that this program cannot use."""
     tools: tuple[OfferedTool, ...] | None = None
-    """None if they are not known before the server runs."""
+    """None if the tools are unknown until the server runs."""
     tags: tuple[str, ...] = ()
     versions: tuple[VersionNote, ...] = ()
-    """The highest first; those that the sources mentioned."""
+    """The versions that the sources list, the highest first."""
     origins: tuple[EntryOrigin, ...] = ()
 
     @property
     def trust(self) -> SourceTrust:
-        """That of the least trusted origin."""
+        """Return the trust level of the least trusted origin; the lowest level without origins."""
         levels = (TRUST_LEVELS.index(origin.trust) for origin in self.origins)
         return TRUST_LEVELS[min(levels, default=0)]
 
     @property
     def is_reviewed(self) -> bool:
-        """True if every source that has the entry is trusted as `curated`."""
+        """Return True if every source that lists the entry is trusted as `curated`."""
         return self.trust == "curated"
 
 
@@ -204,10 +205,11 @@ def entry_id(
     packages: tuple[PackageOffer, ...],
     remotes: tuple[RemoteOffer, ...],
 ) -> str:
-    """Return the id of an entry in every source: its repository and first package, not its name.
+    """Return an id that is the same in every source, whatever name the source uses.
 
-    `github.com/acme/files#npm:@acme/files`; without a repository the package alone; the address
-    of a remote server in its place; the name if there is neither.
+    It consists of the repository and the preferred package, as in
+    `github.com/acme/files#npm:@acme/files`. Without a repository, that part is missing. A server
+    without packages has the key of its first URL instead; without either, its name.
     """
     key = _package_key(name, packages, remotes)
     place = repository_key(repository)
@@ -215,7 +217,7 @@ def entry_id(
 
 
 def package_key(entry: MarketplaceEntry) -> str:
-    """Return a key for what an entry starts or reaches first, whatever its spelling or version."""
+    """Return the key of the preferred package, else of the first URL, else of the name."""
     return _package_key(entry.name, entry.packages, entry.remotes)
 
 
@@ -228,7 +230,7 @@ def _package_key(
 
 
 def repository_key(address: str) -> str:
-    """The same for every spelling of a repository's address: `github.com/acme/files`."""
+    """Normalize the URL of a repository: every spelling becomes `github.com/acme/files`."""
     text = address.strip().removeprefix("git+").replace("github:", "github.com/", 1)
     _, scheme, rest = text.partition("://")
     if not scheme:
@@ -240,7 +242,7 @@ def repository_key(address: str) -> str:
     if parts and parts[0].startswith("www."):
         parts[0] = parts[0].removeprefix("www.")
     if parts and parts[0] in _FORGES:
-        parts = parts[:3]  # a folder of it, as monorepos have, is the same repository
+        parts = parts[:3]  # a folder of a monorepo belongs to the same repository
     return "/".join(parts).removesuffix(".git")
 
 
@@ -260,14 +262,14 @@ def _folded(registry_type: RegistryType, identifier: str) -> str:
     return identifier.lower()
 
 
-# Entries of several sources that are one: the same package of the same repository, by no name.
+# Merging entries of several sources: the same package of the same repository is one server.
 #
-# A name proves nothing: the first to publish in another source has it. What the highest source
-# says counts, and only its offers; others fill what it leaves open. Trust is that of the least
-# trusted.
+# Names are not compared, because anyone may publish under a name first in another source. The
+# entry of the highest-ranked source wins, and its offers alone are used; the others only fill its
+# empty fields. The trust level is that of the least trusted source.
 
 Rank = Callable[[str], int]
-"""The place of a source by its id; the lowest counts most."""
+"""Maps the id of a source to its rank; the lowest rank has precedence."""
 _SEMVER = re.compile(r"v?(\d{1,18}\.\d{1,18}\.\d{1,18})-([0-9A-Za-z.-]+?)(?:\+.*)?")
 _LONGEST_VERSION = 200  # characters
 
@@ -276,12 +278,12 @@ class EntryIdentity(NamedTuple):
     """The fields that decide whether two entries are the same server."""
 
     source: str
-    """The source that has the entry."""
+    """The id of the source that lists the entry."""
     name: str
     package: str
-    """`package_key`."""
+    """The result of `package_key`."""
     repository: str
-    """`repository_key`; empty if it names none."""
+    """The result of `repository_key`; empty if the entry names no repository."""
 
 
 def _identity_of(entry: MarketplaceEntry) -> EntryIdentity:
@@ -290,14 +292,14 @@ def _identity_of(entry: MarketplaceEntry) -> EntryIdentity:
 
 
 def merged_entries(entries: Iterable[MarketplaceEntry], rank: Rank) -> list[MarketplaceEntry]:
-    """One entry for each server, in the order in which the first of each came."""
+    """Merge the entries of each server into one, in the order in which servers first occur."""
     listed = list(entries)
     groups = group_identities(list(map(_identity_of, listed)), rank)
     return [merge_group([listed[place] for place in group]) for group in sorted(groups, key=min)]
 
 
 def group_identities(identities: Sequence[EntryIdentity], rank: Rank) -> list[list[int]]:
-    """The places of those that are one server; of each the one that counts most is first."""
+    """Group the indices of the identities that are one server, the highest-ranked source first."""
     by_package: defaultdict[str, list[int]] = defaultdict(list)
     for place, identity in enumerate(identities):
         by_package[identity.package].append(place)
@@ -316,7 +318,7 @@ def group_identities(identities: Sequence[EntryIdentity], rank: Rank) -> list[li
 
 
 def merge_group(group: Sequence[MarketplaceEntry]) -> MarketplaceEntry:
-    """One entry of those of a group, of which the first counts most."""
+    """Merge the entries of one server into one; the first entry has precedence."""
     if len(group) == 1:
         return group[0]
     first = group[0]
@@ -344,7 +346,10 @@ def merge_group(group: Sequence[MarketplaceEntry]) -> MarketplaceEntry:
 
 
 def highest_first(notes: Iterable[VersionNote]) -> tuple[VersionNote, ...]:
-    """Each version once, the highest first; a date that is known wins over none."""
+    """Return each version once, the highest first, with its date if any of its notes has one.
+
+    At most `bounds.VERSIONS` are returned.
+    """
     notes_by_version: dict[str, VersionNote] = {}
     for note in notes:
         if note.version not in notes_by_version or not notes_by_version[note.version].published_at:
@@ -356,9 +361,9 @@ def highest_first(notes: Iterable[VersionNote]) -> tuple[VersionNote, ...]:
 
 
 def _by_repository(same: Sequence[int], identities: Sequence[EntryIdentity]) -> list[list[int]]:
-    """Groups of those of one package, of which those that count most come first."""
+    """Split the identities of one package by repository; all are in rank order."""
     groups: list[list[int]] = []
-    # Those with a repository make groups; what names none joins the only one that it can mean.
+    # Identities with a repository make groups; one without joins a group only if a single one fits.
     for place in sorted(same, key=lambda index: not identities[index].repository):
         fitting = [
             group
@@ -375,7 +380,8 @@ def _by_repository(same: Sequence[int], identities: Sequence[EntryIdentity]) -> 
 def _are_one(group: Sequence[EntryIdentity], identity: EntryIdentity) -> bool:
     places = {member.repository for member in group} - {""}
     is_same_place = not identity.repository or not places or identity.repository in places
-    # A source lists many servers that one package starts, such as a bridge to remote servers.
+    # One source may list many servers that the same package starts, such as a bridge to remote
+    # servers, so two entries of one source are never merged.
     return is_same_place and identity.source not in {member.source for member in group}
 
 
@@ -388,10 +394,10 @@ def _tools(group: Sequence[MarketplaceEntry]) -> tuple[OfferedTool, ...] | None:
 
 
 def version_key(version: str) -> tuple[int, Version, tuple[tuple[int, int, str], ...], str]:
-    """The place of a version: of semver or of PEP 440; what is neither is below all that are."""
+    """Return a sort key for a version of SemVer or PEP 440; any other text sorts below these."""
     text = version.strip()[:_LONGEST_VERSION]
     try:
-        if match := _SEMVER.fullmatch(text):  # its pre-releases have an order of their own
+        if match := _SEMVER.fullmatch(text):  # pre-releases of SemVer sort by its own rules
             before = tuple(
                 (0, int(part), "") if part.isdecimal() else (1, 0, part)
                 for part in match[2].split(".")

@@ -1,11 +1,11 @@
-"""Changes of rules, overrides and synonyms, tried before they are written: `engine.changes`.
+"""Changes to rules, overrides and synonyms, with a preview of their effects: `engine.changes`.
 
     planned = await engine.changes.plan({"toolRules": '- {pattern: "*delete*", enabled: false}'})
     print(planned.edit.diff, planned.projection.plan(price=...))
     await engine.changes.apply(planned)
 
-A plan is made from what this engine knows at that moment. It starts no server and writes nothing,
-and the catalog that agents use stays as it is.
+A plan is computed from the current catalog of the engine. Planning starts no server and writes
+nothing, and the catalog that agents use does not change.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.view import View
 
-_COMPARED = 10  # tools of an answer
+_COMPARED = 10  # hits of an answer
 
 
 class PlannedChange(Struct, frozen=True):
@@ -59,24 +59,27 @@ class PlannedChange(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """That of the file as it is and as it would be: a plan shows both."""
+        """Return the SHA-256, in hex, of the digests of the file before and after the change."""
         edit = self.edit.edit
         contents = edit.before or b"", edit.after.encode()
         digests = (hashlib.sha256(content).hexdigest() for content in contents)
         return hashlib.sha256("".join(digests).encode()).hexdigest()
 
     def require_shown(self, digest: str) -> None:
-        """Check that this is what was shown.
+        """Check that a digest is the one of this plan, as it was shown to the owner.
 
         Raises:
-            PlanChangedError: If the file has changed since, or would become something else.
+            PlanChangedError: If it differs: the file changed meanwhile, or the edit is another.
         """
         if digest != self.digest:
             raise PlanChangedError("saving the rules")
 
 
 class ConfigurationChanges:
-    """Made by the engine; `embed` gives the vectors of a query, if there is an embedder."""
+    """Plans and applies changes; available as `engine.changes`.
+
+    `embed` returns the vectors of a query, an empty sequence without an embedder.
+    """
 
     def __init__(
         self,
@@ -98,27 +101,27 @@ class ConfigurationChanges:
         self._embed = embed
         self._prices: Mapping[Tool, int] = {}
         self._one = anyio.CapacityLimiter(1)
-        """One plan at a time: each takes a processor for as long as it lasts."""
+        """Allows one plan at a time, because planning is CPU-bound."""
 
     async def sections(self) -> tuple[EditableSection, ...]:
-        """The sections of the file that can be changed, as they are written.
+        """Return the editable sections of the configuration file with their text.
 
         Raises:
-            ConfigurationError: If there is no file, or it cannot be used.
+            ConfigurationError: If there is no file, or it is invalid.
         """
         return await anyio.to_thread.run_sync(read_sections, await self._path())
 
     async def plan(self, sections: Mapping[str, str | list[JSONValue]]) -> PlannedChange:
-        """Plan a change to other sections.
+        """Plan the replacement of some sections.
 
         Args:
-            sections: The sections by their names, as `sections` has them, as YAML or as lists of
-                entries.
+            sections: The new sections by name, each as YAML text or as a list of entries. The
+                names are those that `sections` returns.
 
         Raises:
-            ConfigurationError: If they cannot be used; with each problem at the line and column of
-                its section, which stands in place of the file.
-            ViewNotFoundError: If there is no such view.
+            ConfigurationError: If a section is invalid. Each problem has the name of the section in
+                place of a file, and the line and column within its text.
+            ViewNotFoundError: If a section belongs to a view that does not exist.
         """
         texts = {name: _text(section) for name, section in sections.items()}
         plan = partial(self._plan, await self._path(), texts, self._host.view)
@@ -127,15 +130,17 @@ class ConfigurationChanges:
     async def describe(
         self, planned: PlannedChange, *, price: TokenPrice, view: str | None = None
     ) -> ChangePlan:
-        """Return what a planned change does.
+        """Return the effects of a planned change.
 
         Args:
-            planned: What `plan` gave.
-            price: The tokens of a tool's definition; it is asked once for each that stays the same.
-            view: What changes for the clients of this view only.
+            planned: The result of `plan`.
+            price: Returns the number of tokens of a tool's definition. Its results are cached for
+                the next plan.
+            view: The view whose clients are considered. None for clients without a view, and a
+                summary of the changes to each view.
 
         Raises:
-            ViewNotFoundError: If there is no such view, neither before nor after the change.
+            ViewNotFoundError: If the view exists neither before nor after the change.
         """
         prices = _Prices(price, self._prices)
 
@@ -155,13 +160,13 @@ class ConfigurationChanges:
         view: str | None = None,
         limit: int = _COMPARED,
     ) -> tuple[QueryMove, ...]:
-        """Return what queries find before and after a change, as an agent would ask them.
+        """Return the hits of queries before and after a change, as an agent would get them.
 
         Args:
             projection: The projection of a planned change.
-            queries: What is asked.
-            view: The view that the agent is in; None for none.
-            limit: The most tools of each answer.
+            queries: The texts of the queries.
+            view: The view that the agent uses; None for none.
+            limit: The maximum number of hits per query.
         """
         queries = tuple(queries)
         vectors = {query: await self._embed(query) for query in queries}
@@ -173,7 +178,7 @@ class ConfigurationChanges:
         return await anyio.to_thread.run_sync(run, limiter=self._one)
 
     async def apply(self, planned: PlannedChange) -> None:
-        """Write the file, after a backup of it, and use it from now on; no-op if it is the same.
+        """Back up and write the file, then reload the configuration; a no-op for an empty change.
 
         Raises:
             ConfigurationError: If the file has changed since the plan, or cannot be written.
@@ -196,7 +201,9 @@ class ConfigurationChanges:
     def _plan(self, path: Path, texts: Mapping[str, str], view: View) -> PlannedChange:
         edit = edit_sections(path, texts)
         changed = self._preview(edit.edit.after.encode())
-        with gc_pause.paused():  # what is made lives as long as the plan
+        with (
+            gc_pause.paused()
+        ):  # the new objects live as long as the plan, so collection frees nothing
             projection = project_view(
                 view.snapshot(),
                 changed,
@@ -209,7 +216,7 @@ class ConfigurationChanges:
 
 
 class _Prices:
-    """The prices of one plan; those of the plan before are not asked for again."""
+    """Caches the token counts of one plan, and reuses those of the plan before."""
 
     def __init__(self, price: TokenPrice, ranks: Mapping[Tool, int]) -> None:
         self._price = price

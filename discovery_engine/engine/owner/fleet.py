@@ -1,4 +1,4 @@
-"""The refresh queue as its owner sees and steers it: `engine.fleet`."""
+"""Status and control of the refresh queue: `engine.fleet`."""
 
 from __future__ import annotations
 
@@ -23,67 +23,67 @@ JOB_STATES = ("pending", "processing", "enabled", "error", "dead", "disabled")
 
 
 class FleetStatus(Struct, frozen=True):
-    """The queue at one moment."""
+    """A snapshot of the refresh queue."""
 
     jobs: tuple[RefreshJob, ...]
-    """The jobs of the servers that are configured here, in the order of their names.
+    """The jobs of the configured servers, ordered by name.
 
     Empty if no worker has run yet.
     """
     embedding_count: int
-    """Vectors that are kept for tools and requests of this configuration."""
+    """The number of vectors stored for tools and requests of this configuration."""
     now: float
-    """Unix time in seconds by the clock of the registry, which the jobs have, too."""
+    """Unix time in seconds by the clock of the registry, as are the times of the jobs."""
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many jobs are in each state, those without any too."""
+        """Return the number of jobs by state; every state of `JOB_STATES` is included."""
         tally = Counter(job.state for job in self.jobs)
         return {state: tally[state] for state in JOB_STATES}  # type: ignore[index]
 
     @property
     def oldest_due(self) -> RefreshJob | None:
-        """The job that has waited longest for a worker; None if none is due."""
+        """Return the job that has waited longest for a worker; None if none is due."""
         due = [job for job in self.jobs if _waits_since(job) <= self.now]
         return min(due, key=_waits_since, default=None)
 
     @property
     def due_count(self) -> int:
-        """How many jobs wait for a worker."""
+        """Return the number of jobs that wait for a worker."""
         return sum(_waits_since(job) <= self.now for job in self.jobs)
 
     @property
     def seconds_overdue(self) -> float:
-        """How long that job has waited; 0 if none is due."""
+        """Return the seconds for which `oldest_due` has waited; 0 if none is due."""
         oldest = self.oldest_due
         return self.now - _waits_since(oldest) if oldest else 0.0
 
     def recent_activity(self, limit: int = 10) -> list[RefreshJob]:
-        """The jobs that were claimed, were listed or began to fail last, the latest first."""
+        """Return the jobs last claimed, listed or found failing, the latest first."""
         active = [job for job in self.jobs if _last_active(job)]
         return sorted(active, key=_last_active, reverse=True)[:limit]
 
     def recent_registrations(self, limit: int = 10) -> list[RefreshJob]:
-        """The jobs that were made last, the latest first."""
+        """Return the jobs that were created last, the latest first."""
         return sorted(self.jobs, key=lambda job: job.created_at, reverse=True)[:limit]
 
 
 class Fleet:
-    """Made by the engine."""
+    """Reads and steers the refresh queue; available as `engine.fleet`."""
 
     def __init__(self, host: Engine, store: Registry) -> None:
         self._host = host
         self._store = store
 
     async def status(self) -> FleetStatus:
-        """The queue as it is now.
+        """Read the queue.
 
         Raises:
-            RegistryError: If it cannot be read.
+            RegistryError: If the queue cannot be read.
         """
         scope = self._scope
         jobs = await anyio.to_thread.run_sync(self._store.refresh_jobs, scope)
-        # Others may be of a configuration that this process has not read yet, or were removed.
+        # Other jobs belong to removed servers, or to a configuration not read by this process yet.
         named = self._host.view.settings.by_name
         own = tuple(job for job in jobs if job.server in named)
         count = await anyio.to_thread.run_sync(self._store.vector_count, scope)
@@ -91,33 +91,34 @@ class Fleet:
         return FleetStatus(own, count, now)
 
     async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
-        """Have servers tried again now that failed or are dead, with all attempts before them.
+        """Make failed and dead servers due now, and reset their count of attempts.
 
         Args:
-            servers: Which; all that are dead or failed with None.
+            servers: The names of the servers; None for all.
 
         Returns:
-            Those that were waiting for it; the others had not failed.
+            The servers that are retried; the others had not failed.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
-            RegistryError: If it cannot be kept.
+            RegistryError: If the queue cannot be written.
         """
         work = partial(self._store.retry_refreshes, self._scope, self._names(servers))
         return await anyio.to_thread.run_sync(work)
 
     async def refresh(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
-        """Have workers list servers now, before all others, however lately they were listed.
+        """Make servers due now and before all others, even if they were listed recently.
 
         Args:
-            servers: Which; all with None.
+            servers: The names of the servers; None for all.
 
         Returns:
-            Those that will be; a dead or disabled one is not, nor one that no worker has seen yet.
+            The servers that workers will list. Dead and disabled servers are left out, and servers
+            that no worker has enqueued yet.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
-            RegistryError: If it cannot be kept.
+            RegistryError: If the queue cannot be written.
         """
         hasten = partial(self._store.hasten_refreshes, priority=REQUESTED)
         work = partial(hasten, self._scope, self._names(servers))
@@ -135,7 +136,7 @@ class Fleet:
 
 
 def _waits_since(job: RefreshJob) -> float:
-    """When a worker could have claimed it first; far in the future for one that none may."""
+    """Return the Unix time from which a worker may claim the job; infinity if none may."""
     at = job.claimable_at
     return float("inf") if at is None else at
 

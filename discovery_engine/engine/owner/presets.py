@@ -1,6 +1,7 @@
-"""Arguments that the owner keeps under a name for a tool: `engine.presets`.
+"""Presets: named sets of arguments that the owner saves for a tool: `engine.presets`.
 
-A preset holds no secret: what looks like one, or is one that is stored, is refused with its place.
+A preset must not contain secrets. A value that equals a stored secret, or looks like one, is
+refused with an error that says where it is.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ if TYPE_CHECKING:
     from discovery_engine.store.registry import Registry
 
 LONGEST_NAME = 100  # characters
-_MAX_PRESET_BYTES = 64 * 1024  # bytes of arguments, as JSON
-_MAX_PRESETS = 1000  # of a configuration
+_MAX_PRESET_BYTES = 64 * 1024  # bytes of the arguments as JSON
+_MAX_PRESETS = 1000  # per configuration
 
 
 class PresetRefusedError(DiscoveryError):
-    """A preset that may not be kept as it is."""
+    """A preset cannot be saved: its name, its size, a secret in it, or too many presets."""
 
     code = "PRESET_REFUSED"
 
 
 class Presets:
-    """Made by the engine; `clock` returns Unix time in seconds, `scope` the scope of decisions."""
+    """Lists, saves and deletes presets; available as `engine.presets`.
+
+    `clock` returns Unix time in seconds, `scope` the decision scope under which presets are stored.
+    """
 
     def __init__(
         self,
@@ -51,12 +55,12 @@ class Presets:
         self._clock = clock
 
     async def list(self, server: str | None = None, tool: str | None = None) -> tuple[Preset, ...]:
-        """The presets of a server, or a tool of it, in the order of their keys; all without either.
+        """Return the presets of a server or of one of its tools, ordered by key; all by default.
 
-        Those of a tool that is gone are there still.
+        Presets of tools that no longer exist are included.
 
         Raises:
-            RegistryError: If they cannot be read.
+            RegistryError: If the presets cannot be read.
         """
         presets = await anyio.to_thread.run_sync(self._store.presets, self._scope())
         return tuple(
@@ -66,13 +70,16 @@ class Presets:
         )
 
     async def save(self, server: str, tool: str, name: str, arguments: JSONObject) -> Preset:
-        """Keep arguments of a tool under a name, in place of those that have it.
+        """Save arguments of a tool under a name; a preset of the same name is replaced.
+
+        The tools of the server are listed first if they never were.
 
         Raises:
             NotFoundError: If there is no such server or tool.
-            PresetRefusedError: If they hold a secret, are too long, or there are too many presets.
-            RegistryError, SecretStoreError: If they cannot be kept, or compared with what is
-                stored.
+            PresetRefusedError: If the name is empty or longer than 100 characters, the arguments
+                contain a secret or exceed 64 KiB of JSON, or there are 1,000 presets already.
+            RegistryError: If the preset cannot be stored.
+            SecretStoreError: If the stored secrets cannot be read.
         """
         if not name or len(name) > LONGEST_NAME:
             raise PresetRefusedError(f"the name of a preset has 1 to {LONGEST_NAME} characters")
@@ -93,10 +100,10 @@ class Presets:
         return preset
 
     async def delete(self, server: str, tool: str, name: str) -> bool:
-        """Delete a preset; returns whether there was one.
+        """Delete a preset; return whether it existed.
 
         Raises:
-            RegistryError: If it cannot be deleted.
+            RegistryError: If the preset cannot be deleted.
         """
         delete = partial(self._store.delete_preset, self._scope(), (server, tool, name))
         return await anyio.to_thread.run_sync(delete)
@@ -111,7 +118,10 @@ class Presets:
 
 
 def _texts(value: object, place: str, name: str) -> Iterator[tuple[str, str, str]]:
-    """Every text and number: where it is, the name of the member that it belongs to, and itself."""
+    """Yield each string and number as (its place, the name of its member, its text).
+
+    Names of members are yielded as well.
+    """
     match value:
         case dict():
             for key, part in value.items():
@@ -127,6 +137,6 @@ def _texts(value: object, place: str, name: str) -> Iterator[tuple[str, str, str
 
 
 def _looks_secret(name: str, text: str) -> bool:
-    """By its form, or by the name that it stands under, as the call log would redact it."""
+    """Return whether the call log would redact a text, alone or as the value of `name`."""
     named = f"{name}={text}" if name else text
     return GUESSING.redact(text) != text or GUESSING.redact(named) != named

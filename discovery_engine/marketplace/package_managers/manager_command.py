@@ -1,8 +1,8 @@
-"""One run of a package manager: an argument list, no shell, a time limit and bounded output.
+"""Runs a package manager: an argument list without a shell, a time limit and bounded output.
 
-It has the user's whole environment, as its settings, proxies and credentials are there. It runs in
-an empty folder, so that a project's own settings do not count, and without a terminal, so that it
-can ask nothing.
+It inherits the user's whole environment, which has its settings, proxies and credentials. It runs
+in a new folder, so that settings of a project have no effect, and without a terminal, so that it
+cannot prompt.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from discovery_engine._util.text import one_line
 from discovery_engine.errors import PackageManagerError
 
 LARGEST_OUTPUT = 8 << 20
-"""Bytes of stdout. The document of a package with 5,000 versions is below 1 MiB."""
-_LARGEST_STDERR = 64 << 10  # bytes; its end has the reason
+"""The maximum number of bytes of stdout. The metadata of a package with 5,000 versions take less
+than 1 MiB."""
+_LARGEST_STDERR = 64 << 10  # bytes; the end is kept, as it has the reason of a failure
 _LONGEST_REASON = 300  # characters
 
 Environ: TypeAlias = Mapping[str, str]
 
 
 class ManagerOutput(Struct, frozen=True):
-    """The output of a program, and its exit code."""
+    """The output and the exit code of a program."""
 
     exit_code: int
     stdout: bytes
@@ -46,19 +47,20 @@ class ManagerOutput(Struct, frozen=True):
 
 
 class PackageProgram(Struct, frozen=True):
-    """A package manager that is on this machine."""
+    """A package manager that is installed on this machine."""
 
     name: str
     """The name in messages, such as `npm`."""
     argv: tuple[str, ...]
-    """How it is started, with an absolute path first."""
+    """The command to start it; the first item is an absolute path."""
     environ: Environ
 
     async def run(self, *arguments: str, timeout: float, stdin: bytes = b"") -> ManagerOutput:  # noqa: ASYNC109 - of the program
-        """Run it; a run that is cancelled, or takes too long, is killed with its children.
+        """Run it for at most `timeout` seconds; cancelled or late, it is killed with its children.
 
         Raises:
-            PackageManagerError: If it cannot be started, takes too long or writes too much.
+            PackageManagerError: If it cannot be started, does not end in time, or writes more than
+                `LARGEST_OUTPUT`. A failed program raises nothing; see `ManagerOutput.exit_code`.
         """
         with _folders() as (work, temporary):
             return await self._run(arguments, work, temporary, timeout, stdin)
@@ -76,7 +78,7 @@ class PackageProgram(Struct, frozen=True):
                 [*self.argv, *arguments],
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 cwd=work,
-                # What a killed program leaves is deleted with the folder.
+                # Temporary files of a killed program are deleted with the folder.
                 env=dict(self.environ) | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary)),
                 start_new_session=True,
             )
@@ -102,13 +104,16 @@ class PackageProgram(Struct, frozen=True):
 
 
 def find_program(name: str, environ: Environ) -> str | None:
-    """The absolute path of a program on the PATH of `environ`; None if there is none."""
+    """Return the absolute path of a program on the PATH of `environ`; None if it is not there."""
     path = shutil.which(name, path=environ.get("PATH", os.defpath))
     return os.path.abspath(path) if path else None  # noqa: PTH100 - links stay: a shim reads its name
 
 
 def reason_of(output: str) -> str:
-    """The reason in the output of a failed program: its last line, without credentials in URLs."""
+    """Return the last line of the output of a failed program, without credentials in URLs.
+
+    It is cut at 300 characters.
+    """
     lines = [line for line in map(one_line, output.splitlines()) if line]
     return without_credentials(lines[-1])[:_LONGEST_REASON] if lines else "it gave no reason"
 
@@ -119,10 +124,10 @@ def without_credentials(text: str) -> str:
 
 @contextmanager
 def empty_folder() -> Iterator[Path]:
-    """A new folder that no other user can write to; it is deleted at the end.
+    """Yield a new folder that no other user can write to, and delete it afterwards.
 
     Raises:
-        PackageManagerError: If it cannot be made.
+        PackageManagerError: If it cannot be created.
     """
     with ExitStack() as stack:
         with _disk_errors():
@@ -135,13 +140,13 @@ def empty_folder() -> Iterator[Path]:
 
 @contextmanager
 def _folders() -> Iterator[tuple[Path, Path]]:
-    """A folder to work in, and one for temporary files."""
+    """Yield a working folder and a folder for temporary files."""
     with empty_folder() as folder:
         work, temporary = folder / "work", folder / "tmp"
         with _disk_errors():
             work.mkdir()
             temporary.mkdir()
-            # npm and uv look for these in the folders above, and every user may write to `/tmp`.
+            # Else npm and uv would search the parent folders, and any user may write to `/tmp`.
             (work / "package.json").write_text("{}", "utf-8")
             (work / "uv.toml").touch()
         yield work, temporary
@@ -192,7 +197,7 @@ async def _pieces(stream: ByteReceiveStream | None) -> AsyncIterator[bytes]:
 
 
 async def _kill(process: Process) -> None:
-    """Kill it and what it started, and release its pipes."""
+    """Kill a process with its process group, and close its pipes."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()
@@ -202,8 +207,8 @@ async def _kill(process: Process) -> None:
         await process.aclose()
 
 
-# A package as its manager describes it, in JSON whose members may have any type: what is not as
-# expected is read as empty.
+# Metadata of packages. Members of their JSON may have any type; a value of an unexpected type is
+# read as empty.
 
 
 class PublishedPackage(Struct, frozen=True):
@@ -212,26 +217,26 @@ class PublishedPackage(Struct, frozen=True):
     name: str
     version: str
     versions: tuple[str, ...] = ()
-    """The newest first; of Python packages those that are not yanked."""
+    """The versions, the newest first; without yanked ones of Python packages."""
     description: str = ""
     keywords: tuple[str, ...] = ()
     publisher: str = ""
     repository: str = ""
     homepage: str = ""
     withdrawn: str = ""
-    """Why this version is deprecated or yanked, if it is."""
+    """The reason why this version was deprecated or yanked; empty if it was not."""
     integrity: str = ""
-    """`sha512-…` of npm; `sha256:…` of the wheel that would be installed here."""
+    """The digest: `sha512-…` for npm, `sha256:…` for the wheel that would be installed here."""
     published: Mapping[str, float] = {}
-    """When each version was published, as Unix time in seconds, as far as it is known."""
+    """The publication dates by version in Unix time in seconds, as far as known."""
     programs: Mapping[str, str] = {}
-    """Of npm: the names of its programs, and the file of each."""
+    """The files of the programs by name; for npm only."""
     has_install_scripts: bool = False
-    """True if installing the package runs scripts of its author."""
+    """True if the installation runs scripts of the package."""
 
     @property
     def program(self) -> str:
-        """The program that `npx PACKAGE` runs; empty if it has none, or cannot choose."""
+        """Return the program that `npx PACKAGE` runs; empty if there is none, or several fit."""
         unscoped = self.name.rpartition("/")[2]
         if unscoped not in self.programs and len(set(self.programs.values())) == 1:
             return next(iter(self.programs))
@@ -247,7 +252,7 @@ def text_of(value: Any) -> str:
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
-    """The strings of a list; a lone string is a list of one."""
+    """Return the strings of a list; a lone string counts as a list of one."""
     if isinstance(value, str):
         return (value,)
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
@@ -262,24 +267,26 @@ def unix_time(value: Any) -> float:
         return 0.0
 
 
-_VERSION_TIMEOUT = 5.0  # seconds; `docker --version` does not wait for its daemon
+_VERSION_TIMEOUT = 5.0  # seconds; `docker --version` needs no daemon
 _VERSIONS: dict[tuple[str, int], str] = {}
-"""Versions that programs have printed to this process; npm takes 0.25 s of CPU to do so."""
+"""Versions by path and modification time of the program. Without this cache each npm check takes
+0.25 s of CPU."""
 _ASKED_OF = {"dnx": "dotnet"}
-"""dnx is a script around `dotnet`, and takes `--version` for that of a package."""
+"""Programs whose version another one prints: `dnx` is a script around `dotnet`, and reads
+`--version` as the version of a package."""
 
 
 class Prerequisite(Struct, frozen=True):
-    """A program that is needed, as it is on this machine."""
+    """A required program and its state on this machine."""
 
     program: str
     path: str = ""
     """Empty if it is not on the PATH."""
     version: str = ""
     problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    """The reason why it cannot be used; empty if it can."""
     hint: str = ""
-    """How to get it, if it cannot be used."""
+    """Instructions for installing it; empty if it can be used."""
 
     @property
     def is_usable(self) -> bool:
@@ -287,7 +294,10 @@ class Prerequisite(Struct, frozen=True):
 
 
 class Prerequisites:
-    """Looks for programs once each; later questions are answered from memory."""
+    """Looks up programs and their versions, each once; results are cached.
+
+    `timeout` is the number of seconds in which a program has to print its version.
+    """
 
     def __init__(self, environ: Environ, *, timeout: float = _VERSION_TIMEOUT) -> None:
         self._environ = environ
@@ -295,7 +305,7 @@ class Prerequisites:
         self._found: dict[str, Prerequisite] = {}
 
     async def probe(self, programs: Iterable[str]) -> tuple[Prerequisite, ...]:
-        """Each program, in this order; those not known yet are started at once, side by side."""
+        """Return the state of each program in this order; new ones are run concurrently."""
         names = tuple(dict.fromkeys(programs))
         async with open_task_group() as tasks:
             for program in names:
@@ -330,7 +340,7 @@ class Prerequisites:
 
 
 def _file_key(path: str) -> tuple[str, int]:
-    """The same as long as a program is; a link counts as what it leads to."""
+    """Return a key that changes whenever the program is replaced; links are followed."""
     try:
         return path, Path(path).stat().st_mtime_ns
     except OSError:
