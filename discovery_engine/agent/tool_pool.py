@@ -1,4 +1,4 @@
-"""The tools that one client has at hand: those that are pinned, and those that searches found."""
+"""The tools listed for one client: the pinned ones, and a bounded pool of those searches found."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 
 class PoolRules(Struct, frozen=True):
-    """How many tools a pool holds, and which it keeps."""
+    """The size of a pool and the weights that decide which tools it keeps."""
 
     limit: int = 15
     score: float = 0.7
-    """The share of the relevance in a tool's weight."""
+    """The share of a tool's relevance in its weight."""
     freshness: float = 0.3
+    """The share of a tool's freshness in its weight."""
     fresh_for: float = 1800.0
-    """Seconds in which the freshness of a tool falls from 1 to 0."""
+    """The seconds, or units of the pool's clock, in which freshness falls from 1 to 0."""
 
 
 class PoolChange(Struct, frozen=True):
-    """The changes that a search made."""
+    """The tools that a search added to a pool and removed from it."""
 
     registered: tuple[ToolKey, ...] = ()
     evicted: tuple[ToolKey, ...] = ()
@@ -48,7 +49,7 @@ class _Pooled(Struct):
 
 
 class ToolPool:
-    """The tools of one client, in the order in which they came."""
+    """The pool of one client, in the order of registration."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -66,11 +67,16 @@ class ToolPool:
     def register(
         self, hits: Sequence[tuple[ToolKey, float]], rules: PoolRules, *, room: int | None = None
     ) -> PoolChange:
-        """Add the tools of a search with their relevance, the best first.
+        """Add the hits of a search, each a tool and its relevance, the best first.
 
-        A tool that is in the pool already becomes fresh, and keeps the better score. If more are
-        found than there is room for, the best are added. `room` is the limit less the tools that
-        are listed anyway.
+        A tool in the pool becomes fresh and keeps the higher score. Only the first hits are added
+        if there are more than the pool holds; the lightest other tools are evicted.
+
+        Args:
+            hits: Pairs of tool and relevance (0 to 1).
+            rules: The limit and the weights.
+            room: The size of the pool if pinned tools use a part of the limit; `rules.limit` if
+                None.
         """
         most = rules.limit if room is None else max(0, room)
         best = dict(hits[:most])
@@ -85,12 +91,12 @@ class ToolPool:
         return PoolChange(tuple(new), evicted)
 
     def use(self, key: ToolKey) -> None:
-        """A tool was called: it becomes fresh, if it is in the pool."""
+        """Make a called tool fresh if it is in the pool."""
         if pooled := self._tools.get(key):
             pooled.used_at = self._clock()
 
     def retain(self, predicate: Callable[[ToolKey], bool]) -> tuple[ToolKey, ...]:
-        """Remove all that `predicate` rejects; returns what was removed."""
+        """Remove the tools that `predicate` rejects, and return them."""
         gone = tuple(key for key in self._tools if not predicate(key))
         for key in gone:
             del self._tools[key]
@@ -99,7 +105,7 @@ class ToolPool:
     def _evict(
         self, count: int, hits: Container[ToolKey], rules: PoolRules, now: float
     ) -> tuple[ToolKey, ...]:
-        """Remove the `count` lightest tools that were not found just now."""
+        """Remove the `count` lightest tools that are not among `hits`, and return them."""
 
         def weight(key: ToolKey) -> tuple[float, float, ToolKey]:
             pooled = self._tools[key]
@@ -115,7 +121,7 @@ class ToolPool:
 
 
 class BoundTools:
-    """The pool of one client, over the catalog as it is now."""
+    """Combines the pool of one client with the pinned and usable tools of the current catalog."""
 
     def __init__(self, tools: ExposedTools, pool: ToolPool, rules: PoolRules) -> None:
         self._tools = tools
@@ -123,13 +129,13 @@ class BoundTools:
         self._rules = rules
 
     def entries(self) -> list[Entry]:
-        """The pinned ones, then those of the pool in the order in which they came."""
+        """Return the pinned tools, then those of the pool in the order of registration."""
         return [*self._pinned(), *self._pooled()]
 
     def register(self, answers: Sequence[SearchAnswer]) -> PoolReport:
-        """Put the hits of a search into the pool, the first of each query before the second."""
+        """Add the hits of queries to the pool: the first hit of each query, then the second."""
         pinned = {entry.key for entry in self._pinned()}
-        self._pooled()  # first of all those leave that cannot be used any more
+        self._pooled()  # makes room by removing tools that are no longer usable
         relevances: dict[ToolKey, float] = {}
         for hit in filter(None, chain.from_iterable(zip_longest(*(a.hits for a in answers)))):
             relevances[hit.entry.key] = max(hit.relevance, relevances.get(hit.entry.key, 0.0))
@@ -147,11 +153,11 @@ class BoundTools:
         )
 
     def use(self, entry: Entry) -> None:
-        """A tool was called: it becomes fresh, if it is at hand."""
+        """Make a called tool fresh if it is in the pool."""
         self._pool.use(entry.key)
 
     def add(self, entry: Entry) -> None:
-        """Have a tool at hand, as if a search had found that it fits exactly."""
+        """Add a tool to the pool with the relevance 1; a no-op for a pinned tool."""
         pinned = [pinned_entry.key for pinned_entry in self._pinned()]
         if entry.key not in pinned:
             self._pooled()
@@ -161,17 +167,17 @@ class BoundTools:
         return self._pool.register(hits, self._rules, room=self._rules.limit - pinned)
 
     def _pinned(self) -> list[Entry]:
-        """At most all but one of the tools that are listed: a search has to find something."""
+        """Return the pinned tools, at most `limit - 1`, so that a search can add one."""
         return self._tools.pinned()[: self._rules.limit - 1]
 
     def _pooled(self) -> list[Entry]:
-        """The tools of the pool; those leave it that are gone, withheld or pinned."""
+        """Return the tools of the pool, after removing those that are gone, hidden or pinned."""
         pinned = {entry.key for entry in self._pinned()}
         self._pool.retain(lambda key: key not in pinned and self._tools.usable(key) is not None)
         return [entry for key in self._pool if (entry := self._tools.usable(key))]
 
 
 def pool_rules(settings: ServeSettings) -> PoolRules:
-    """The rules of a pool, as the owner sets them."""
+    """Return the pool rules of the settings."""
     weights = settings.pool_weights
     return PoolRules(settings.pool_limit, weights.score, weights.freshness, settings.pool_fresh_for)

@@ -1,4 +1,4 @@
-"""The text of a tool in five degrees of detail, from which `budget` chooses.
+"""Renders a tool at five levels of detail, among which `budget` chooses.
 
     github:create_issue                                                          NAME
     github:create_issue(title, …)                                                ARGUMENTS
@@ -6,10 +6,10 @@
     github:create_issue(title: string, labels?, state?) - Create an issue …      SIGNATURE
       state?: "open"|"closed" = "open" - Whether it is done                      SCHEMA
 
-A name is never cut, because a tool is called by it; either all required arguments are named or
-none. Each text of a server becomes one line, so that it cannot forge another line.
+A name is never truncated, because calls need it; either all required arguments are named or none.
+Line breaks in texts of servers are removed, so that they cannot forge another line.
 
-Answers show the same tools again and again, so their texts are kept, with their prices.
+The rendered variants are cached with their token costs, because many answers show the same tools.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Detail(IntEnum):
-    """How much of a tool is shown, the least first; each includes those before it."""
+    """Levels of detail in ascending order; each includes the levels before it."""
 
     NAME = 0
     ARGUMENTS = 1
@@ -45,7 +45,7 @@ class Detail(IntEnum):
     SIGNATURE = 3
     """The types of the required arguments and more optional ones: enough for most calls."""
     SCHEMA = 4
-    """A further line for each argument, with its type, default and description."""
+    """One more line for each argument, with its type, default and description."""
 
 
 _VALUES = {
@@ -55,7 +55,7 @@ _VALUES = {
     Detail.SIGNATURE: 0.95,
     Detail.SCHEMA: 1.0,
 }
-# Of each detail: optional arguments named, characters of the summary.
+# The number of optional arguments and the characters of the summary at each level.
 _EXTENT = {
     Detail.ARGUMENTS: (0, 0),
     Detail.LINE: (2, 60),
@@ -64,17 +64,17 @@ _EXTENT = {
 }
 _ABOUT = 100  # characters of an argument's description
 
-_CACHED = 6_000_000  # bytes of variants of tools that were found last
-_OVERHEAD = 1500  # bytes of one tool's variants beside their texts and its definition
+_CACHED = 6_000_000  # bytes of the cached variants
+_OVERHEAD = 1500  # bytes per tool besides its texts and its definition
 
 
 def hit_items(
     hits: Sequence[Hit], richest: Detail, names: Mapping[ToolKey, str] = MappingProxyType({})
 ) -> list[Item]:
-    """Items for a plan; the weight of a hit is its relevance divided by its rank.
+    """Return budget items for hits; the weight of a hit is its relevance divided by its rank.
 
-    In every ranking measured, about half of the right tools come first, and each further rank is
-    right less often than the one before.
+    In every measured ranking the right tool is first in about half of the cases, and less often at
+    each further rank.
     """
     return [
         Item(hit.relevance / rank, _variants(hit.entry, _name(hit.entry.tool.key, names), richest))
@@ -87,7 +87,7 @@ def _name(key: ToolKey, names: Mapping[ToolKey, str]) -> str:
 
 
 def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) -> list[Item]:
-    """Items for a plan of a list, each with its note (which may be empty); all weigh the same."""
+    """Return budget items of equal weight for a list; `notes` has a text per entry, maybe empty."""
     return [
         Item(1.0, _variants(entry, named(entry.tool.name), richest, note))
         for entry, note in zip(entries, notes, strict=True)
@@ -95,22 +95,22 @@ def tool_items(entries: Sequence[Entry], notes: Sequence[str], richest: Detail) 
 
 
 def tool_text(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str:
-    """The text of a tool; `name` is the name that a caller must use."""
+    """Return the text of a tool; `name` is the name that a caller must use."""
     return _text(entry, entry.tool.parameters, detail, name, note)
 
 
 def argument_line(parameter: Parameter, tool: Tool, length: int) -> str:
-    """An argument with its type, and at most `length` characters of its description."""
+    """Return an argument with its type and at most `length` characters of its description."""
     return one_line(parameter_line(parameter, tool, cut(parameter.description, length)))
 
 
 def tag_text(tags: Sequence[str]) -> str:
-    """For instance `[read, slow]`; empty without tags."""
+    """Return tags in brackets, such as `[read, slow]`; empty without tags."""
     return f"[{', '.join(map(named, tags))}]" if tags else ""
 
 
 def cut(text: str, length: int) -> str:
-    """At most `length` characters, cut at a word, with a mark where something is missing."""
+    """Truncate a text to at most `length` characters, at a word and with an ellipsis."""
     text = one_line(text)
     if len(text) <= length:
         return text
@@ -125,10 +125,10 @@ def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple
     return variants[: richest + 1]
 
 
-# The key is the whole entry: with another definition, override or tag it is another one.
+# The key contains the whole entry, so a new definition, override or tag gives a new key.
 @cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())
 def _short_variants(entry: Entry, name: str, note: str) -> tuple[tuple[Variant, ...], int]:
-    """All variants but for the whole schema, and about how many bytes are kept for them."""
+    """Return the variants below `SCHEMA`, and their approximate size in bytes."""
     variants = tuple(
         Variant(_text(entry, entry.tool.parameters, detail, name, note), _VALUES[detail])
         for detail in Detail
@@ -157,7 +157,7 @@ def _text(
 
 
 def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, optional: int) -> str:
-    """All that are needed, then some optional ones; none if each has a line of its own."""
+    """Return the required arguments and some optional ones; `…` if each has its own line."""
     if detail is Detail.SCHEMA or tool.takes_unnamed:
         return "…" if parameters or tool.takes_unnamed else ""
     is_typed = detail is Detail.SIGNATURE

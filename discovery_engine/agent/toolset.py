@@ -5,10 +5,10 @@
     model.bind(tools.as_openai_functions())
     result = await tools.call_as_result("github__create_issue", {"title": "Login page"})
 
-In the mode `meta` these are the meta-tools, whatever servers there are. In the mode `select` they
-are one search and the tools that fit: those that `select` and the model's own searches found, in
-the order in which they were found. A toolset remembers what it found, so each conversation has one
-of its own, which costs nothing; `fresh` makes another.
+In the mode `meta` a toolset contains the meta-tools, whatever the servers are. In the mode `select`
+it contains a search tool and the tools that `select` and the model's own searches have found, in
+the order of discovery. Since a toolset has this state, each conversation needs its own; `fresh`
+makes one at no cost.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ if TYPE_CHECKING:
 
 ToolsetMode: TypeAlias = Literal["meta", "select"]
 
-_FIRST_LISTING = 30.0  # seconds; an agent that starts without tools does not look for them again
-_NAME_LENGTH = 64  # characters that every API takes
-_FRESH_TURNS = 10  # in which the freshness of a tool falls to zero; a clock would move bytes
-_REPLAYED = 50  # searches of a conversation, at some 2 ms each; what is older is bound no more
+_FIRST_LISTING = 30.0  # seconds; an agent that starts without tools does not search for them again
+_NAME_LENGTH = 64  # characters that every API accepts
+_FRESH_TURNS = 10  # turns in which freshness falls to zero; with a clock, prompts would vary
+_REPLAYED = 50  # searches of a conversation, at about 2 ms each; older ones are not repeated
 _SEARCHES = (POOL_SEARCH.name,)
 _EXECUTE = META_TOOLS["execute_tool"]
 
 
 class Toolset:
-    """Made by `ScopedEngine.toolset`; it ends with that engine.
+    """The tools of an engine for one conversation; made by `ScopedEngine.toolset`.
 
-    Lists and their definitions are in a stable order, and change only when the catalog or what was
-    found changes, so that the prompt cache of a model holds.
+    It is usable as long as that engine is open. Lists of tools have a stable order, and change only
+    with the catalog or the found tools, so that the prompt cache of a model stays valid.
     """
 
     def __init__(
@@ -100,11 +100,11 @@ class Toolset:
 
     @property
     def limit(self) -> int:
-        """The most tools of servers that are bound at once."""
+        """The maximum number of upstream tools that are bound at once."""
         return self._given_limit or self._engine.settings.server.pool_limit
 
     def fresh(self) -> Toolset:
-        """The same toolset with nothing found yet, for another conversation."""
+        """Return a toolset with the same options and no found tools, for another conversation."""
         return Toolset(
             self._engine,
             mode=self.mode,
@@ -114,14 +114,14 @@ class Toolset:
         )
 
     async def replay(self, history: Iterable[str | tuple[str, JSONObject | str]]) -> Toolset:
-        """A fresh toolset with all bound that a conversation has found and used so far.
+        """Return a fresh toolset that binds what a conversation has found and used so far.
 
-        For frameworks that keep the conversation, and one agent for many: the same history binds
-        the same tools, in the same order.
+        For frameworks that store conversations and use one agent for many: the same history binds
+        the same tools in the same order.
 
         Args:
-            history: What the user wrote as text, and each call of a tool as its name and its
-                arguments, the oldest first. Of texts and searches the last fifty count.
+            history: The texts of the user, and each tool call as a pair of name and arguments, the
+                oldest first. Only the last fifty texts and searches are repeated.
         """
         toolset = self.fresh()
         turns = list(history)
@@ -132,7 +132,9 @@ class Toolset:
         for number, turn in enumerate(turns):
             if number in forgotten:
                 continue
-            await checkpoint()  # a search never waits, so many in a row would block other tasks
+            await (
+                checkpoint()
+            )  # a search never yields to the loop, so many in a row would block other tasks
             if isinstance(turn, str):
                 await toolset.select(turn)
             elif turn[0] in _SEARCHES:
@@ -142,34 +144,35 @@ class Toolset:
         return toolset
 
     def instructions(self) -> str:
-        """How a model uses the tools, and which servers there are, for its system prompt."""
+        """Return a text for the system prompt: how to use the tools, and the list of servers."""
         mode: ServeMode = "meta" if self.mode == "meta" else "dynamic"
         return render_instructions(self._current.view, mode)
 
     def tools(self) -> list[AgentTool]:
-        """The tools for the model at this moment: the search first, then those found so far."""
+        """Return the current tools for the model: the search, other helpers, then those found."""
         if self.mode == "meta":
             return [self._meta(tool) for tool in self._meta_tools.values()]
         return [*map(self._meta, self._meta_tools.values()), *self._bound_tools()]
 
     def available(self) -> list[AgentTool]:
-        """Every tool of a server that can be called, in the order of servers and names."""
+        """Return all callable upstream tools, ordered by server and name."""
         return self._tools.all(self._current)
 
     async def wait_listed(self) -> None:
-        """Wait for servers that were never listed, if none was: at most half a minute."""
+        """Wait at most 30 seconds for the servers if none of them was ever listed."""
         if not self._engine.has_listings:
             await self._engine.wait_listed(timeout=_FIRST_LISTING)
 
     async def select(self, request: str, *, limit: int | None = None) -> list[AgentTool]:
-        """Find the tools that fit a request and bind them; returns all that are bound now.
+        """Find and bind the tools that fit a request; return all tools that are bound afterwards.
 
-        If none fits, nothing more is bound. Beyond the `limit` of the toolset those leave that
-        fitted least and were neither found nor called lately.
+        If no tool fits, none is added. Above the `limit` of the toolset, the tools with the lowest
+        weight are removed, which combines relevance with the turns since they were last used.
 
         Args:
-            request: What the user wants, in the user's words; of a long text both ends count.
-            limit: The most tools that this request adds.
+            request: The request in the user's words. Of a long text, the beginning and the end are
+                searched for.
+            limit: The maximum number of tools that this request adds; `search.limit` if None.
         """
         if request := shortened_query(request):
             answer = await self._find(request, limit)
@@ -187,18 +190,21 @@ class Toolset:
         any_tag: bool = False,
         min_relevance: float = 0.0,
     ) -> list[AgentTool]:
-        """The tools that fit, the best first, those of several queries in turn; none is bound.
+        """Search without binding; return the tools, the best first.
+
+        The results of several queries are interleaved.
 
         Args:
-            queries: What to do, in a few words each.
-            limit: The most tools; `search.limit` for each query if None.
-            server: Only this server's tools.
-            tags: Only tools that carry all of these.
-            any_tag: One of `tags` is enough.
-            min_relevance: Only tools that are at least as relevant, from 0 to 1.
+            queries: One or more tasks, each in a few words.
+            limit: The maximum number of tools; `search.limit` for each query if None.
+            server: The server to search; None for all.
+            tags: The tags that a tool must have.
+            any_tag: True if one of `tags` suffices.
+            min_relevance: The lowest relevance of a result, from 0 to 1.
 
         Raises:
-            InputTooLongError: If a query is longer than any may be.
+            InputTooLongError: If a query is too long.
+            ServerNotFoundError: If there is no such server.
         """
         texts = [queries] if isinstance(queries, str) else queries
         filters: Any = {"server": server, "tags": tags, "any_tag": any_tag}
@@ -212,12 +218,13 @@ class Toolset:
     async def answer_search(
         self, arguments: JSONObject | str | None
     ) -> tuple[JSONObject, list[AgentTool]]:
-        """The answer to a call of the search, and what it found that is not listed; none is bound.
+        """Answer a call of the search tool without binding; return also the unlisted tools found.
 
-        For APIs that have a tool search of their own, whose answer is the tools themselves.
+        For APIs with their own tool search, whose result consists of tools.
 
         Args:
-            arguments: As the model wrote them.
+            arguments: The arguments that the model wrote, or their JSON text. A mistake in them
+                gives a result with `isError`.
         """
         exposed = self._current
         try:
@@ -231,19 +238,19 @@ class Toolset:
         return answer, self._of(entry for entry in pool.entries() if entry.key not in listed)
 
     def purpose_of(self, server: str) -> str:
-        """Return what a server is for, by its owner or else itself; empty if neither says."""
+        """Return the description of a server, from its entry or else from itself; maybe empty."""
         return self._current.view.server(server).description
 
     def use(self, name: str) -> None:
-        """Bind a tool that the conversation uses; no-op for a meta-tool, and for what is gone."""
+        """Bind a tool that the conversation uses; a no-op for a meta-tool or an unknown name."""
         if entry := self._current.named(name):
             self._bound.add(entry)
 
     def named(self, name: str) -> AgentTool:
-        """The tool of that name, bound or not.
+        """Return the tool of that name, bound or not.
 
         Raises:
-            ToolNotFoundError: With the nearest names.
+            ToolNotFoundError: If there is none; the error suggests the nearest names.
         """
         if meta := self._meta_tools.get(name):
             return self._meta(meta)
@@ -261,13 +268,13 @@ class Toolset:
         client: Client | None = None,
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """Call a tool with what a model wrote; every mistake is a result with `isError`.
+        """Call a tool with the arguments that a model wrote; errors are results with `isError`.
 
         Args:
             name: The name of the tool.
-            arguments: The arguments of the call, or their JSON text.
-            client: As `AgentTool.call` takes it.
-            on_progress: As `AgentTool.call` takes it.
+            arguments: The arguments, or their JSON text.
+            client: The client of the call; see `AgentTool.call`.
+            on_progress: Awaited with progress; see `AgentTool.call`.
         """
         try:
             tool = self.named(name)
@@ -279,15 +286,16 @@ class Toolset:
     def as_openai_functions(
         self, *, api: Literal["chat", "responses"] = "chat"
     ) -> list[JSONObject]:
-        """`tools` as OpenAI's API of chat completions takes them, or that of responses."""
+        """Return `tools` as definitions for the Chat Completions or Responses API of OpenAI."""
         return [openai_function(tool, api) for tool in self.tools()]
 
     def as_anthropic_tools(self, *, defer: bool = True) -> list[JSONObject]:
-        """Tools as Anthropic's API takes them.
+        """Return tools as definitions for Anthropic's Messages API.
 
         Args:
-            defer: In the mode `select`, all that can be called, with `defer_loading`: the model
-                reads those that a `tool_reference` names. Without it, those that are bound.
+            defer: In the mode `select`, True defines all callable tools with `defer_loading`, so
+                that the model sees those that a `tool_reference` names. False defines only the
+                bound tools.
         """
         if self.mode == "meta" or not defer:
             return [anthropic_tool(tool) for tool in self.tools()]
@@ -295,9 +303,9 @@ class Toolset:
         return metas + [anthropic_tool(tool, defer=True) for tool in self.available()]
 
     def as_callables(self) -> list[ToolFunction]:
-        """`tools` as async functions with a name, a docstring and a signature of their own.
+        """Return `tools` as async functions, each with a name, a docstring and a signature.
 
-        A function returns what a model reads: the text of the result, or of the error.
+        A function returns a text for the model: that of the result, or of the error.
         """
         return [function(tool) for tool in self.tools()]
 
@@ -332,7 +340,11 @@ class Toolset:
         client: Client | None,
         on_progress: OnProgress | None,
     ) -> tuple[ScopedEngine, MetaTool, JSONObject, Caller]:
-        """The call of a meta-tool that the call of a tool means."""
+        """Translate the call of a tool into the call of a meta-tool.
+
+        Raises:
+            ToolNotFoundError: If a change of the settings has removed the meta-tool.
+        """
         exposed, bound = self._current, self._bound
         caller = Caller(client or self._client, on_progress)
         if tool.origin:
@@ -357,14 +369,14 @@ class Toolset:
 
     @property
     def _meta_tools(self) -> Mapping[str, MetaTool]:
-        """The meta-tools that are listed: all, or the search and the current helpers."""
+        """The listed meta-tools: all, or in the mode `select` the search and the helpers."""
         if self.mode == "meta":
             return meta_tools(self._engine.settings)
         return {POOL_SEARCH.name: POOL_SEARCH, **self._current.helpers}
 
     @property
     def _current(self) -> ExposedTools:
-        """The tools that can be called, under the present settings."""
+        """The callable tools under the current settings."""
         if self._engine.settings is not self._settings:
             self._exposed = self._exposed_now()
         return self._exposed
@@ -410,7 +422,7 @@ class Toolset:
         )
 
     def _of(self, entries: Iterable[Entry]) -> list[AgentTool]:
-        """Tools of servers; without those that have no name."""
+        """Return the tools of entries; an entry without a name for clients is left out."""
         return self._tools.of(self._current, entries)
 
     def _not_found(self, name: str) -> ToolNotFoundError:
@@ -425,12 +437,12 @@ class Toolset:
 
 
 def toolset_of(source: ScopedEngine | Toolset, mode: ToolsetMode = "select") -> Toolset:
-    """A toolset as it is, or one of an engine in that mode: what adapters are made of."""
+    """Return a toolset unchanged, or make one of an engine in that mode, for adapters."""
     return source if isinstance(source, Toolset) else source.toolset(mode=mode)
 
 
 class AgentTools:
-    """Tools whose calls `calls` carries out; at each turn of an agent most were made before."""
+    """Caches `AgentTool`s, because most are the same at each turn; `calls` executes their calls."""
 
     def __init__(self, calls: ToolCalls) -> None:
         self._calls = calls
@@ -439,7 +451,7 @@ class AgentTools:
         self._all: list[AgentTool] | None = None
 
     def of(self, exposed: ExposedTools, entries: Iterable[Entry]) -> list[AgentTool]:
-        """The tools of these entries; without those that have no name towards clients."""
+        """Return the tools of entries; an entry without a name for clients is left out."""
         self._forget_outdated(exposed)
         addresses, settings = exposed.addresses, exposed.view.settings
         tools = []
@@ -452,14 +464,14 @@ class AgentTools:
         return tools
 
     def all(self, exposed: ExposedTools) -> list[AgentTool]:
-        """Every tool that can be called, in the order of servers and names."""
+        """Return all callable tools, ordered by server and name."""
         self._forget_outdated(exposed)
         if self._all is None:
             self._all = self.of(exposed, exposed.view.catalog.visible)
         return list(self._all)
 
     def _forget_outdated(self, exposed: ExposedTools) -> None:
-        """Forget tools of other settings, and those that are gone or have another definition."""
+        """Drop cached tools after a change of the settings or of their entries."""
         view, before = exposed.view, self._made_of
         if before and before[0] is view.catalog and before[1] is view.settings:
             return

@@ -1,6 +1,6 @@
-"""Executes a tool once, after its arguments were checked.
+"""Validates the arguments of a tool call and sends it once.
 
-Arguments that the owner pins are added to those of the caller and checked together with them.
+Arguments that the owner pins are added to those of the caller and validated together with them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.call import CallObserver
 
 OnUnchecked: TypeAlias = Callable[[str], object]
-"""Called, and awaited if it is async, with the reason why arguments are sent unchecked."""
+"""Called with the reason before arguments are sent without validation; awaited if async."""
 
-_PLACES = 20  # of converted arguments that are named
+_PLACES = 20  # converted arguments, at most, that a result names
 
 
 class ToolExecutor:
-    """Executes tools under the settings of the current view."""
+    """Calls tools with the current settings."""
 
     def __init__(
         self,
@@ -76,7 +76,10 @@ class ToolExecutor:
         quota: CallQuota | None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """Call a tool that may be called; see `Engine.execute`. The call counts against `quota`."""
+        """Call a tool that the caller has authorized; see `Engine.execute`.
+
+        The call counts against `quota`.
+        """
         view = self._current.view
         pinned = await self._pinned(tool, view.settings.overrides)
         checked = self._checkers.get(tool).check(arguments, pinned)
@@ -98,7 +101,7 @@ class ToolExecutor:
         return _with_converted(result, checked.converted) if checked else result
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
-        """Return what a call of a tool that may be called would send; see `Engine.preview`."""
+        """Return what a call of an authorized tool would send; see `Engine.preview`."""
         view, tool = self._current.view, entry.tool
         overrides = view.settings.overrides
         pinned = await self._pinned(tool, overrides)
@@ -112,9 +115,9 @@ class ToolExecutor:
         )
 
     async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
-        """Return the values that the owner gives to the tool's arguments.
+        """Return the values of the arguments that the owner pins.
 
-        They are read in a thread: that may read files, and a keyring may ask a person.
+        They are resolved in a thread, because that may read files or open a keyring prompt.
         """
         if not tool.overridden.pinned:
             return {}
@@ -122,7 +125,7 @@ class ToolExecutor:
 
 
 def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
-    """A result that says which arguments were converted; as it is if it is not the last one."""
+    """Add the places of converted arguments to a complete result; other results are unchanged."""
     if not places or result.get("resultType", "complete") != "complete":
         return result
     meta = {**result.get("_meta", {}), CONVERTED: list(places[:_PLACES])}
@@ -130,33 +133,33 @@ def _with_converted(result: JSONObject, places: Sequence[str]) -> JSONObject:
 
 
 def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
-    """Return `pinned_values`; they are redacted from now on, since the server may print them."""
+    """Return `pinned_values` and register them for redaction, as the server may print them."""
     for reference, value in referred_values(tool, overrides, secrets):
         is_secret = reference.kind != "variable"
         KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)
     return pinned_values(tool, overrides, secrets)
 
 
-# Compiled argument checkers, kept for the tools that were called lately.
+# A cache of compiled argument checkers for recently called tools.
 
-_MAX_CACHED_CHECKERS = 2_000  # checkers: some megabytes
+_MAX_CACHED_CHECKERS = 2_000  # checkers; some megabytes
 
 _Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
 
 
 class CheckerCache:
-    """Not for several threads at once."""
+    """Caches compiled checkers of arguments, at most `maxsize`; not thread-safe."""
 
     def __init__(self, *, maxsize: int = _MAX_CACHED_CHECKERS) -> None:
         self._checkers: LRUCache[_Key, Checker] = LRUCache(maxsize)
 
     def get(self, tool: Tool) -> Checker:
-        """The checker of a tool; another definition or other pinned arguments need another one."""
-        # The definition itself, not its fingerprint: equal for equal fingerprints, and not hashed
-        # for each call. Compiling ten string properties takes 24 us, a check of them 1 us.
+        """Return the checker for a tool's definition and pinned arguments; compile it if needed."""
+        # The key has the definition, not its fingerprint, which would be computed for each call.
+        # Compiling ten string properties takes 24 us, checking them 1 us.
         key = (tool.key, tool.source, frozenset(tool.overridden.pinned))
         if (checker := self._checkers.get(key)) is None:
-            # It loads the library of JSON Schema: 4 MB that a gateway without calls does not need.
+            # The JSON Schema library takes 4 MB, which a gateway without calls does not need.
             from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
 
             checker = self._checkers[key] = Checker(tool)
@@ -164,26 +167,28 @@ class CheckerCache:
 
 
 class CallPreview(Struct, frozen=True):
+    """A call that was validated but not sent."""
+
     entry: Entry
     """The tool, with the verdict of the rules."""
     arguments: JSONObject
-    """The arguments as they would be sent; they fit the tool's schema."""
+    """The caller's arguments as they would be sent, valid unless `unchecked` is set."""
     pinned: JSONObject
-    """The arguments that the owner adds, as written: references, not their values."""
+    """The arguments that the owner pins, with references instead of their values."""
     transport: StdioTransport | RemoteTransport | None
     unchecked: str = ""
-    """Why the arguments could not be checked; empty if they were."""
+    """The reason why the arguments were not validated; empty if they were."""
 
     @property
     def place(self) -> str:
-        """Where it would be sent, without any path of this machine."""
+        """Return the host of a remote server, or a phrase for a local program without its path."""
         if isinstance(self.transport, RemoteTransport):
             return urlsplit(redact_url(self.transport.url)).netloc or "a remote server"
         return "a program on this machine"
 
     @property
     def target(self) -> str:
-        """The same for the owner: the command or the address, without secrets."""
+        """Return the command or the URL for the owner, without secrets."""
         match redact_transport(self.transport) if self.transport else None:
             case StdioTransport(command=command, args=args):
                 return " ".join([command, *args])

@@ -1,7 +1,7 @@
-"""The owner's queries with the tools that are right for them: `engine.cases`.
+"""The owner's evaluation cases, each a query with its right tools: `engine.cases`.
 
-They are in a file beside the configuration, as `discovery tune eval` reads it. Its comments and the
-order of its entries stay when one is added or removed.
+They are stored in a file beside the configuration, which `discovery tune eval` reads. Adding or
+removing a case preserves the comments and the order of the file.
 """
 
 from __future__ import annotations
@@ -35,29 +35,33 @@ _KEY = ("queries",)
 
 
 class CaseFile(Struct, frozen=True):
+    """The file of cases and its content."""
+
     path: Path
     cases: tuple[QueryCase, ...]
-    """In the order of the file; none if it is not there."""
+    """The cases in the order of the file; empty if the file does not exist."""
 
 
 class CaseRun(Struct, frozen=True):
+    """The reports of running all cases, with and without a planned change."""
+
     before: Report
-    """The report on what the cases find now."""
+    """The report with the current catalog."""
     after: Report | None
-    """The report on what they would find after a change; None without one."""
+    """The report after the planned change; None if none was given."""
 
 
 class EvalCases:
-    """Made by the engine."""
+    """Reads, edits and runs the cases; available as `engine.cases`."""
 
     def __init__(self, host: Engine) -> None:
         self._host = host
 
     async def list(self) -> CaseFile:
-        """The cases as they are written.
+        """Read the file of cases.
 
         Raises:
-            ConfigurationError: If there is no configuration file, or the cases cannot be read.
+            ConfigurationError: If there is no configuration file, or the cases are invalid.
         """
         file = await anyio.to_thread.run_sync(read_file, self._path())
         return CaseFile(file.path, _cases(file))
@@ -65,17 +69,19 @@ class EvalCases:
     async def add(
         self, query: str, tools: Sequence[str] = (), *, server: str = "", name: str = ""
     ) -> QueryCase:
-        """Add a case behind the others.
+        """Append a case and return it.
 
         Args:
-            query: As an agent asks it.
-            tools: Each of them is right; without any, the right answer is that nothing fits.
-            server: The agent asks for this server's tools only.
-            name: Its id, which stays if the query is worded anew.
+            query: The query as an agent words it.
+            tools: The right tools, any of which is a correct answer. If empty, the correct answer
+                is that nothing fits.
+            server: The server to which the query is restricted; empty for all.
+            name: The id of the case, which stays the same when the query is reworded; generated
+                if empty.
 
         Raises:
-            ConfigurationError: If a tool is not one that agents can find, there is such a case
-                already, or the file cannot be edited.
+            ConfigurationError: If agents cannot find one of the tools, the case exists already, or
+                the file cannot be edited.
         """
         entry: JSONObject = {"query": query}
         entry |= {"server": server} if server else {}
@@ -85,10 +91,10 @@ class EvalCases:
         return cases[-1]
 
     async def remove(self, name: str) -> None:
-        """Remove the case of that id.
+        """Remove the case with the id `name`.
 
         Raises:
-            NotFoundError: If there is none; with the nearest ids.
+            NotFoundError: If there is no such case; the error suggests the nearest ids.
             ConfigurationError: If the file cannot be read or edited.
         """
         ids = [case.id for case in (await self.list()).cases]
@@ -100,15 +106,15 @@ class EvalCases:
     async def run(
         self, *, cost: Cost, view: str | None = None, change: Projection | None = None
     ) -> CaseRun:
-        """Ask all cases, by words; those whose tools are not there are skipped.
+        """Search for the query of each case, by words only; cases with missing tools are skipped.
 
         Args:
-            cost: The tokens of an answer.
-            view: The view that the agent is in; None for none.
-            change: That of a planned change, after which they are asked, too.
+            cost: Returns the number of tokens of an answer.
+            view: The view that the agent uses; None for none.
+            change: The projection of a planned change; if given, the cases are also run after it.
 
         Raises:
-            ConfigurationError: As `list`.
+            ConfigurationError: See `list`.
         """
         sides = (change.before, change.after) if change else (self._host.view.snapshot(),)
         return await anyio.to_thread.run_sync(partial(_run, self._path(), sides, view, cost))
@@ -127,7 +133,7 @@ class EvalCases:
 
 
 def _edited(path: Path, change: Callable[[str], str], view: View) -> Sequence[QueryCase]:
-    """Edit the file of cases; returns those that it has then."""
+    """Edit the file of cases; return the cases that it has afterwards."""
     file = read_file(path)
     _cases(file)
     after = change(file.text)
@@ -140,10 +146,10 @@ def _edited(path: Path, change: Callable[[str], str], view: View) -> Sequence[Qu
 
 
 def _require_findable(file: FileText, view: View) -> None:
-    """Check that the tools of the last case can be found; those of others may be gone.
+    """Check that agents can find the tools of the last case; other cases are not checked.
 
     Raises:
-        ConfigurationError: Otherwise.
+        ConfigurationError: If a tool cannot be found.
     """
     last = len(read_cases(file.text.encode(), file=str(file.path))) - 1
     try:
@@ -184,7 +190,7 @@ def case_file_form(file: CaseFile) -> JSONObject:
 
 
 def case_run_form(run: CaseRun) -> JSONObject:
-    """A run of the saved queries; with one after a change, the differences between the two."""
+    """Return a run as JSON, with the differences if it was also run after a change."""
     form: JSONObject = {"before": run.before.to_json(), "after": None, "moves": [], "changes": []}
     if run.after is None:
         return form

@@ -1,4 +1,4 @@
-"""The report of a run of the owner's queries: a row for each, and the measures over all of them."""
+"""Runs evaluation queries and reports a row for each, and metrics over all rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from discovery_engine.view.search_answers import Decision, SearchAnswer
 from discovery_engine.view.view import View
 
 DEPTH = 10
-"""Ranks that count; what stands below has not been found."""
+"""The number of ranks that count; a hit below them counts as not found."""
 
 T = TypeVar("T")
 
@@ -25,34 +25,34 @@ Ranks = Sequence[int]
 
 
 def _ranks_of(hits: Iterable[T], right: Container[T]) -> tuple[int, ...]:
-    """The ranks of the right ones among the first `DEPTH`, ascending."""
+    """Return the ranks of the right hits among the first `DEPTH`, from 1, ascending."""
     return tuple(rank for rank, hit in enumerate(hits, 1) if hit in right and rank <= DEPTH)
 
 
 def recall(ranks: Ranks, right: int, depth: int) -> float:
-    """The share of the `right` tools that stand among the first `depth`."""
+    """Return the share of the `right` tools (a count) that rank among the first `depth`."""
     return sum(rank <= depth for rank in ranks) / right
 
 
 def reciprocal_rank(ranks: Ranks) -> float:
-    """1 for a right tool at the top, 1/2 if the first one is second, 0 if there is none."""
+    """Return 1 divided by the best rank of a right tool; 0 if there is none."""
     return 1 / min(ranks) if ranks else 0.0
 
 
 def ndcg(ranks: Ranks, right: int) -> float:
-    """The discounted gain of the right tools, as a share of what the best order would gain."""
+    """Return the normalized discounted cumulative gain (NDCG) with binary relevance, 0 to 1."""
     best = _gain(range(1, min(right, DEPTH) + 1))
     return min(_gain(ranks) / best, 1.0)
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """None of nothing: what was not measured is not zero."""
+    """Return the arithmetic mean; None without values, because unmeasured is not zero."""
     numbers = list(values)
     return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:
-    """The least value that `share` of the values do not exceed (the nearest rank)."""
+    """Return a percentile by the nearest-rank method, `share` from 0 to 1; None without values."""
     ordered = sorted(values)
     return ordered[max(math.ceil(share * len(ordered)), 1) - 1] if ordered else None
 
@@ -62,10 +62,10 @@ def _gain(ranks: Iterable[int]) -> float:
 
 
 _CLEARNESS = {Decision.NONE: 1.0, Decision.UNSURE: 0.5, Decision.MATCH: 0.0}
-"""The quality of an answer to a query that no tool can serve."""
+"""The scores of answers to a query that no tool can serve."""
 
 Totals = Mapping[str, float | None]
-"""By the name of the measure; None for what the queries do not measure."""
+"""Values by metric name; None for metrics that the queries do not measure."""
 
 
 class ReportRow(Struct, frozen=True, dict=True):
@@ -75,17 +75,17 @@ class ReportRow(Struct, frozen=True, dict=True):
     query: str
     server: str | None
     right: tuple[str, ...]
-    """The right tools, as `server:tool`; empty if the right answer is that nothing fits."""
+    """The right tools as `server:tool`; empty if the right answer is that nothing fits."""
     found: tuple[str, ...]
     """The first `DEPTH` tools of the answer; empty if nothing fits."""
     decision: Decision
     tokens: int
-    """Tokens that the answer costs an agent, estimated."""
+    """The estimated number of tokens of the answer."""
     milliseconds: float
 
     @property
     def is_serviceable(self) -> bool:
-        """True if any tool can serve the query."""
+        """Return True if a tool can serve the query."""
         return bool(self.right)
 
     @property
@@ -94,24 +94,24 @@ class ReportRow(Struct, frozen=True, dict=True):
 
     @cached_property
     def ranks(self) -> tuple[int, ...]:
-        """Where the right tools stand."""
+        """Return the ranks of the right tools, from 1, ascending."""
         return _ranks_of(self.found, set(self.right))
 
     @property
     def is_good(self) -> bool:
-        """A right tool was found, or, where there is none, there was no match."""
+        """Return True if a right tool was found or, for an unserviceable query, nothing matched."""
         return bool(self.ranks) if self.is_serviceable else not self.is_match
 
     @property
     def standing(self) -> str:
-        """The ranks of the right tools, or what came instead of them."""
+        """Return the ranks of the right tools; without any, `not found` or the decision."""
         if self.ranks:
             return ", ".join(map(str, self.ranks))
         return "not found" if self.is_serviceable and self.found else self.decision.value
 
     @property
     def score(self) -> float:
-        """The quality of the answer, from 0 to 1: NDCG, or how clearly it has no match."""
+        """Return the quality of the answer from 0 to 1: NDCG, or that of `_CLEARNESS`."""
         if self.is_serviceable:
             return ndcg(self.ranks, len(self.right))
         return _CLEARNESS[self.decision]
@@ -133,21 +133,25 @@ class ReportRow(Struct, frozen=True, dict=True):
 
 
 class Metric(Struct, frozen=True):
+    """A named measure over all rows of a report."""
+
     name: str
     more_is_better: bool
     measure: Callable[[Sequence[ReportRow]], float | None]
     unit: str = ""
-    """Empty for shares, which are from 0 to 1."""
+    """The unit, such as `ms`; empty for shares from 0 to 1."""
 
 
 class Report(Struct, frozen=True, dict=True):
+    """The rows of all queries that were run, and the ids of the others."""
+
     rows: tuple[ReportRow, ...]
     skipped: tuple[str, ...] = ()
-    """The ids of queries that were not asked."""
+    """The ids of queries that were not run, because their tools are missing."""
 
     @cached_property
     def totals(self) -> Totals:
-        """Every measure of `METRICS`, in that order."""
+        """Return the value of each metric of `METRICS`, in that order."""
         return {metric.name: metric.measure(self.rows) for metric in METRICS}
 
     def to_json(self) -> JSONObject:
@@ -202,23 +206,23 @@ METRICS = (
 
 
 def shown(value: float | None, metric: Metric) -> str:
-    """A measure for people: `0.933`, `12.40 ms`, or `-` where it was not measured."""
+    """Format a value for display: `0.933`, `12.40 ms`, or `-` if it was not measured."""
     if value is None:
         return "-"
     return f"{value:.2f} {metric.unit}" if metric.unit else f"{value:.3f}"
 
 
 Cost = Callable[[SearchAnswer, int], int]
-"""The tokens that an answer takes as an agent gets it, of at most so many."""
+"""Returns the number of tokens of a rendered answer; the second argument is its token limit."""
 
-# Known words, and one like no other: what is loaded for either on first use is not timed.
+# Common words and an unknown one, so that no query is timed with what these load on first use.
 _WARM_UP = ("list all files", "xqzvkj")
 
 
 def run(
     queries: QuerySet, view: View, *, cost: Cost, clock: Callable[[], float] = time.perf_counter
 ) -> Report:
-    """Ask each query once; `clock` counts seconds."""
+    """Run each query once; `clock` returns seconds."""
     for words in _WARM_UP:
         view.search(words)
     return Report(tuple(_row(q, view, cost, clock) for q in queries.queries), queries.skipped)

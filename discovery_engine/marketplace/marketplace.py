@@ -1,7 +1,8 @@
-"""The marketplace: what all sources offer, found and looked up; nothing is installed here.
+"""Searches and looks up entries in all sources of the marketplace; installs nothing.
 
-Copied sources are searched in the copy; package managers are asked meanwhile, and what fails of
-them costs only itself. Each answer says how old the copies are and what is wrong with a source.
+Synced sources are searched in their local copies while package managers are queried. If one fails,
+the results of the others are still returned. Each page reports the age of the copies and the
+problems of sources.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ from discovery_engine.marketplace.synchronizer import (
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.limits import require_name, require_query
 
-_MAX_MARKETPLACE_RESULTS = 100  # results of one page
-_SHOWN_ENTRY_TIMEOUT = 3.0  # seconds that a registry is waited for when an entry is shown
+_MAX_MARKETPLACE_RESULTS = 100  # results per page
+_SHOWN_ENTRY_TIMEOUT = 3.0  # seconds to wait for a registry in `show`
 _LONGEST_CURSOR = 9  # digits
 _INCOMPLETE = "MARKETPLACE_COPY_INCOMPLETE"
 _NO_SOURCES = Diagnostic(
@@ -60,7 +61,7 @@ _NO_SOURCES = Diagnostic(
     "the marketplace has no sources: those of `marketplace.sources` are none, or disabled",
     "leave the key out for the official registry, npm and PyPI, or add `- type: mcp-registry`",
 )
-_CANDIDATES = 20  # names of a search among which the nearest are looked for
+_CANDIDATES = 20  # search results among which the nearest names are sought
 
 
 class MarketplacePage(Struct, frozen=True):
@@ -71,32 +72,32 @@ class MarketplacePage(Struct, frozen=True):
     sources: tuple[SourceState, ...] = ()
     """The sources that were searched."""
     problems: tuple[Diagnostic, ...] = ()
-    """Problems with these sources; the entries come from all others, and from copies of these."""
+    """The problems of these sources. Entries may still come from their copies."""
 
     @property
     def is_partial(self) -> bool:
-        """True if a source failed or is not fully copied, so that entries may be missing."""
+        """Return True if a source failed or is not fully copied, so that entries may be missing."""
         is_failing = any(state.is_failing for state in self.sources)
         return is_failing or any(problem.code == _INCOMPLETE for problem in self.problems)
 
     @property
     def synced_at(self) -> float | None:
-        """When the oldest of the copies was made; None if there is none."""
+        """Return the Unix time of the oldest copy; None if there is none."""
         times = [state.synced_at for state in self.sources if state.synced_at is not None]
         return min(times, default=None)
 
 
 class Marketplace:
-    """Made where the engine is opened.
+    """Searches all sources; made by `CurrentMarketplace`.
 
     Args:
-        settings: Sources, in the order of which counts more.
-        store: The copies.
+        settings: The settings; their sources are in order of precedence.
+        store: The store of the copies.
         synced: The sources that are copied.
-        live: Those that are asked for each query.
-        environ: Where programs that start packages are looked for.
-        clock: Unix time in seconds.
-        sleep: Waits that many seconds.
+        live: The sources that are queried for each search.
+        environ: The environment whose PATH is searched for programs that start packages.
+        clock: Returns Unix time in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -129,15 +130,23 @@ class Marketplace:
         offline: bool = False,
         on_progress: Progress | None = None,
     ) -> MarketplacePage:
-        """The servers that fit a query, the best first; without one those updated last.
+        """Return the servers that match a query, the best first.
 
-        Copies that are too old are brought up to date before, for a few seconds; a source without
-        a copy is waited for. No request is sent if `offline`.
+        An empty query lists all servers, the most recently updated first. Outdated copies are
+        synced first, for a few seconds; a source without a copy is copied first.
+
+        Args:
+            query: The words to search for.
+            limit: The size of the page, from 1 to 100.
+            cursor: The `next_cursor` of the previous page; None for the first page.
+            sources: The ids of the sources to search; empty for all.
+            offline: True to send no request.
+            on_progress: Called with the progress of syncing.
 
         Raises:
             InputTooLongError: If the query is too long.
             MarketplaceSourceNotFoundError: If there is no such source.
-            MarketplaceCursorError: If the cursor is of no page.
+            MarketplaceCursorError: If the cursor is malformed.
             RegistryError: If the copies cannot be read.
         """
         require_query(query)
@@ -162,7 +171,7 @@ class Marketplace:
             entries=tuple(results),
             next_cursor=None if following is None else str(following),
             sources=states,
-            # `sources` has what is only worth knowing.
+            # Problems of the severity `info` are in `sources` alone.
             problems=without_doubles(
                 problem for problem in source_problems if problem.severity != "info"
             )
@@ -173,19 +182,19 @@ class Marketplace:
     async def lookup(
         self, name: str, *, sources: Collection[str] = (), offline: bool = False
     ) -> MarketplaceEntry:
-        """The entry of a name, of an id, or of a package whose very name it is.
-
-        `SOURCE:NAME` names one of several sources.
+        """Return the entry with a name or id, or of the package with exactly that name.
 
         Args:
-            name: As a search gives it.
-            sources: Only these.
-            offline: Whether no request is sent.
+            name: The name, or `SOURCE:NAME` for the entry of one source.
+            sources: The ids of the sources to search; empty for all.
+            offline: True to send no request.
 
         Raises:
-            MarketplaceEntryNotFoundError: If there is none.
+            InputTooLongError: If the name is too long.
+            MarketplaceSourceNotFoundError: If there is no such source.
+            MarketplaceEntryNotFoundError: If there is no such entry; suggests the nearest names.
             MarketplaceEntryAmbiguousError: If several servers have that name.
-            InvalidPackageNameError: If it has letters that look like others.
+            InvalidPackageNameError: If the name has characters that look like others.
         """
         require_name("entry", name)
         require_plain(name)
@@ -211,16 +220,16 @@ class Marketplace:
     async def show(
         self, name: str, *, version: str = "", sources: Collection[str] = (), offline: bool = False
     ) -> EntryDetails:
-        """An entry with its warnings, and whether the programs that start it are here.
+        """Return an entry with its warnings and the state of the programs that start it.
 
-        Its package manager is asked about its package, unless `offline`. Other arguments and
-        errors are those of `lookup`.
+        Unless `offline`, its package manager is queried about its package. Raises the errors of
+        `lookup`.
 
         Args:
-            name: As a search gives it.
-            version: Of its packages; the one of the entry without it.
-            sources: Only these.
-            offline: Whether no request is sent.
+            name: The name; see `lookup`.
+            version: The version to show; empty for that of the entry.
+            sources: The ids of the sources to search; empty for all.
+            offline: True to send no request.
         """
         entry = await self.lookup(name, sources=sources, offline=offline)
         if not offline:
@@ -239,9 +248,12 @@ class Marketplace:
         force: bool = False,
         on_progress: Progress | None = None,
     ) -> tuple[SourceReport, ...]:
-        """Bring the copies up to date; those of sources that failed lately, too.
+        """Sync the copies, also of sources that failed recently, and delete unused copies.
 
-        With `force` also those of sources that were asked recently.
+        Args:
+            sources: The ids of the sources; empty for all.
+            force: True to sync sources even if they were synced recently.
+            on_progress: Called with the progress.
 
         Raises:
             MarketplaceSourceNotFoundError: If there is no such source.
@@ -253,7 +265,7 @@ class Marketplace:
         return tuple(reports)
 
     async def sources(self) -> tuple[SourceState, ...]:
-        """All sources, and how old their copies are."""
+        """Return the states of all sources, including the age of their copies."""
         return await self._copies.states(self._order, ())
 
     def close(self) -> None:
@@ -277,7 +289,7 @@ class Marketplace:
     # Looking up
 
     async def _as_published(self, entry: MarketplaceEntry, version: str) -> MarketplaceEntry:
-        """The entry with all its versions, if its registry says them soon."""
+        """Add all versions to an entry if its registry returns them within three seconds."""
         registry = self._synced.get(entry.origins[0].source)
         published: Sequence[MarketplaceEntry] = ()
         if isinstance(registry, McpRegistry):
@@ -286,7 +298,7 @@ class Marketplace:
         return with_published(entry, published, version)
 
     async def _newly_copied(self, name: str, sources: Sequence[str]) -> list[MarketplaceEntry]:
-        """The entries of a name in sources of which there was no copy yet."""
+        """Copy the sources that have no complete copy, and return the entries of a name."""
         records = await self._copies.records()
         new = [source for source in sources if not is_complete(records.get(source))]
         if not new:
@@ -297,7 +309,7 @@ class Marketplace:
     async def _looked_up(
         self, name: str, sources: Sequence[str], failures: list[Diagnostic]
     ) -> list[MarketplaceEntry]:
-        """The package of that name, of each package manager that has one."""
+        """Look up a name in all live sources, and return the merged entries."""
         entries: list[MarketplaceEntry] = []
         for source_name in sources:
             if (source := self._live.get(source_name)) is None:
@@ -328,7 +340,11 @@ class Marketplace:
         return [Diagnostic(_INCOMPLETE, message, hint, state.name)]
 
     def _wanted(self, sources: Collection[str]) -> list[str]:
-        """The names of sources, those that count most first; all if none is given."""
+        """Return the names of sources in order of precedence; all if none is given.
+
+        Raises:
+            MarketplaceSourceNotFoundError: If there is no such source.
+        """
         for name in sources:
             if name not in self._order:
                 raise MarketplaceSourceNotFoundError(name, nearest(name, self._order))
@@ -363,7 +379,7 @@ def _synced_source(
         case "docker-catalog":
             yield DockerCatalog(settings, secrets, folder=folder)
         case "file":
-            # It checks with pydantic, which takes 0.1 s of CPU to import.
+            # It uses pydantic, which takes 0.1 s of CPU to import.
             from discovery_engine.marketplace.server_list import ServerList  # noqa: PLC0415
 
             yield ServerList(settings, secrets, folder=folder)
@@ -372,7 +388,7 @@ def _synced_source(
 
 
 class CurrentMarketplace:
-    """Makes a marketplace when it is first asked for, and another one when its settings change."""
+    """Makes the marketplace on first use, and a new one when the settings change."""
 
     def __init__(
         self,
@@ -389,7 +405,7 @@ class CurrentMarketplace:
         self._made: tuple[object, Marketplace] | None = None
 
     def current(self, settings: Settings) -> Marketplace:
-        """The marketplace of these settings."""
+        """Return the marketplace for these settings."""
         key = (settings.marketplace, settings.path)
         if self._made is None or self._made[0] != key:
             self._made = (key, self._make(settings))

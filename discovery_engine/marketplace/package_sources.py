@@ -1,8 +1,7 @@
-"""npm and PyPI as sources of the marketplace, through the package managers of the user.
+"""npm and PyPI as sources of the marketplace, queried through the user's package managers.
 
-They are asked while a search waits, so they have a time limit, and what they found until then
-counts. What is published there is not reviewed. A search reads descriptions, and never downloads a
-package.
+Because a search waits for them, they have a time limit, after which the results so far are used.
+Published packages are not reviewed. A search reads metadata and never downloads a package.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ from discovery_engine.marketplace.source import (
 )
 
 TIME_LIMIT = 3.0
-"""Seconds that a search waits for package managers; `npm search` takes one with a near registry."""
-_CHECKED = 6  # packages of a search whose program is looked for: 0.3 s of CPU each
+"""Seconds that a search waits for package managers; `npm search` takes at least one."""
+_CHECKED = 6  # packages per search whose metadata are read, at 0.3 s of CPU each
 _MAX_CONCURRENT_LOOKUPS = 3
-_SIZE = 20  # packages of each of the two queries to npm
-_WORDS = 5  # of a query; with more, npm finds less
+_SIZE = 20  # results of each of the two queries to npm
+_WORDS = 5  # words of a query; with more, npm finds less
 _FILLING = re.compile(
     r"an?|all|and|any|are|at|by|can|do|for|from|get|has|have|i|in|into|is|it|me|mcp|my|need|of|on"
     r"|or|please|servers?|some|something|that|the|this|to|tools?|use|want|with"
 )
-"""Words that tell nothing about a package."""
+"""Words that say nothing about a package."""
 _Manager = TypeVar("_Manager", Npm, PythonPackages)
 _NAME_LIKE = re.compile(r"@?[A-Za-z0-9][A-Za-z0-9._/-]*")
 
 
 class _PackageManagerSource(ABC, Generic[_Manager]):
-    """A package manager that is asked for each query."""
+    """Base class of package managers as live sources."""
 
     kind: ClassVar[RegistryType]
     program: ClassVar[str]
-    """The program that answers, for messages."""
+    """The name of the program in messages."""
 
     def __init__(
         self, settings: MarketplaceSource, manager: _Manager, *, time_limit: float = TIME_LIMIT
@@ -78,10 +77,11 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
         self._time_limit = time_limit
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        """Return what was found for a query until the time was up.
+        """Return at most six packages, or `limit`, that were found within the time limit.
 
         Raises:
-            SourceFailure: If there is nothing, and the time was up or the package manager failed.
+            SourceFailure: If nothing was found before the time limit, or the package manager failed
+                without a result.
         """
         entries: dict[str, MarketplaceEntry] = {}
         with anyio.move_on_after(self._time_limit) as scope, _failures():
@@ -92,7 +92,7 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
         return tuple(entries.values())
 
     async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
-        """A package; None if there is none, or the name cannot be one.
+        """Return the entry of a package; None if it does not exist or the name is invalid.
 
         Raises:
             SourceFailure: If the package manager is missing or fails.
@@ -103,11 +103,11 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
 
     @abstractmethod
     async def _search(self, query: str, most: int, entries: dict[str, MarketplaceEntry]) -> None:
-        """Add what fits a query, by its name."""
+        """Add at most `most` packages that match a query to `entries`, by name."""
 
 
 class NpmSource(_PackageManagerSource[Npm]):
-    """Packages that `npm search` finds, and those whose very name is asked for."""
+    """npm: results of `npm search`, and the package with exactly the name of the query."""
 
     kind = "npm"
     program = "npm"
@@ -135,12 +135,12 @@ class NpmSource(_PackageManagerSource[Npm]):
             raise problems[0]
 
     async def _check(self, names: Iterable[str], entries: dict[str, MarketplaceEntry]) -> None:
-        """Add those of `names` that are there, and have a program."""
+        """Add the packages among `names` that exist and have a program."""
         at_once = anyio.CapacityLimiter(_MAX_CONCURRENT_LOOKUPS)
 
         async def look_up(name: str) -> None:
             async with at_once:
-                with suppress(SourceFailure):  # the others are worth an answer
+                with suppress(SourceFailure):  # one failed look-up must not hide the other results
                     entry = await self.lookup(name)
                     if entry is not None and entry.packages:
                         entries[name] = entry
@@ -151,7 +151,7 @@ class NpmSource(_PackageManagerSource[Npm]):
 
 
 class PyPISource(_PackageManagerSource[PythonPackages]):
-    """Packages whose very name is asked for: PyPI has no search."""
+    """PyPI, which has no search: only the package with exactly the name of the query is found."""
 
     kind = "pypi"
     program = "pip"
@@ -160,7 +160,7 @@ class PyPISource(_PackageManagerSource[PythonPackages]):
         if not (name := exact_name("pypi", query)):
             return
         with suppress(PackageNotFoundError):
-            versions = await self._manager.versions(name)  # without reading a wheel
+            versions = await self._manager.versions(name)  # needs no wheel
             purpose = known_packages().pypi.get(name, "")
             entries[name] = named_entry(
                 "pypi", name, description=purpose, version=versions[0], origin=self._origin
@@ -179,7 +179,7 @@ class KnownPackagesSource(SyncedSource):
         yield self._read
 
     async def _read(self, point: SyncPoint) -> SourcePage:
-        """The whole list, as one page."""
+        """Return the whole list as one page."""
         packages = known_packages()
         if point.etag == packages.etag:
             return SourcePage(etag=packages.etag, is_unchanged=True)
@@ -192,7 +192,7 @@ class KnownPackagesSource(SyncedSource):
 
 
 def live_sources(settings: MarketplaceSettings, environ: Environ) -> list[LiveSource]:
-    """The package managers among the enabled sources."""
+    """Return the enabled sources that are package managers."""
     sources: list[LiveSource] = []
     for source in settings.active_sources:
         if source.type == "npm":
@@ -203,10 +203,10 @@ def live_sources(settings: MarketplaceSettings, environ: Environ) -> list[LiveSo
 
 
 def exact_name(registry_type: RegistryType, query: str) -> str:
-    """The package whose very name a query may be; empty if it is none.
+    """Return the query if it looks like the name of a package; empty otherwise.
 
-    A lone word may be what is wanted of a server, as `weather`: packages of that name exist for
-    everything, and few are servers. So a name has a scope, a sign or `mcp` in it.
+    A plain word such as `weather` usually states a topic, and the package of that name is rarely a
+    server. So a name must contain a scope, a punctuation mark or `mcp`.
     """
     query = query.strip()
     if not _NAME_LIKE.fullmatch(query) or identifier_problem(registry_type, query):
@@ -216,7 +216,7 @@ def exact_name(registry_type: RegistryType, query: str) -> str:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Failures of package managers as those of a source; what is not there is no failure."""
+    """Convert a failed package manager to `SourceFailure`; a missing package is ignored."""
     try:
         yield
     except (InvalidPackageNameError, PackageNotFoundError):
@@ -237,7 +237,7 @@ def _is_about_mcp(hit: NpmHit) -> bool:
     return any(map(mentions_mcp, (hit.name, hit.description, *hit.keywords)))
 
 
-# Packages as entries of the marketplace: what npm, pip and uv say of one, cut to its bounds.
+# Conversion of package metadata to entries; texts are cut to the bounds of the marketplace.
 
 _FORGE = re.compile(r"https?://(?:www\.)?(?:github\.com|gitlab\.com|codeberg\.org)/[^/]+/[^/]+")
 NO_PROGRAM = "it has no program that could be started (no `bin`)"
@@ -246,7 +246,7 @@ NO_PROGRAM = "it has no program that could be started (no `bin`)"
 def package_entry(
     kind: RegistryType, package: PublishedPackage, origin: EntryOrigin
 ) -> MarketplaceEntry:
-    """One version of a package; one of npm without a program has a refused offer."""
+    """Return the entry of a package version; an npm package without a program is refused."""
     offer = PackageOffer(
         kind,
         package.name,
@@ -268,7 +268,7 @@ def package_entry(
         repository=repository,
         website=_address(package.homepage),
         published_at=dates.get(package.version, ""),
-        # Of a Python package no other version has a date.
+        # The metadata of a Python package have no dates of other versions.
         first_published_at="" if kind == "pypi" else min(dates.values(), default=""),
         updated_at=dates.get(package.version, ""),
         status="deprecated" if message else "active",
@@ -292,7 +292,7 @@ def named_entry(
     origin: EntryOrigin,
     version: str = "",
 ) -> MarketplaceEntry:
-    """A package of which little more than the name is known."""
+    """Return the entry of a package from its name, without reading its metadata."""
     offer = PackageOffer(registry_type, name, version, PACKAGE_KINDS[registry_type].runtime)
     return MarketplaceEntry(
         id=entry_id(name, "", (offer,), ()),
@@ -305,7 +305,7 @@ def named_entry(
 
 
 def _date(at: float) -> str:
-    """ISO 8601 of a Unix time in seconds; empty for 0, and for what no calendar has."""
+    """Format a Unix time in seconds as ISO 8601; empty for 0 and for times out of range."""
     try:
         return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") if at else ""
     except (ValueError, OverflowError, OSError):
@@ -313,13 +313,13 @@ def _date(at: float) -> str:
 
 
 def _repository(package: PublishedPackage) -> str:
-    """The repository that it names, or its home page if that is one."""
+    """Return the URL of the repository, or of the home page if it is on a known forge."""
     homepage = _address(package.homepage)
     return _address(package.repository) or (homepage if _FORGE.match(homepage) else "")
 
 
 def _address(text: str) -> str:
-    """An address of the web; the short form of npm, `github:acme/files`, is written out."""
+    """Normalize a web URL, also in the npm shorthand `github:acme/files`; empty if it is none."""
     if short := re.fullmatch(r"(?:github:)?([\w.-]+/[\w.-]+)", text):
         text = f"https://github.com/{short[1]}"
     text = re.sub(r"^(?:git|ssh|git\+ssh|git\+https)://(?:git@)?", "https://", text)

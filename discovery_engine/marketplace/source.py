@@ -1,7 +1,7 @@
-"""Sources of the marketplace: each is copied page by page, or asked for each query.
+"""Sources of the marketplace: synced ones are copied page by page, live ones queried each time.
 
-A source raises `SourceFailure` and nothing else. It costs only itself: what was copied before is
-served, and the failure is in the answer as a diagnostic.
+A source raises no exception but `SourceFailure`. A failure affects only that source: its previous
+copy is still served, and the answer includes the failure as a diagnostic.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from discovery_engine._util.fetch.fetcher import Fetched, Fetcher
 
 FailureCode: TypeAlias = Literal[
-    "MARKETPLACE_SOURCE_UNAVAILABLE",  # down, slow, limited: it may pass
-    "MARKETPLACE_SOURCE_INVALID",  # it answers with what is no marketplace
-    "MARKETPLACE_LIST_INVALID",  # the owner's own list cannot be read
+    "MARKETPLACE_SOURCE_UNAVAILABLE",  # down, slow or rate-limited: may be temporary
+    "MARKETPLACE_SOURCE_INVALID",  # the response is not that of a marketplace
+    "MARKETPLACE_LIST_INVALID",  # a list of the owner cannot be parsed
 ]
 
 
 class SourceFailure(Exception):  # noqa: N818 - a signal within this package
-    """Why a source gave nothing."""
+    """The reason why a source could not be read."""
 
     def __init__(
         self,
@@ -62,9 +62,9 @@ class SourceFailure(Exception):  # noqa: N818 - a signal within this package
         self.reason = reason
         self.hint = hint
         self.retry_after = retry_after
-        """Seconds until the source may be asked again, if it says so."""
+        """Seconds to wait before the next request, as the source demands; None if it does not."""
         self.is_passing = is_passing
-        """True if another try at once is worthwhile."""
+        """True if an immediate retry may succeed."""
         self.origin = origin or Origin("")
 
     def diagnostic(self, source: str) -> Diagnostic:
@@ -72,86 +72,87 @@ class SourceFailure(Exception):  # noqa: N818 - a signal within this package
 
 
 class SyncPoint(Struct, frozen=True):
-    """How far a source was copied; what it means is the source's alone."""
+    """The progress of copying a source; only the source interprets it."""
 
     cursor: str = ""
-    """Where to go on; empty at the beginning."""
+    """The cursor of the next page; empty for the first page."""
     since: str = ""
-    """The moment from which changes are wanted; empty for everything."""
+    """The time since which changes are requested; empty for all entries."""
     etag: str = ""
-    """The ETag of the first page, when it was read last."""
+    """The ETag of the first page at the last read."""
 
 
 class SourcePage(Struct, frozen=True):
-    """One page of a source, as it was returned at one point."""
+    """One page of a source."""
 
     entries: tuple[MarketplaceEntry, ...] = ()
-    """The entries of the page; those with the status `deleted` are removed from the copy."""
+    """The entries of the page; entries with the status `deleted` are removed from the copy."""
     malformed: tuple[str, ...] = ()
-    """Why each entry that could not be read was left out."""
+    """A reason for each entry that was skipped because it is malformed."""
     mistakes: tuple[Diagnostic, ...] = ()
-    """The same of a list of the owner, who can correct them."""
+    """Mistakes in a list of the owner, who can correct them."""
     cursor: str = ""
     """The cursor of the next page; empty if this is the last one."""
     etag: str = ""
     is_unchanged: bool = False
-    """Nothing has changed since the source was read last."""
+    """True if nothing has changed since the last read."""
     size: int = 0
-    """Bytes that were read."""
+    """The number of bytes that were read."""
 
 
 PageReader: TypeAlias = Callable[[SyncPoint], Awaitable[SourcePage]]
-"""Returns the page at a point; raises SourceFailure if there is none."""
+"""Reads the page at a sync point; raises `SourceFailure` if that fails."""
 
 
 def copy_key(settings: MarketplaceSource) -> str:
-    """The key of the copy of a source: from another address, or trusted otherwise, it is another.
+    """Return the key of the copy of a source, made of its name, type, address and trust level.
 
-    Configurations that share a data folder may call different sources alike.
+    The name alone does not suffice, because configurations that share a data folder may use the
+    same name for different sources.
     """
     made_of = (settings.type, settings.address or settings.path, settings.trusted_as)
     return f"{settings.name} {digests.digest(repr(made_of).encode()).hex()[:16]}"
 
 
 class SyncedSource(ABC):
-    """A source of which there is a copy, searched without asking the source."""
+    """A source that is copied; searches read the copy."""
 
     has_changes = False
-    """True if it can be asked for the changes since a moment."""
+    """True if the source can return only the changes since a time."""
 
     def __init__(self, settings: MarketplaceSource) -> None:
         self.settings = settings
         self.origin = EntryOrigin(settings.name, settings.trusted_as)
         self.is_local = bool(settings.path)
-        """True if looking for changes costs next to nothing, so that each search does it."""
+        """True for a file of the owner; every search checks it for changes, which is cheap."""
 
     @abstractmethod
     def open(self) -> AbstractAsyncContextManager[PageReader]:
-        """Connect to it.
+        """Connect to the source.
 
         Raises:
-            SourceFailure: If that fails.
+            SourceFailure: If the connection fails.
         """
 
 
 class LiveSource(Protocol):
-    """A source that is asked for each query, and never for more than it is asked for."""
+    """A source that is queried for each search; nothing of it is copied."""
 
     @property
     def settings(self) -> MarketplaceSource: ...
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
-        """Return the entries that fit a query, the best first.
+        """Return at most `limit` entries that match a query, the best first.
 
         Raises:
-            SourceFailure: If the source cannot be asked.
+            SourceFailure: If the request fails.
         """
 
     async def lookup(self, name: str, version: str = "") -> MarketplaceEntry | None:
-        """The entry of that exact name; None if there is none, or the name cannot be one.
+        """Return the entry of that exact name; None if it does not exist or the name is invalid.
 
         Raises:
-            SourceFailure: If the source cannot be asked.
+            SourceFailure: If the request fails.
         """
 
 
@@ -160,13 +161,13 @@ _UNCHANGED = 304
 _REFUSED = (401, 403, 407)
 _GONE = (404, 410)
 _LIMITED = (429, 503)
-_FAILED = 500  # and all from there
+_FAILED = 500  # and above
 _PASSING = ("timeout", "broken", "unreachable")
-_MAX_NON_JSON_EXCERPT = 60  # characters of what is no JSON
+_MAX_NON_JSON_EXCERPT = 60  # characters of a response that is not JSON
 
 
 class SourceAddress:
-    """An address of a source, with its headers resolved; of `open_address`."""
+    """The base URL of a source with its resolved headers; made by `open_address`."""
 
     def __init__(self, fetcher: Fetcher, url: str, headers: Mapping[str, str]) -> None:
         self._fetcher = fetcher
@@ -174,10 +175,15 @@ class SourceAddress:
         self.url = url
 
     async def get(self, url: str, *, limit: int, etag: str = "") -> Fetched | None:
-        """A successful answer; None if it is the one of `etag`.
+        """Get a URL; return None if the server answers that `etag` is still current.
+
+        Args:
+            url: The URL to get.
+            limit: The maximum number of bytes of the body.
+            etag: The ETag of an earlier response; empty for none.
 
         Raises:
-            SourceFailure: If there is none.
+            SourceFailure: If the request fails, or the status is not 200.
         """
         headers = {**self._headers, "if-none-match": etag} if etag else self._headers
         try:
@@ -195,11 +201,15 @@ class SourceAddress:
 async def open_address(
     source: MarketplaceSource, secrets: SecretResolver, folder: str | None
 ) -> AsyncGenerator[SourceAddress]:
-    """Yield the address of a source; `folder` is where relative `${file:…}` start."""
+    """Yield the address of a source; relative paths in `${file:…}` start at `folder`.
+
+    Raises:
+        SourceFailure: If a public address is not encrypted, or a header cannot be resolved.
+    """
     _require_encryption(source)
     headers = await anyio.to_thread.run_sync(_resolved_headers, source, secrets, folder)
     try:
-        # Most searches fetch nothing, and HTTP takes 0.1 s of CPU to import.
+        # Most searches send no request, and the HTTP client takes 0.1 s of CPU to import.
         from discovery_engine._util.fetch.fetcher import open_fetcher  # noqa: PLC0415
 
         async with open_fetcher(source.address, is_private=source.private) as fetcher:
@@ -209,14 +219,20 @@ async def open_address(
 
 
 def _read_file(folder: Path, name: str, etag: str) -> tuple[bytes | None, str]:
-    """A file of the owner; its size and the time of its change are its tag."""
+    """Read a file of the owner, unless its tag is `etag`; return its content or None, and its tag.
+
+    The tag consists of size, modification time and inode.
+
+    Raises:
+        SourceFailure: If it is not a regular file, cannot be read, or is too long.
+    """
     path = folder / Path(name).expanduser()
     try:
         status = path.stat()
         tag = f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
         if tag == etag:
             return None, tag
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would block
             raise _file_failure(path, "is no file")
         with path.open("rb") as file:
             content = file.read(bounds.CATALOG_BYTES + 1)
@@ -228,10 +244,10 @@ def _read_file(folder: Path, name: str, etag: str) -> tuple[bytes | None, str]:
 
 
 def json_of(answer: Fetched) -> JSONValue:
-    """The JSON of an answer.
+    """Decode the JSON body of a response.
 
     Raises:
-        SourceFailure: If it is none, such as a page for people.
+        SourceFailure: If it is not JSON, for instance an HTML page.
     """
     start = answer.body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -245,13 +261,13 @@ def json_of(answer: Fetched) -> JSONValue:
 
 
 def invalid(reason: str) -> SourceFailure:
-    """The failure of a source that answers, and not as such a source does."""
+    """Return the failure of a source whose response is not what its type promises."""
     hint = "check `url` and `type` of the source; if they are right, tell its owner"
     return SourceFailure("MARKETPLACE_SOURCE_INVALID", reason, hint=hint)
 
 
 def _require_encryption(source: MarketplaceSource) -> None:
-    """Raises `SourceFailure` where a machine on the way could change what is offered."""
+    """Raise `SourceFailure` for a public address without TLS, whose responses can be altered."""
     parts = urlsplit(source.address)
     is_public = reachable_classes(parts.hostname or "", is_private=source.private) == {"public"}
     if parts.scheme != "https" and is_public:
@@ -318,11 +334,14 @@ def _file_failure(path: Path, reason: str) -> SourceFailure:
     )
 
 
-# A source that is one document, read whole.
+# Sources that consist of one document.
 
 
 class DocumentSource(SyncedSource):
-    """A subclass reads the document."""
+    """Base class of sources that are one document, from a file or a URL.
+
+    Subclasses parse it in `page`.
+    """
 
     def __init__(
         self, settings: MarketplaceSource, secrets: SecretResolver, *, folder: str | None = None
@@ -341,10 +360,10 @@ class DocumentSource(SyncedSource):
 
     @abstractmethod
     def page(self, content: bytes, etag: str) -> SourcePage:
-        """All entries of a document; runs in a thread.
+        """Parse all entries of a document; called in a thread.
 
         Raises:
-            SourceFailure: If it is no such document.
+            SourceFailure: If the document is not of the expected format.
         """
 
     async def _read(self, address: SourceAddress | None, point: SyncPoint) -> SourcePage:

@@ -1,4 +1,4 @@
-"""The engine without `async`: each verb waits for that of the engine on the loop."""
+"""The synchronous engine: each method runs the method of `Engine` on an event loop and waits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ open_engine = _opener(open_async_engine)
 
 
 class SyncToolset(ToolsetMirror):
-    """The same as `Toolset`, without `async`; made by `SyncEngine.toolset`."""
+    """Synchronous `Toolset`; made by `SyncEngine.toolset`."""
 
     wrapped: Toolset
 
@@ -56,7 +56,7 @@ class SyncToolset(ToolsetMirror):
 
     def _function(self, function: Callable[..., Any]) -> Callable[..., str]:
         def call(*args: Any, **kwargs: Any) -> str:
-            # An argument of the tool may have the name of one of `run_blocking`.
+            # `partial`, as an argument of the tool may be named like one of `run_blocking`.
             text: str = run_blocking(self.portal, partial(function, *args, **kwargs))
             return text
 
@@ -64,7 +64,7 @@ class SyncToolset(ToolsetMirror):
 
 
 class SyncScopedEngine(ScopedEngineMirror):
-    """The same as `ScopedEngine`, without `async`."""
+    """Synchronous `ScopedEngine`."""
 
     wrapped: ScopedEngine
 
@@ -104,7 +104,7 @@ class SyncScopedEngine(ScopedEngineMirror):
 
 
 class SyncEngine(EngineMirror, SyncScopedEngine):
-    """The same as `Engine`, without `async`; made by `open_engine`."""
+    """Synchronous `Engine`; made by `open_engine`."""
 
 
 MIRRORS |= {Toolset: SyncToolset, ScopedEngine: SyncScopedEngine, Engine: SyncEngine}
@@ -113,7 +113,7 @@ MIRRORS |= {Toolset: SyncToolset, ScopedEngine: SyncScopedEngine, Engine: SyncEn
 def sync_toolset_of(
     source: SyncScopedEngine | SyncToolset, *, name_style: Style | None = None
 ) -> SyncToolset:
-    """A toolset as it is, or one of an engine in the mode `select`: what adapters are made of."""
+    """Return a toolset unchanged, or make one of an engine in the mode `select`, for adapters."""
     if isinstance(source, SyncToolset):
         return source
     return source.toolset(mode="select", name_style=name_style)

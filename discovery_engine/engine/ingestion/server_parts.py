@@ -1,4 +1,4 @@
-"""The part of a server in the catalog, and the outcome of listing it, parsed and scanned."""
+"""Listing results, parsed and scanned, and the parts of the catalog that are made from them."""
 
 from __future__ import annotations
 
@@ -38,22 +38,24 @@ if TYPE_CHECKING:
 
 
 class ListingResult(Struct, frozen=True):
+    """The result of listing one server, or the error that it failed with."""
+
     server: ServerSettings
-    """Its settings when it was listed."""
+    """The settings of the server at the time of the listing."""
     outcome: Listing | UpstreamError
     at: float
     """Unix time in seconds."""
     tools: tuple[Tool, ...] = ()
-    """Its tools, once parsed by `parse_listing`."""
+    """The tools; empty before `parse_listing`."""
     offerings: tuple[Offering, ...] = ()
-    """The same of all else; of a kind that could not be listed, the last known ones."""
+    """The resources, templates and prompts; the last known ones for a kind whose listing failed."""
     findings: Findings | None = None
     same_as: ServerPart | None = None
-    """The part that has the same tools, offerings and instructions; None if any is different."""
+    """The part with equal tools, offerings and instructions; None if anything differs."""
 
     @property
     def listed_server(self) -> ListedServer | None:
-        """The listing for the trust store; None if it failed."""
+        """Return the listing for the trust store; None if it failed."""
         if isinstance(self.outcome, UpstreamError):
             return None
         instructions = self.outcome.instructions
@@ -69,9 +71,9 @@ class ListingResult(Struct, frozen=True):
 
 
 def parse_listing(result: ListingResult, before: ServerPart) -> ListingResult:
-    """`result` with its definitions parsed and scanned; a long list takes seconds.
+    """Parse and scan the definitions of a result; a long list takes seconds.
 
-    Tools that are unchanged since `before` are not scanned again.
+    Tools that are unchanged since `before` are not scanned again. A failure is returned unchanged.
     """
     if isinstance(result.outcome, UpstreamError):
         return result
@@ -86,7 +88,7 @@ def parse_listing(result: ListingResult, before: ServerPart) -> ListingResult:
 
 
 def _same_listing(result: ListingResult, before: ServerPart) -> ListingResult | None:
-    """`result` with the definitions of `before`, if it certainly has the same; else None."""
+    """Return the result with the definitions of `before` if they certainly equal it; else None."""
     if isinstance(result.outcome, UpstreamError) or not _lists_the_same(result.outcome, before):
         return None
     return replace(
@@ -99,7 +101,7 @@ def _same_listing(result: ListingResult, before: ServerPart) -> ListingResult | 
 
 
 def _offerings(server: ServerName, listing: Listing, before: ServerPart) -> Iterator[Offering]:
-    """Yield what was listed besides tools; for a kind that failed, what was known before."""
+    """Yield the listed resources, templates and prompts; for a failed kind, those of `before`."""
     for kind, listed in listing.offerings.items():
         if listed.failure:
             yield from (entry.offering for entry in before.of_kind(kind))
@@ -108,7 +110,7 @@ def _offerings(server: ServerName, listing: Listing, before: ServerPart) -> Iter
 
 
 def _lists_the_same(listing: Listing, before: ServerPart) -> bool:
-    """Return whether a listing certainly has the definitions and instructions of a part."""
+    """Return whether a listing certainly equals a part in definitions and instructions."""
     if before.findings is None or listing.instructions != before.present_instructions:
         return False
     tools = {entry.tool.upstream_name: entry.tool.source for entry in before.entries}
@@ -130,12 +132,12 @@ def _lists_the_same(listing: Listing, before: ServerPart) -> bool:
 def part_from_result(
     server: ServerSettings, before: ServerPart, result: ListingResult, ingestor: Ingestor
 ) -> ServerPart:
-    """The new part of a server, from its listing and the part known before."""
+    """Return the new part of a server, made from its listing and its previous part."""
     if isinstance(result.outcome, UpstreamError):
         return failed(before, result.outcome, result.at)
     part = _listed(server, before, result.outcome, result, ingestor)
     part = replace(part, removed=removed_tools(before, part, now=result.at))
-    # To make it again is a third of the time that its row takes, and most listings are as before.
+    # Hashing takes a third of the time to write the row, and most listings are unchanged.
     return part.with_digest(before.digest) if part.entries is before.entries else part
 
 
@@ -146,7 +148,7 @@ def _listed(
     result: ListingResult,
     ingestor: Ingestor,
 ) -> ServerPart:
-    """The part of a server that was listed successfully."""
+    """Return the part of a server that was listed successfully."""
     is_same = result.same_as is before and ingestor.makes_same(server, before)
     others = listing.offerings.items()
     part = replace(
@@ -163,7 +165,7 @@ def _listed(
 
 
 def removed_tools(before: ServerPart, new: ServerPart, *, now: float) -> tuple[RemovedTool, ...]:
-    """The tools that are gone since `before`, or were gone then and not for too long."""
+    """Return the tools removed since `before`, and earlier ones up to the age `REMOVED_FOR`."""
     gone: dict[str, float] = {entry.tool.name: now for entry in before.entries}
     gone |= {tool.name: tool.at for tool in before.removed if now - tool.at < REMOVED_FOR}
     names = sorted(gone.keys() - new.by_name.keys())
@@ -171,7 +173,7 @@ def removed_tools(before: ServerPart, new: ServerPart, *, now: float) -> tuple[R
 
 
 def ttl_of(listing: Listing) -> float | None:
-    """The shortest time to live of its lists, in seconds; None if the server set none."""
+    """Return the shortest TTL of the lists in seconds; None if the server set none."""
     return min((ttl for ttl in _ttls(listing) if ttl is not None), default=None)
 
 
@@ -181,7 +183,7 @@ def _ttls(listing: Listing) -> Iterator[float | None]:
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
-    """The part of a server whose listing failed: its last known tools stay."""
+    """Return the part of a server whose listing failed; it keeps its last known tools."""
     began = part.failure.since if part.failure else None
     return replace(part, failure=failure_of(error, now, began=began))
 
@@ -189,9 +191,9 @@ def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
 def without_values(
     part: ServerPart, server: ServerSettings, secrets: SecretResolver, now: float
 ) -> ServerPart:
-    """The part of a server that was never asked: as failed if its entry lacks values."""
+    """Return the part as failed if its server was never contacted and its entry lacks values."""
     is_unasked = part.listed_at is None and part.failure is None and part.verdict.enabled
-    # What a command writes is not known before it is run, which is when the server starts.
+    # A value that a command prints is unknown until the server starts, which runs the command.
     if is_unasked and server.transport and not has_commands(server):
         try:
             resolved_transport(server, secrets)
@@ -201,7 +203,7 @@ def without_values(
 
 
 def failure_of(error: UpstreamError, now: float, *, began: float | None = None) -> Failure:
-    """`began` is when the server failed first, if that was before `now`."""
+    """Convert an error; `began` is the Unix time of the first failure if it precedes `now`."""
     # While a server is backing off, the error of its last attempt is the cause.
     real = error.__cause__ if isinstance(error.__cause__, UpstreamError) else error
     if not isinstance(real, UnavailableError):
@@ -219,7 +221,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class _Basis(NamedTuple):
-    """All that it depends on whether a listing changes anything, beside the settings."""
+    """The values that decide, besides the settings, whether a listing changes anything."""
 
     listing: bytes
     known: ServerPart
@@ -230,9 +232,10 @@ class _Basis(NamedTuple):
 
 
 class UnchangedParts:
-    """Remembers of each server which listing changed nothing: most are the same again and again.
+    """Caches for each server the last listing that changed nothing, as most listings repeat.
 
-    It is for the settings of one moment: to compare those of 10,000 servers takes too long.
+    An instance is valid for one version of the settings, because comparing the settings of 10,000
+    servers would take too long.
     """
 
     def __init__(self) -> None:
@@ -241,9 +244,10 @@ class UnchangedParts:
     def part(
         self, server: ServerSettings, before: ServerPart, result: ListingResult, ingestor: Ingestor
     ) -> ServerPart | None:
-        """The part that a listing makes, if it is `before` but for its time; else None.
+        """Return `before` with a new time if a listing changes nothing else; otherwise None.
 
-        Whatever is odd about a listing is found when it is read by itself.
+        None is also returned if the check raises an exception; the caller then processes the
+        listing by itself, which reports the cause.
         """
         if isinstance(result.outcome, UpstreamError):
             return None
@@ -255,7 +259,7 @@ class UnchangedParts:
         except Exception:
             logger.debug("The list of %r is read by itself", server.name, exc_info=True)
             return None
-        if part and not part.removed:  # what was removed is forgotten with time
+        if part and not part.removed:  # removed tools expire with time, so the part would change
             self._confirmed[server.name] = basis
         return part
 
@@ -275,10 +279,10 @@ def _basis(
 
 
 def _digest(listing: Listing) -> bytes:
-    """Return the digest of all that a server listed, in its own order.
+    """Return the digest of everything that a server listed, in its order.
 
     Raises:
-        ValueError, OverflowError: If it has something that not every JSON may have.
+        ValueError, OverflowError: If a value cannot be encoded as JSON.
     """
     offerings = list(listing.offerings.items())
     return digests.digest(_ENCODER.encode((replace(listing, offerings={}), offerings)))
@@ -291,16 +295,18 @@ def _unchanged_part(
     if same is None or (listed := same.listed_server) is None:
         return None
     if any(ingestor.trust.first_seen(*listed._replace(server=server))):
-        return None  # to be accepted by this
+        return None  # the listing accepts definitions at first sight, which changes decisions
     part = part_from_result(server, before, same, ingestor)
     return part if replace(part, listed_at=before.listed_at) == before else None
 
 
 class SharedParts(NamedTuple):
+    """The parts of other processes that this one adopts, and those that it must list again."""
+
     adopted: list[ServerPart]
-    """Parts that differ from the present ones."""
+    """The parts that differ from the current ones."""
     doubtful: list[ServerName]
-    """Servers of which something is held back here that the other gateway has not seen."""
+    """The servers of which this process holds back something that the shared part would show."""
 
 
 def shared_parts(
@@ -311,18 +317,19 @@ def shared_parts(
     fail_alike: bool,
     mended: Collection[ServerName],
 ) -> SharedParts:
-    """Judge what other processes listed; one that reaches a server in another way is ignored.
+    """Evaluate parts that other processes saved.
 
-    What is held back here is never released by another's listing, which may be older, whatever the
-    clocks say: the server has to be listed once more.
+    A part is ignored if its process connects to the server differently. A part never releases
+    anything that is held back for review here, because it may be older, whatever the clocks say;
+    the server is returned as doubtful, and must be listed again.
 
     Args:
-        parts: What was saved of servers.
-        catalog: The present one.
-        ingestor: Of the present settings.
-        fail_alike: Whether all failures are adopted, or only those of workers: whether a server can
-            be reached from here is not for another gateway to say.
-        mended: Servers that failed because of values which this process has.
+        parts: The saved parts.
+        catalog: The current catalog.
+        ingestor: The ingestor of the current settings.
+        fail_alike: True to adopt all failures. Otherwise only those of workers are adopted, because
+            a server that another gateway cannot reach may be reachable from here.
+        mended: The servers that failed for lack of values which this process has.
     """
     servers = ingestor.rulebook.settings.by_name
     shared = SharedParts([], [])
@@ -348,19 +355,19 @@ def shared_parts(
 
 
 def _is_of_worker(own_part: ServerPart, part: ServerPart) -> bool:
-    """Return whether a worker says that a server fails, or that it does no more."""
+    """Return whether a worker reported that a server fails, or that it works again."""
     failure = part.failure or own_part.failure
     return failure is not None and failure.is_of_worker
 
 
 def _is_newer(failure: Failure | None, part: ServerPart) -> bool:
-    """Return whether a failure came after what is saved, which therefore lacks it."""
+    """Return whether a failure is newer than the saved part."""
     tried_at = part.failure.at if part.failure else part.listed_at
     return failure is not None and failure.at > (tried_at or 0.0)
 
 
 def _held_back(part: ServerPart) -> set[str | None]:
-    """Return the keys of what waits for review; None stands for the instructions."""
+    """Return the keys of definitions that wait for review; None stands for the instructions."""
     held = {key for key, verdict in _verdicts(part) if verdict.reason in FOR_REVIEW}
     return held | {None} if part.new_instructions is not None else held
 

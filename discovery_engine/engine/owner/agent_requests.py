@@ -1,7 +1,7 @@
 """Requests of agents to their owner: `engine.requests`.
 
-An agent's words never install, remove or switch anything. They make a request, which the owner sees
-in full, and accepts or declines. The agent reads later what became of it.
+An agent can never install, remove, enable or disable anything itself. It submits a request, which
+the owner reads in full and accepts or declines. The agent can read the decision later.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.store.registry import Registry
 
-_MOST_WAITING = 20  # of one scope; an owner reads no more
-_DECLINED_FOR = 86_400.0  # seconds in which the same request is not made again
-_LONGEST_DECISION = 900.0  # seconds; an installation takes minutes
+_MOST_WAITING = 20  # requests per scope; an owner would not read more
+_DECLINED_FOR = 86_400.0  # seconds in which a declined request is not submitted again
+_LONGEST_DECISION = 900.0  # seconds until a decision counts as abandoned; installing takes minutes
 _PASSING = (
     InstallFailedError,
     MissingInputsError,
@@ -46,14 +46,16 @@ _PASSING = (
     RegistryError,
     SecretStoreError,
 )
-_MAX_REQUEST_ARGUMENTS_LENGTH = 4096  # characters of what an agent gives with a request, as JSON
+_MAX_REQUEST_ARGUMENTS_LENGTH = 4096  # characters of the arguments of a request
 
 
 RequestPlan: TypeAlias = "InstallPlan | SyncPlan | ServerPlan"
-"""The plan of what a request would do."""
+"""The plan of the effects of a request."""
 
 
 class AgentRequestNotFoundError(NotFoundError):
+    """No request of that id exists, or it does not wait for a decision."""
+
     code = "REQUEST_NOT_FOUND"
 
     def __init__(self, request_id: str, names: list[str]) -> None:
@@ -62,13 +64,16 @@ class AgentRequestNotFoundError(NotFoundError):
 
 
 class RequestRefusedError(DiscoveryError):
-    """A request that is not even put before the owner."""
+    """A request was rejected without showing it to the owner."""
 
     code = "REQUEST_REFUSED"
 
 
 class AgentRequests:
-    """Made by the engine; `clock` returns Unix time in seconds, `scope` the scope of decisions."""
+    """Submits, lists and decides requests; available as `engine.requests`.
+
+    `clock` returns Unix time in seconds, `scope` the decision scope under which they are stored.
+    """
 
     def __init__(
         self,
@@ -84,19 +89,20 @@ class AgentRequests:
         self._clock = clock
 
     async def list(self, state: RequestState | None = None) -> tuple[AgentRequest, ...]:
-        """The requests in a state, or all, the oldest first.
+        """Return the requests in a state, or all, the oldest first.
 
         Raises:
-            RegistryError: If they cannot be read.
+            RegistryError: If the requests cannot be read.
         """
         requests = await anyio.to_thread.run_sync(self._store.agent_requests, self._scope())
         return tuple(request for request in requests if state in (None, request.state))
 
     async def get(self, request_id: str) -> AgentRequest:
-        """One request.
+        """Return one request, in whatever state.
 
         Raises:
-            AgentRequestNotFoundError: If there is none of that id; with the nearest.
+            AgentRequestNotFoundError: If there is none; the error suggests the nearest ids.
+            RegistryError: If the requests cannot be read.
         """
         requests = {request.id: request for request in await self.list()}
         if request_id not in requests:
@@ -111,23 +117,29 @@ class AgentRequests:
         *,
         client: str,
     ) -> AgentRequest:
-        """Put a request before the owner; the one that is there if the same was made already.
+        """Submit a request to the owner and return it.
 
-        What was declined is not asked for again within a day.
+        An equal request that waits, or was declined within the last day, is returned instead.
+
+        Args:
+            action: The kind of request.
+            name: The name of a server, or of a marketplace entry to install.
+            arguments: Details, such as an entry that the agent wrote itself.
+            client: A label of the client that makes the request.
 
         Raises:
-            RequestRefusedError: If too many wait, or what is given with it is too long, or refers
-                to values of the owner.
-            MarketplaceEntryNotFoundError: If no source has what is to be installed.
+            RequestRefusedError: If 20 requests wait already, or if the arguments are too long or
+                contain a `${reference}`.
+            MarketplaceEntryNotFoundError: If no source has the entry to install.
             MarketplaceEntryAmbiguousError: If several servers have that name.
-            InvalidPackageNameError: If no server can have it.
-            RegistryError: If it cannot be kept.
+            InvalidPackageNameError: If the name is invalid.
+            RegistryError: If the request cannot be stored.
         """
         request = AgentRequest(
             secrets.token_hex(4), action, name, arguments or {}, client, self._clock()
         )
         if "${" in f"{name}{arguments}":
-            # It would stand for a value of the owner's, which the server would then have.
+            # A reference would expand to a value of the owner, which the server would receive.
             raise RequestRefusedError("a request holds no ${reference}; the user enters values")
         if len(str(request.arguments)) > _MAX_REQUEST_ARGUMENTS_LENGTH:
             raise RequestRefusedError("what is given with the request is too long")
@@ -152,16 +164,16 @@ class AgentRequests:
         values: GivenValues | None = None,
         secrets: GivenValues | None = None,
     ) -> RequestPlan:
-        """Return what accepting a request would do; nothing is done.
+        """Return the plan of accepting a request; nothing is changed.
 
         Args:
             request_id: The id of a request that waits.
-            values: For what is installed from the marketplace, as `Installer.plan_install` has it.
-            secrets: The same for what is to be stored.
+            values: The inputs of a server to install; see `Installer.plan_install`.
+            secrets: The inputs that will be stored as secrets; see `Installer.plan_install`.
 
         Raises:
-            AgentRequestNotFoundError: If it does not wait.
-            DiscoveryError: As the verb that it asks for.
+            AgentRequestNotFoundError: If the request does not wait.
+            DiscoveryError: If planning the requested action fails.
         """
         request = await self.get(request_id)
         if request.state != "waiting":
@@ -169,17 +181,18 @@ class AgentRequests:
         return await self._planned(request, values or {}, secrets or {})
 
     async def accept(self, request_id: str, *, plan: RequestPlan | None = None) -> AgentRequest:
-        """Do what a request asks for; if that cannot be done, it has failed, with the reason.
+        """Execute a request and mark it as accepted, or as failed if it raises an error.
 
-        It waits on if only a value is missing, or something cannot be reached or kept now.
+        After an error that may be temporary it continues to wait: a missing input, a failed
+        installation or package manager, or a store that cannot be used.
 
         Args:
             request_id: The id of a request that waits.
-            plan: What is done, as its owner saw it; planned anew if None.
+            plan: The plan that the owner saw; a new one is made if None.
 
         Raises:
-            AgentRequestNotFoundError: If it does not wait, or is being decided elsewhere.
-            DiscoveryError: As the verb that it asks for.
+            AgentRequestNotFoundError: If it does not wait, or another process decides it.
+            DiscoveryError: If the requested action fails.
         """
         request = await self._claimed(request_id)
         try:
@@ -190,17 +203,17 @@ class AgentRequests:
         except DiscoveryError as error:
             await self._save(request, "failed", f"{error.code}: {error.message}")
             raise
-        except BaseException:  # cancelled, or a defect: nothing was decided
+        except BaseException:  # cancelled, or a bug: nothing was decided
             with anyio.CancelScope(shield=True):
                 await self._save(request, "waiting")
             raise
         return await self._save(request, "accepted", outcome)
 
     async def decline(self, request_id: str, *, reason: str = "") -> AgentRequest:
-        """Decline a request; the agent reads the reason.
+        """Decline a request; the agent can read the reason.
 
         Raises:
-            AgentRequestNotFoundError: If it does not wait.
+            AgentRequestNotFoundError: If it does not wait, or another process decides it.
         """
         return await self._save(await self._claimed(request_id), "declined", reason)
 
@@ -223,7 +236,7 @@ class AgentRequests:
                 return await install(request.name, values=values, secrets=secrets)
 
     async def _done(self, request: AgentRequest, plan: RequestPlan | None) -> str:
-        """Do it; what came of it, in a word."""
+        """Execute a request by its plan; return the outcome: a server name, or counts of a sync."""
         servers, installer = self._host.servers, self._host.installer
         match plan or await self._planned(request, {}, {}):
             case ServerPlan(verb="remove", name=name) as removal:
@@ -239,10 +252,10 @@ class AgentRequests:
                 return (await installer.install(install)).name
 
     async def _claimed(self, request_id: str) -> AgentRequest:
-        """A request that waits, which no other process decides from now on.
+        """Claim a waiting request by compare-and-swap, so that no other process decides it.
 
         Raises:
-            AgentRequestNotFoundError: If there is none.
+            AgentRequestNotFoundError: If it does not wait, or another process claimed it.
         """
         requests = {entry.id: entry for entry in await self.list()}
         request = requests.get(request_id)
@@ -255,7 +268,7 @@ class AgentRequests:
         raise AgentRequestNotFoundError(request_id, waiting)
 
     def _may_be_decided(self, request: AgentRequest) -> bool:
-        """Also one whose process has ended in the middle."""
+        """Return whether a request waits, or was claimed by a process that abandoned it."""
         since = self._clock() - (request.decided_at or 0.0)
         is_left = request.state == "deciding" and since > _LONGEST_DECISION
         return request.state == "waiting" or is_left
@@ -272,7 +285,7 @@ class AgentRequests:
         await anyio.to_thread.run_sync(self._store.save_agent_request, self._scope(), request)
 
     def _stands(self, request: AgentRequest) -> bool:
-        """Return whether a request would answer the same one made now."""
+        """Return whether a request stands for an equal one that is submitted now."""
         if request.state in ("waiting", "deciding"):
             return True
         at = request.decided_at or 0.0
@@ -280,10 +293,10 @@ class AgentRequests:
 
 
 def written_entry(request: AgentRequest) -> JSONObject | None:
-    """The entry that an agent wrote itself; None if it asked for one of the marketplace."""
+    """Return the entry that the agent wrote; None if it named a marketplace entry."""
     arguments = request.arguments
     if not arguments.get("command"):
         return None
     keys = ("command", "args", "description", "tags")
-    # No one has reviewed it before its owner does.
+    # Nobody has reviewed the entry yet, so it gets a sandbox.
     return {key: arguments[key] for key in keys if arguments.get(key)} | {"sandbox": "auto"}

@@ -1,10 +1,10 @@
-"""The entry of this gateway in the file of another MCP client: planned, written and taken out.
+"""Adds the entry of this gateway to the files of other MCP clients, and removes it.
 
     place = find_place(locator, client, in_project=False)
     connection = plan_connection(place, entry_of, records)
     connection.apply()
 
-The file as it was before is kept in the data folder, so that it can be restored byte for byte.
+The original file is saved in the data folder, so that it can be restored byte for byte.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.tools.model import ServerName
 
 NAMES = ("discovery", "mcp-discovery-engine")
-"""The name of an entry of this gateway, and the one for where another server has that name."""
+"""The name of the entry of this gateway, and an alternative if another server has that name."""
 
-_LONGEST_LINE = 2000  # characters of a file's line that are shown
+_LONGEST_LINE = 2000  # characters of a line in a diff
 _PRIVATE = 0o700
 
 
 class ClientPlace(Struct, frozen=True):
-    """The file of a client that an entry goes into."""
+    """The file of a client that receives the entry."""
 
     client: ClientRow
     path: Path
     spec: FileSpec
     exists: bool
     is_here: bool
-    """False if nothing of the client is on this machine."""
+    """False if the client does not seem to be installed on this machine."""
     looked: tuple[Path, ...]
-    """The files that were looked for."""
+    """The paths that were checked."""
 
     @property
     def shape(self) -> FileShape:
@@ -84,16 +84,17 @@ class ClientPlace(Struct, frozen=True):
 
 
 def connectable(locator: FileLocator) -> Iterator[ClientRow]:
-    """The clients whose files can get an entry."""
+    """Yield the clients to whose files the entry can be added."""
     for client in load_table().clients.values():
         if client.reader == "entries" and any(_places(locator, client, in_project=False)):
             yield client
 
 
 def find_place(locator: FileLocator, client: ClientRow, *, in_project: bool) -> ClientPlace | None:
-    """The file for an entry: the strongest that is there, else the one that the client would read.
+    """Return the file for an entry: the existing one of highest precedence, else a new one.
 
-    None if the client has no file for a project.
+    A new file is placed in a folder that exists already, if the client has one. Returns None if the
+    client has no file of that scope.
     """
     places = [*_places(locator, client, in_project=in_project)]
     if not places:
@@ -133,21 +134,21 @@ def _has_any(folder: Path, templates: Collection[str]) -> bool:
 
 
 class Record(Struct, frozen=True):
-    """What an entry was written over."""
+    """The state of a file after the entry was written, for undoing it."""
 
     after: str
-    """The digest of the file with the entry."""
+    """The hex digest of the file with the entry."""
     is_created: bool
-    """True if the file was not there before."""
+    """True if the file did not exist before."""
 
 
 class Records(Struct, frozen=True):
-    """The files of clients as they were before, in the data folder."""
+    """The original files of clients and their records, stored in the data folder."""
 
     folder: Path
 
     def original(self, path: Path) -> Path:
-        """Where the file of before is kept."""
+        """Return the path of the saved original of a file."""
         name = digests.digest(str(path.resolve()).encode()).hex()[:16]
         return self.folder / f"{name}{path.suffix}"
 
@@ -158,7 +159,7 @@ class Records(Struct, frozen=True):
         return None
 
     def keep(self, path: Path, content: bytes | None) -> None:
-        """Keep a file as it was; None if it was not there."""
+        """Save the original content of a file; None if the file did not exist."""
         self.folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         files.replace_file(self.original(path), content or b"", follows_link=False)
 
@@ -181,25 +182,26 @@ class Connection(Struct, frozen=True):
     edit: Edit
     records: Records
     name: str
-    """The name of the entry; empty if there is none to take out."""
+    """The name of the entry; empty if there is none to remove."""
     secrets: frozenset[str] = frozenset()
-    """Those that stand in the file."""
+    """The secrets in the file, which `diff` redacts."""
     original: bytes | None = None
-    """The file that can be restored later; None if it is not there."""
+    """The content that an undo will restore; None if the file did not exist."""
     is_undo: bool = False
+    """True if this removes the entry."""
     is_restored: bool = False
-    """True if the file is as it was before, to the byte."""
+    """True if the file is restored byte for byte."""
     is_deleted: bool = False
-    """True if there was no file before, and there is none again."""
+    """True if the file is deleted, because it did not exist before."""
     moved: tuple[str, ...] = ()
-    """The servers that are taken out of the file, or are back in it, by its own names."""
+    """The servers that are removed from the file, or restored by an undo, by its names."""
 
     @property
     def is_empty(self) -> bool:
         return self.edit.is_empty and not self.is_deleted
 
     def diff(self) -> str:
-        """The lines that differ, without the secrets of the file; long ones are cut."""
+        """Return the changed lines, with secrets redacted and long lines truncated."""
         text = Redactor(self.secrets).redact(self.edit.diff(context=0))
         return "\n".join(
             line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
@@ -207,7 +209,7 @@ class Connection(Struct, frozen=True):
         )
 
     def apply(self) -> None:
-        """Write the file in one step, and what an undo needs.
+        """Write the file atomically, and save what an undo needs.
 
         Raises:
             ConfigurationError: If the file has changed since the plan, or cannot be written.
@@ -246,20 +248,21 @@ def plan_connection(
     *,
     without: Collection[str] = (),
 ) -> Connection:
-    """The file with the entry of this gateway, in place of one that it has.
+    """Plan adding the entry of this gateway to a file; an existing one is replaced.
 
     Args:
         place: The file.
-        entry_of: The entry for a name.
-        records: Where the file as it is now is kept.
+        entry_of: Makes the entry for a name.
+        records: The store for the original file.
         locator: The folders of this machine.
-        without: The servers to take out, by the names of the file.
+        without: The servers to remove, by their names in the file.
 
     Raises:
-        ConfigurationError: If the file cannot be read or edited; with line and column.
+        ConfigurationError: If the file cannot be read or edited, with line and column; or if it is
+            a symbolic link in a project.
     """
     if place.spec.scope == "project" and place.path.is_symlink():
-        # A stranger's project may have put it there, to have another file written.
+        # An untrusted project may contain the link to have another file overwritten.
         raise _error(place.path, "is a link", "name the file of your user, without --project")
     file = read_file(place.path, place.client.bytes)
     with _editing(place):
@@ -291,7 +294,7 @@ def plan_connection(
 def _original(
     place: ClientPlace, content: bytes | None, base: str, records: Records
 ) -> bytes | None:
-    """The file that an undo restores: before the first entry, or as others have changed it."""
+    """Return the content for an undo: the saved original, or `base` if others changed the file."""
     record = records.find(place.path)
     if record is None or content is None:
         return content
@@ -301,10 +304,10 @@ def _original(
 
 
 def plan_undo(place: ClientPlace, records: Records, locator: FileLocator) -> Connection:
-    """The file as it was before; if others have changed it since, only the entry is taken out.
+    """Plan restoring the original file; if others changed it since, only the entry is removed.
 
     Raises:
-        ConfigurationError: As `plan_connection`.
+        ConfigurationError: If the file cannot be read or edited, with line and column.
     """
     file, record = read_file(place.path, place.client.bytes), records.find(place.path)
     edit = Edit(place.path, file.content, file.text, has_backup=False, limit=place.client.bytes)
@@ -333,10 +336,10 @@ def plan_undo(place: ClientPlace, records: Records, locator: FileLocator) -> Con
 
 
 def own_entries(place: ClientPlace, records: Records, locator: FileLocator) -> tuple[int, bool]:
-    """How many other servers a file has, and whether it has an entry of this gateway.
+    """Return the number of other servers in a file, and whether it has the entry.
 
     Raises:
-        ConfigurationError: As `plan_connection`.
+        ConfigurationError: If the file cannot be read, with line and column.
     """
     file = read_file(place.path, place.client.bytes)
     with _editing(place):
@@ -346,24 +349,24 @@ def own_entries(place: ClientPlace, records: Records, locator: FileLocator) -> t
 
 
 class Machine(Struct, frozen=True):
-    """Where the files of clients are on this machine, and those of before."""
+    """The files of clients on this machine, and their saved originals."""
 
     locator: FileLocator
     records: Records
 
     @classmethod
     def here(cls, data_dir: str | None) -> Machine:
-        """Return this machine as it is seen from the working directory."""
+        """Return this machine, with the working directory as the project."""
         locator = FileLocator(os.environ, Path.home(), Path.cwd(), layout_of(sys.platform))
         return cls(locator, Records(Path(data_folder(data_dir, os.environ)) / "clients"))
 
     @property
     def clients(self) -> dict[str, ClientRow]:
-        """The clients whose files can get an entry, by id."""
+        """Return the clients to whose files the entry can be added, by id."""
         return {client.id: client for client in connectable(self.locator)}
 
     def here_now(self) -> list[ClientPlace]:
-        """The files of the clients on this machine, and of this project."""
+        """Return the files of the installed clients, and the existing ones of this project."""
         places = []
         for client in self.clients.values():
             user = find_place(self.locator, client, in_project=False)
@@ -376,7 +379,7 @@ class Machine(Struct, frozen=True):
         return places
 
     def forms(self) -> list[JSONObject]:
-        """Describe these: the file of each, its servers, and whether it is connected."""
+        """Return the files of `here_now` as JSON, with their servers and connection states."""
         forms = []
         for place in self.here_now():
             count, is_connected, problem = 0, False, ""
@@ -405,7 +408,7 @@ def _is_same(left: ClientPlace, right: ClientPlace) -> bool:
 
 
 def links_of(command: GatewayCommand) -> dict[str, str]:
-    """Make the addresses that open a client with the entry, which it then asks about."""
+    """Return deep links by client id; each opens the client, which offers to add the entry."""
     entry = {"command": command.words[0], "args": list(command.words[1:]), "env": {**command.env}}
     text = quote(base64.b64encode(json.dumps(entry).encode()), safe="")
     named = json.dumps({"name": NAMES[0], "type": "stdio", **entry})
@@ -416,20 +419,20 @@ def links_of(command: GatewayCommand) -> dict[str, str]:
 
 
 def names_in(place: ClientPlace, wanted: Collection[str]) -> list[str]:
-    """The file's own names of servers that are called so here."""
+    """Return the names in a file whose normalized form is among `wanted`."""
     entries = servers_of(_parted(read_file(place.path, place.client.bytes).text)[1], place.shape)
     return [name for name in entries if normalized_name(name) in wanted]
 
 
 def _has_all(entry: object, wanted: object) -> bool:
-    """Return whether an entry has what it should; its owner may have added to it."""
+    """Return whether an entry contains all members of `wanted`; it may have others."""
     if not (isinstance(entry, dict) and isinstance(wanted, dict)):
         return False
     return all(entry.get(key) == value for key, value in wanted.items())
 
 
 def _server(place: ClientPlace, name: str, entry: object, locator: FileLocator) -> ServerSettings:
-    """The server that an entry of the file describes, whatever state it is in."""
+    """Return the server of an entry in the file; without a transport if the entry is invalid."""
     candidate = FileCandidate(place.path, place.spec, locator.cwd)
     reader = SourceReader(place.client, locator).entry_reader(candidate, "")
     with suppress(SkippedEntryError):
@@ -450,7 +453,7 @@ def _secrets(place: ClientPlace, entries: dict[str, object], locator: FileLocato
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """A mark of the byte order, which Windows programs write, and the text after it."""
+    """Split off a byte order mark, which Windows programs write; return it and the rest."""
     return ("\ufeff", text[1:]) if text.startswith("\ufeff") else ("", text)
 
 
@@ -460,7 +463,7 @@ def _digest(content: bytes) -> str:
 
 @contextmanager
 def _editing(place: ClientPlace) -> Iterator[None]:
-    """A block in which an unreadable file becomes an error with its line and column."""
+    """Convert an `UnreadableError` of the block to a `ConfigurationError` with line and column."""
     try:
         yield
     except UnreadableError as error:

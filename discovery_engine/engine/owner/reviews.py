@@ -1,4 +1,4 @@
-"""Which definitions of tools are accepted: `engine.review`."""
+"""Review of new and changed definitions, which the owner accepts: `engine.review`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Reviews:
-    """Made by the engine."""
+    """Lists and accepts definitions that wait for review; available as `engine.review`."""
 
     def __init__(self, host: Engine, store: TrustStore, events: EventBus) -> None:
         self._host = host
@@ -42,16 +42,18 @@ class Reviews:
         tools: Collection[str] = (),
         only_listed: bool = False,
     ) -> Mapping[ServerName, tuple[Review, ...]]:
-        """Return what waits for review, by server; servers that were never listed are listed first.
+        """Return the definitions that wait for review, by server.
+
+        Servers are listed first if they never were, or not since decisions were lost.
 
         Args:
-            servers: Which; all if there is none.
-            tools: Only these tools, resources, templates and prompts, by any of their names; all
-                if there is none.
-            only_listed: List no server; return what is known of them now.
+            servers: The names of the servers; empty for all.
+            tools: The names of the tools, resources, templates and prompts; empty for all.
+            only_listed: True to list no server, and use the current catalog.
 
         Raises:
-            ServerNotFoundError, ToolNotFoundError: If what is named does not exist.
+            ServerNotFoundError: If a named server does not exist.
+            ToolNotFoundError: If none of the servers has a named tool, resource or prompt.
         """
         view = self._host.view
         names = [view.server_settings(name).name for name in servers] or _all(view)
@@ -61,10 +63,10 @@ class Reviews:
         return await anyio.to_thread.run_sync(partial(self._changes, self._host.view, names, tools))
 
     async def accept(self, reviews: Mapping[ServerName, Sequence[Review]]) -> int:
-        """Accept definitions as they were shown, by server; returns how many.
+        """Accept reviewed definitions, by server; return their number.
 
         Raises:
-            RegistryError: If the decision cannot be stored; none is accepted then.
+            RegistryError: If the decision cannot be stored; nothing is accepted then.
         """
         accepted = [review.acceptance for reviewed in reviews.values() for review in reviewed]
         if accepted:
@@ -74,23 +76,24 @@ class Reviews:
         return len(accepted)
 
     async def history(self, server: str) -> tuple[Acceptance, ...]:
-        """All that was accepted of a server, in the order in which it was accepted.
+        """Return the acceptances of a server's definitions, the oldest first.
 
         Raises:
-            ServerNotFoundError: If it is not configured.
+            ServerNotFoundError: If the server is not configured.
         """
         view = self._host.view
         key = known_as(view.server_settings(server), view.settings.path)
         return await anyio.to_thread.run_sync(self._store.history, view.settings, key)
 
     async def end_loss(self, *, is_forced: bool = False) -> tuple[ServerName, ...] | None:
-        """Allow acceptance at first sight again, if decisions were lost.
-
-        Returns the servers that prevent it, since they were not listed after the loss; None if
-        nothing was lost.
+        """Allow acceptance at first sight again after decisions were lost.
 
         Args:
-            is_forced: End it although there are such servers.
+            is_forced: True to allow it although servers were not listed since the loss.
+
+        Returns:
+            The servers that prevent it, because they were not listed since the loss; empty if it is
+            allowed now, None if nothing was lost.
 
         Raises:
             RegistryError: If the decision cannot be stored.
@@ -131,10 +134,12 @@ def _all(view: View) -> list[ServerName]:
 def _upstream_names(
     view: View, servers: Collection[ServerName], tools: Iterable[str]
 ) -> set[tuple[ServerName, str]]:
-    """The servers' own names of tools, which may be named in any way.
+    """Resolve names to pairs of server and decision key.
+
+    A tool is named by its name, its upstream name or `server:tool`.
 
     Raises:
-        ToolNotFoundError: For one that none of the servers has.
+        ToolNotFoundError: If none of the servers has a name; suggests the nearest names.
     """
     meanings: defaultdict[str, set[tuple[ServerName, str]]] = defaultdict(set)
     for tool in (entry.tool for entry in view.catalog if entry.tool.server in servers):
@@ -151,13 +156,13 @@ def _upstream_names(
 
 
 def _not_listed_since_loss(view: View, names: Iterable[ServerName]) -> list[ServerName]:
-    """Return the servers that can be asked, and were not listed since decisions were lost."""
+    """Return the connectable servers that were not listed since decisions were lost."""
     may_be_asked = view.connectable
     return [n for n in names if n in may_be_asked and not _is_listed_since_loss(view, n)]
 
 
 def _unknown_since_loss(view: View) -> tuple[ServerName, ...]:
-    """The servers that are switched on, and were not listed since decisions were lost."""
+    """Return the enabled servers that were not listed since decisions were lost."""
     is_on = (name for name in _all(view) if _is_on(view, name))
     return tuple(name for name in is_on if not _is_listed_since_loss(view, name))
 

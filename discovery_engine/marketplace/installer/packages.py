@@ -1,13 +1,12 @@
-"""Packages as pinned commands: what npx, uvx, docker and dnx start, in one exact version.
+"""Resolves packages to commands that npx, uvx, docker or dnx start, pinned to one version.
 
     npm      npx -y NAME@VERSION ...        or  npx -y --package=NAME@VERSION -- PROGRAM ...
     pypi     uvx NAME==VERSION ...          or  uvx --from NAME==VERSION PROGRAM ...
     oci      docker run -i --rm -e VARIABLE IMAGE@DIGEST ...
     nuget    dnx NAME@VERSION --yes -- ...
 
-The type of a package alone decides the program, and what follows the package is handed to the
-server. The user's own package managers say which version there is, and its hash; what they fetch,
-they keep themselves.
+The type of a package determines the program; the arguments after the package belong to the server.
+Versions and hashes come from the user's own package managers, which also cache the downloads.
 """
 
 from __future__ import annotations
@@ -59,34 +58,34 @@ if TYPE_CHECKING:
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _PROGRAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-"""One that cannot be taken for an option or a path: its package chose it."""
+"""Matches names of programs, which packages choose, that look like no option or path."""
 _REGISTRY = "npm_config_registry"
-_LOOK_UP = 30.0  # seconds; a registry of images is asked twice
+_LOOK_UP = 30.0  # seconds; an image may take two look-ups
 _PULL = 600.0  # seconds
 _NO_SPACE = ("no space left on device", "enospc", "os error 28")
 
 
 class ResolvedPackage(Struct, frozen=True):
-    """One version of a package, and how it is started."""
+    """One version of a package with the command that starts it."""
 
     pin: PackagePin
     command: tuple[str, ...]
-    """The program and its arguments, those of the server included."""
+    """The program and its arguments, including those of the server."""
     warnings: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
-    """Variables that it needs besides those of its entry."""
+    """Environment variables that it needs besides those of its entry."""
     folders: tuple[Path, ...] = ()
-    """That of an unpacked bundle."""
+    """The folder of an unpacked bundle."""
     reads: tuple[Path, ...] = ()
-    """The paths that its runtime cannot start without."""
+    """The paths that the runtime must be able to read."""
     archive: Path | None = None
-    """A downloaded bundle."""
+    """The file of a downloaded bundle; None for other packages."""
     has_own_folder: bool = False
-    """True if its runtime would take settings from the folder that it is started in."""
+    """True if the runtime reads settings from its working directory, so it needs an own one."""
 
 
 class PackageResolver:
-    """Asks npm, pip, uv and docker."""
+    """Resolves packages with npm, pip, uv and docker."""
 
     def __init__(self, environ: Environ) -> None:
         self._environ = environ
@@ -102,18 +101,19 @@ class PackageResolver:
         arguments: Sequence[str],
         variables: Sequence[str],
     ) -> ResolvedPackage:
-        """The package of an offer, in a given version or in that of the offer.
+        """Resolve the package of an offer.
 
         Args:
-            offer: Of an entry.
-            options: What of its options for the runtime is used.
-            version: Another one than that of the offer; empty for that.
-            arguments: Those of the server.
-            variables: The names of those that it gets.
+            offer: The offer of an entry.
+            options: The options for the runtime that are used.
+            version: The version to resolve; empty for that of the offer, or without one the newest.
+            arguments: The arguments of the server.
+            variables: The names of the environment variables to pass to a container.
 
         Raises:
-            InstallRefusedError: If it cannot be pinned, or has no program that could be started.
-            PackageChangedError: If its content is not what the entry says.
+            InvalidPackageNameError: If the name or the version is malformed.
+            InstallRefusedError: If it cannot be pinned, or has no program to start.
+            PackageChangedError: If its hash differs from that of the offer.
             NotFoundError: If there is no such package or version.
             PackageManagerError: If the package manager is missing or fails.
         """
@@ -137,13 +137,14 @@ class PackageResolver:
         return package
 
     async def require_unchanged(self, pin: PackagePin) -> None:
-        """Compare a pinned version with what the package manager says of it now.
+        """Compare the hash of a pinned npm or Python package with its current one.
 
-        An image is named by its digest, and a bundle compared when it is unpacked.
+        Other types need no check here: an image is addressed by its digest, and a bundle is
+        verified when it is unpacked.
 
         Raises:
-            PackageChangedError: If it has another hash.
-            NotFoundError: If the version is not there any more.
+            PackageChangedError: If the hash differs.
+            NotFoundError: If the version no longer exists.
             PackageManagerError: If the package manager is missing or fails.
         """
         if not pin.integrity or pin.registry_type not in ("npm", "pypi"):
@@ -153,10 +154,10 @@ class PackageResolver:
         require_same(str(pin), pin.integrity, package.integrity)
 
     async def pull(self, pin: PackagePin) -> None:
-        """Have docker fetch a pinned image.
+        """Pull a pinned image with docker.
 
         Raises:
-            InstallFailedError: If it cannot be fetched.
+            InstallFailedError: If docker cannot pull it.
             ProgramMissingError: If docker is missing.
         """
         image = f"{pin.identifier}@{pin.integrity}"
@@ -200,9 +201,10 @@ class PackageResolver:
         )
 
     async def _registry(self) -> dict[str, str]:
-        """The registry that only a file of the owner's settings names: a sandbox hides that file.
+        """Return the environment variable with the npm registry of the user's settings.
 
-        Nothing is written for the usual registry, and no credentials.
+        A sandbox hides the file with these settings. The mapping is empty for the default registry,
+        for a URL with credentials, and if the environment sets the variable already.
         """
         if any(name.lower() == _REGISTRY for name in self._environ):
             return {}
@@ -222,7 +224,7 @@ class PackageResolver:
         warnings = []
         try:
             programs = await self._python.programs(name, version)
-        except ProgramMissingError:  # uv alone does not show them
+        except ProgramMissingError:  # uv without pip does not list programs
             programs = (options.executable or canonicalize_name(name),)
             warnings.append(f"without pip, its program is taken to be {programs[0]}")
         program = _python_program(name, programs, options.executable)
@@ -243,8 +245,8 @@ class PackageResolver:
         )
 
     async def _pythons(self, options: RuntimeOptions) -> tuple[Path, ...]:
-        """Where the Python is that uv takes for a tool; none where uv has to bring one."""
-        request = options.options[1:]  # behind `--python`
+        """Return the prefix of the Python that uv would use; empty if uv has to download one."""
+        request = options.options[1:]  # the value after `--python`
         output = await needed_uv(self._environ).run(
             "python", "find", "--no-project", "--system", *request, timeout=_LOOK_UP
         )
@@ -274,12 +276,16 @@ class PackageResolver:
         return ResolvedPackage(pin, words)
 
     async def _digest(self, image: str) -> str:
-        """The digest of an image, without pulling it."""
+        """Return the digest of an image without pulling it.
+
+        Raises:
+            InstallRefusedError: If docker does not know it.
+        """
         for words in (
             ("buildx", "imagetools", "inspect", "--format", "{{json .Manifest.Digest}}", image),
             ("manifest", "inspect", "--verbose", image),
         ):
-            with suppress(PackageManagerError):  # the next one may know it
+            with suppress(PackageManagerError):  # the second command may succeed
                 purpose = "to find out the digest of an image"
                 output = await self._docker(purpose, *words, timeout=_LOOK_UP)
                 if not output.exit_code and (digest := _digest_in(output.stdout)):
@@ -297,15 +303,15 @@ class PackageResolver:
 
 
 def require_same(package: str, pinned: str, digest: str) -> None:
-    """Compare two hashes of one version.
+    """Compare two hashes of one version; a missing one, or another algorithm, is accepted.
 
     Raises:
-        PackageChangedError: If they are of one kind and differ.
+        PackageChangedError: If both use the same algorithm and differ.
     """
     if pinned == digest or not (pinned and digest):
         return
     kinds = {text.partition(":")[0].partition("-")[0] for text in (pinned, digest)}
-    if len(kinds) == 1:  # `sha512-…` says nothing about `sha1-…`
+    if len(kinds) == 1:  # `sha512-…` and `sha1-…` cannot be compared
         raise PackageChangedError(package, pinned, digest)
 
 
@@ -322,7 +328,10 @@ def _nuget(name: str, version: str, arguments: Sequence[str]) -> ResolvedPackage
 
 
 def _python_program(name: str, programs: Sequence[str], wanted: str) -> str | None:
-    """Which program of a Python package is meant; None if that cannot be said."""
+    """Return the program of a Python package to start; None if the choice is ambiguous.
+
+    It is `wanted` if given, else the one named like the package, else the only one.
+    """
     usable = tuple(program for program in programs if _PROGRAM.fullmatch(program))
     if wanted:
         return wanted if wanted in usable else None
@@ -345,7 +354,7 @@ def _no_program(package: str, programs: Sequence[str], wanted: str) -> InstallRe
 
 
 def _digest_in(output: bytes) -> str:
-    """The digest in what docker wrote; of several manifests, none is the image's own."""
+    """Return the digest in the output of docker; empty for a list of several manifests."""
     try:
         document = json.loads(output)
     except ValueError:
