@@ -1,8 +1,8 @@
-"""A result of a tool, cut to a number of tokens where it stays valid.
+"""Truncates the result of a tool to a number of tokens so that it remains valid.
 
-Text ends behind a line or a word; JSON, as structured content or as a text, stays JSON; binary
-content is replaced by a line that names it. What was cut is reported, never silent. Counted is
-what a model reads: the text blocks, the structured content, and all other blocks as JSON.
+Text ends after a line or a word; JSON, in structured content or in text, remains JSON; binary
+content is replaced by a line that describes it. Every cut is reported. The tokens are those that a
+model reads: of text blocks, of the structured content, and of all other blocks as JSON.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from discovery_engine.tools.limits import shortened
 STRUCTURED = "structuredContent"
 
 _MOST_PRICE = 54 / UNITS  # tokens of the costliest character
-_CONTAINERS = 1000  # of a small result; with more it is counted in full
-_BLOCK = 4  # tokens that a block takes at least
+_CONTAINERS = 1000  # containers, at most, of a small result; beyond them it is counted in full
+_BLOCK = 4  # tokens of the smallest block
 _WORD = 60  # characters of a type in a placeholder
 
 
 class Cut(Struct, frozen=True):
-    """One value that was shortened."""
+    """A report on one truncated value."""
 
     path: str
-    """Where it is in the whole, as a JMESPath expression."""
+    """The place of the value in the whole result, as a JMESPath expression."""
     shown: int
     total: int
     unit: str
@@ -40,17 +40,19 @@ class Cut(Struct, frozen=True):
 
     @property
     def rest(self) -> str:
-        """The path of what is missing; of text it is the path of the text itself."""
+        """The JMESPath expression of the missing part; for text, of the whole text."""
         if self.unit == "items":
             return _sliced(self.path, self.shown)
         return f"keys({self.path})" if self.unit == "members" else self.path
 
 
 Note: TypeAlias = Callable[[Sequence[Cut]], str]
-"""The line that says what was cut, and how to read on."""
+"""Returns a line that says what was cut and how to read the rest."""
 
 
 class CutResult(Struct, frozen=True):
+    """A truncated result and the reports on its cuts."""
+
     result: JSONObject
     cuts: tuple[Cut, ...]
 
@@ -61,11 +63,11 @@ class _Portion(Struct, frozen=True):
     path: str
     value: JSONValue
     text: str
-    """The text whose tokens are counted."""
+    """The text that is counted."""
 
 
 def is_small(result: JSONObject, tokens: int) -> bool:
-    """Return whether a result surely takes at most `tokens`; quick, so False proves nothing."""
+    """Return True if a result certainly has at most `tokens`; a fast check that may miss some."""
     left = int(tokens / _MOST_PRICE)
     rest: list[JSONValue] = [result.get("content"), result.get(STRUCTURED)]
     for _ in range(_CONTAINERS):
@@ -92,7 +94,7 @@ def is_small(result: JSONObject, tokens: int) -> bool:
 
 
 def result_tokens(result: JSONObject) -> int:
-    """Estimate the tokens of a result that a model has to read."""
+    """Estimate the number of tokens that a model reads of a result."""
     return sum(estimated_tokens(part.text) for part in _parts(result))
 
 
@@ -106,9 +108,9 @@ def exceeds(result: JSONObject, tokens: int) -> bool:
 
 
 def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> CutResult:
-    """A result that takes more than `tokens`, cut, with the `note` as its last block.
+    """Truncate a result to `tokens`, and append the text of `note` as its last block.
 
-    The note has `reserve` tokens of these; it must not take more.
+    `reserve` of the tokens are for the note, which must not exceed them.
     """
     parts = list(_parts(result))
     space = goal = tokens - reserve
@@ -123,7 +125,7 @@ def cut_result(result: JSONObject, tokens: int, note: Note, *, reserve: int) -> 
 
 
 def document(text: str) -> JSONValue:
-    """The object or list that a text holds as JSON; None if it holds none."""
+    """Parse a text that is a JSON object or list; None if it is not."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -133,7 +135,7 @@ def document(text: str) -> JSONValue:
 
 
 def head_and_tail(text: str, length: int, *, marker: str, tail: int) -> str:
-    """At most about `length` characters: the beginning, a marker, and the last ones."""
+    """Shorten a text to about `length` characters: its head, a marker, and `tail` characters."""
     if len(text) <= length:
         return text
     head = length - tail - len(marker)
@@ -166,7 +168,7 @@ def _cut_parts(
             value = part.value
         elif part.path == STRUCTURED:
             pruned = prune(part.value, share, STRUCTURED)
-            # Not null, where the protocol and schemas want an object.
+            # `{}` instead of null, because the protocol and schemas require an object.
             is_gone = pruned.value is None and isinstance(part.value, dict)
             value, cuts = {} if is_gone else pruned.value, [*cuts, *pruned.cuts]
         else:
@@ -217,14 +219,14 @@ def _cut_text(text: str, share: int, path: str) -> tuple[str, Sequence[Cut]]:
 
 
 def _placeholder(kind: str, cut: Cut) -> JSONValue:
-    """A line in place of a block that is not shown."""
+    """Return a text block that replaces an omitted one."""
     name = one_line(shortened(kind, _WORD))
     return {"type": "text", "text": f"[{name}: {cut.total:,} {cut.unit}, not shown]"}
 
 
 def with_documents(result: JSONObject) -> JSONObject:
-    """A result in which each text block and resource with JSON has it as `json`, for paths."""
-    # Results of steps are kept together, by names that may be any.
+    """Add the parsed JSON of text blocks and resources as `json`, which paths can address."""
+    # The results of steps are stored in one object, where `content` may be the name of a step.
     content = result.get("content")
     blocks = content if isinstance(content, list) else ()
     return {**result, "content": [_with_document(block) for block in blocks]}
@@ -246,38 +248,40 @@ def _documented(holder: Mapping[str, JSONValue], text: str) -> JSONValue:
 
 #     {"items": [1, 2, 3, …], "next": "abc"}   ->   {"items": [1, 2], "next": "abc"}
 #
-# A list keeps its first items, whole. An object shares its tokens among its members, so that a
-# small one behind a large one is kept (`next` above). Text keeps its beginning. Of several that are
-# too long each gets the same. Only what remains is priced, so the work grows with the tokens and
-# not with the value.
+# A list keeps its first items whole. An object distributes its tokens among its members, so that a
+# small member after a large one is kept (`next` above); members that are too long get equal shares.
+# Text keeps its beginning. Only the kept parts are counted, so the work depends on the tokens and
+# not on the size of the value.
 
-_DEPTH = 32  # levels that are looked into; what is cut below them is left out whole
-_ROUNDS = 4  # of dividing what small members leave over
-_MIN_CUT_TOKENS = 16  # tokens of a value that is cut; with fewer it is left out
+_DEPTH = 32  # levels; a value below them is kept whole or left out
+_ROUNDS = 4  # rounds of distributing the tokens that small members leave
+_MIN_CUT_TOKENS = 16  # tokens of a truncated value; below that it is left out
 _EMPTY = 2  # tokens of a list or a text without content
 _MEMBER = 4  # tokens of the smallest member of an object
 _ESCAPE = 6  # characters of the longest escape within JSON text
-_BOUNDARY = 5  # a line is ended within the last fifth of a text, a word within the last 25th
+_BOUNDARY = 5  # cuts at a line within the last fifth of a text, or a word within the last 25th
 _PLAIN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 _TAIL = lazy_pattern(r"\[(\d+):\]$")
 
 
 class Pruned(Struct, frozen=True):
+    """A truncated JSON value and the reports on its cuts."""
+
     value: JSONValue
     cuts: tuple[Cut, ...]
 
 
 OMITTED = object()
-"""In place of a value for which there was no space at all."""
+"""Marks a value for which there was no space."""
 
 
 def json_text(value: JSONValue) -> str:
-    """The value as compact JSON."""
+    """Return a value as compact JSON."""
     return encode_finite(value)[:-1].decode()
 
 
 def prune(value: JSONValue, tokens: int, path: str) -> Pruned:
-    """`value`, whose JSON text takes at most `tokens`; as a last resort it is null."""
+    """Truncate a value so that its JSON has at most `tokens`; null if even that is impossible."""
     space = tokens
     while space > 0:
         cutter = _Cutter()
@@ -287,7 +291,7 @@ def prune(value: JSONValue, tokens: int, path: str) -> Pruned:
         excess = estimated_tokens(json_text(excerpt)) - tokens
         if excess <= 0:
             return Pruned(excerpt, tuple(cutter.cuts))
-        # Marks that meet cost a little more than they cost apart.
+        # Adjacent punctuation costs slightly more than its parts, so retry with less space.
         space -= max(excess, space // 50, 1)
     return Pruned(None, (Cut(path, 0, len(encode_finite(value)) - 1, "bytes"),))
 
@@ -298,18 +302,18 @@ def member_path(path: str, key: str) -> str:
 
 
 def _sliced(path: str, start: int) -> str:
-    """The path of the items from `start` on of the list at `path`."""
+    """Return the path of the items of a list from `start` on."""
     tail = _TAIL.search(path)
     if tail is None:
         return f"{path}[{start}:]" if path != "@" else f"[{start}:]"
-    # A slice of a slice would be a slice of each item.
+    # In JMESPath, slicing a slice would slice each item.
     return f"{path[: tail.start()]}[{int(tail[1]) + start}:]"
 
 
 def text_end(text: str, tokens: int, start: int = 0) -> int:
-    """The end of the longest part of `text` from `start` on within `tokens`.
+    """Return the end of the longest part of a text from `start` within `tokens`.
 
-    It is behind a line or a word if one ends shortly before.
+    It is moved back to the end of a line or a word if there is one shortly before.
     """
     end = end_within(text, tokens, start)
     if end == len(text):
@@ -321,7 +325,7 @@ def text_end(text: str, tokens: int, start: int = 0) -> int:
 
 
 def _allot(texts: Sequence[str], tokens: int) -> list[int | None]:
-    """Tokens for each of `texts`; None for one that is so short that it stays whole."""
+    """Distribute tokens among texts; None for a text that is short enough to be kept whole."""
     whole: dict[int, int] = {}
     waiting, left, level = list(range(len(texts))), tokens, -1
     for _ in range(_ROUNDS):
@@ -337,11 +341,13 @@ def _allot(texts: Sequence[str], tokens: int) -> list[int | None]:
 
 
 class _Cutter:
+    """Truncates a JSON value recursively, and collects the cuts."""
+
     def __init__(self) -> None:
         self.cuts: list[Cut] = []
 
     def fitted(self, value: JSONValue, space: int, path: str, depth: int) -> JSONValue:
-        """`value` or its beginning, in about `space` tokens; `OMITTED` if there is no space."""
+        """Return a value or its beginning in about `space` tokens; `OMITTED` if nothing fits."""
         text = json_text(value)
         if end_within(text, space) == len(text):
             return value
@@ -373,7 +379,7 @@ class _Cutter:
         if excerpt:
             self.cuts.append(Cut(path, len(excerpt), len(items), "items"))
             return excerpt
-        # Not even the first fits: its beginning is worth more than nothing.
+        # The first item does not fit; its beginning is more useful than nothing.
         first = self.fitted(items[0], space - 2, f"{path}[0]", depth + 1)
         sample = [] if first is OMITTED else [first]
         if len(items) > len(sample):
@@ -381,7 +387,7 @@ class _Cutter:
         return sample
 
     def _emptied(self, value: JSONValue, path: str) -> JSONValue:
-        """Nothing of the same type, as a schema may require the member."""
+        """Return an empty string or list, as a schema may require the member; else `OMITTED`."""
         if not isinstance(value, str | list) or not value:
             return OMITTED
         unit = "characters" if isinstance(value, str) else "items"
@@ -409,7 +415,7 @@ class _Cutter:
 
 
 def _decoded(text: str) -> str:
-    """The text whose JSON begins with `text`, without an escape that is cut in the middle."""
+    """Decode the beginning of a JSON string, without an incomplete escape at its end."""
     for end in range(len(text), max(len(text) - _ESCAPE, 0), -1):
         try:
             return msgspec.json.decode(f'{text[:end]}"', type=str)

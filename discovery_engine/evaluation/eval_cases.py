@@ -76,8 +76,8 @@ class EvalCases:
             tools: The right tools, any of which is a correct answer. If empty, the correct answer
                 is that nothing fits.
             server: The server to which the query is restricted; empty for all.
-            name: The id of the case, which stays the same when the query is reworded; generated
-                if empty.
+            name: The id of the case, which stays the same when the query is reworded; if
+                empty, the query and its server are the id.
 
         Raises:
             ConfigurationError: If agents cannot find one of the tools, the case exists already, or

@@ -1,4 +1,4 @@
-"""The servers of a configuration, in its file and in the registry: `engine.servers`."""
+"""Lists and changes the servers in the configuration file and the registry: `engine.servers`."""
 
 from __future__ import annotations
 
@@ -81,20 +81,27 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
-_PROGRAM = ("command", "args", "url")  # of an entry; with others it does not run its package
+_PROGRAM = (
+    "command",
+    "args",
+    "url",
+)  # members of an entry that start its package
 
 
 class AddedServer(Struct, frozen=True):
+    """A server that was added."""
+
     name: str
-    """The name by which it is addressed: `NAME@registry` if a file has a server `NAME`."""
+    """The name of the server: `NAME@registry` if a file has a server `NAME`."""
     where: Target
     diff: str
 
 
 class OwnedServers:
-    """Made by the engine; `clock` returns Unix time in seconds.
+    """Lists, adds, changes and removes servers; available as `engine.servers`.
 
-    What is changed is in force at once in this engine, and soon in other processes.
+    Changes take effect at once in this engine, and soon in other processes. `clock` returns Unix
+    time in seconds.
     """
 
     def __init__(
@@ -126,13 +133,13 @@ class OwnedServers:
         sources: Sequence[str] = (),
         installed_only: bool = False,
     ) -> tuple[OwnedServer, ...]:
-        """The configured servers, in the order of names, or the best first for a query.
+        """Return the configured servers, ordered by name or, with a query, the best first.
 
         Args:
-            query: Words that their names, descriptions or tags have.
-            tags: Only those with one of these.
-            sources: Only those that stand in one of these.
-            installed_only: Only those that run a package of a marketplace.
+            query: Words in the names, descriptions or tags of servers; empty for all servers.
+            tags: The tags of which a server must have one; empty for all.
+            sources: The sources that may contain the server; empty for all.
+            installed_only: True for only the servers that run a package of the marketplace.
         """
         view = self._host.view
         choose = partial(chosen, tags=tags, sources=sources, installed_only=installed_only)
@@ -142,17 +149,17 @@ class OwnedServers:
         return tuple(owned_servers(view, reports, await self._registrations(), installed))
 
     async def with_packages(self, reports: Iterable[ServerReport]) -> tuple[ServerReport, ...]:
-        """The reports with the packages of their servers: installed, or named by the command."""
-        with suppress(ConfigurationError):  # then the last valid one is in force
+        """Add the packages of servers to their reports: installed, or named in the command."""
+        with suppress(ConfigurationError):  # the last valid configuration is used instead
             await self._host.complete_settings()
         installed = with_packages(reports, await self._installed())
         return tuple(with_run_packages(installed, self._host.view.settings.by_name))
 
     async def get(self, name: str) -> OwnedServer:
-        """One server, by its name or another that `View.server` takes for it.
+        """Return one server by any name that `View.server` accepts.
 
         Raises:
-            ServerNotFoundError: With the nearest names.
+            ServerNotFoundError: If there is none; the error suggests the nearest names.
         """
         view, installed = self._host.view, await self._installed()
         reports = with_packages([view.server(name)], installed)
@@ -160,11 +167,11 @@ class OwnedServers:
         return server
 
     async def export(self, name: str, client: ExportClient) -> ServerExport:
-        """The entry of a server as another client writes it, without values of secrets.
+        """Return the entry of a server in the format of another client, without secrets.
 
         Raises:
             ServerNotFoundError: If there is no such server.
-            ConfigurationError: If its entry cannot be used.
+            ConfigurationError: If its entry is invalid.
         """
         await self._settings()
         server = self._host.view.server_settings(name)
@@ -173,10 +180,10 @@ class OwnedServers:
         return export_server(server, client)
 
     async def read_pasted(self, text: str) -> tuple[PastedServer, ...]:
-        """The servers of a text that was copied from another client, to be added one by one.
+        """Parse a text that was copied from another client; return its servers.
 
         Raises:
-            ConfigurationError: If it cannot be read, or has no server.
+            ConfigurationError: If the text cannot be parsed, or contains no server.
         """
         return await anyio.to_thread.run_sync(read_pasted, text)
 
@@ -191,10 +198,10 @@ class OwnedServers:
         marketplace_id: str = "",
         wanted: bool = True,
     ) -> ServerPlan:
-        """Return what `add` would do.
+        """Plan adding a server; see `add` for the arguments.
 
         Raises:
-            ConfigurationError: As `add`.
+            ConfigurationError: See `add`.
         """
         settings = await self._settings()
         to = to or _usual_place(settings)
@@ -209,15 +216,14 @@ class OwnedServers:
         return await self._planned(settings, registrations, NewServer(record, wanted))
 
     async def require_free(self, name: str, *, to: Target | None = None, hint: str) -> Target:
-        """Check that a server can be added under a name; returns where it would be added.
+        """Check that a server can be added under a name; return the place where it would be.
 
         Raises:
-            ConfigurationError: If there is one of that name there, which `hint` helps out of, or no
-                server can have it.
+            ConfigurationError: If the name is taken there, with `hint`, or is invalid.
         """
         settings = await self._settings()
         to = to or _usual_place(settings)
-        parsed_entry(name, {"command": "true"})  # any: its name alone counts
+        parsed_entry(name, {"command": "true"})  # a dummy entry, to validate the name
         if to == "registry":
             _require_unregistered(name, await self._registrations(), hint)
         own = (server.name for server in settings.servers if server.source == OWN_SOURCE)
@@ -237,23 +243,24 @@ class OwnedServers:
         marketplace_id: str = "",
         wanted: bool = True,
     ) -> AddedServer:
-        """Add a server, and approve what it would run.
+        """Add a server, and approve its command or URL.
 
-        Secrets that stand in its entry are stored, and the entry refers to them.
+        Literal secrets in the entry are stored and replaced by references, unless `source` is
+        `marketplace`: the installer has stored those.
 
         Args:
-            name: As it is to be called.
-            entry: As in `servers` of `discovery.yaml`.
-            to: Where; the file, if one is in use, with None.
-            source: Who adds it.
-            package: The version of a package that it runs.
-            marketplace_id: Of the entry of a marketplace that it was made from.
-            wanted: Whether it is to be used.
+            name: The name of the server.
+            entry: The entry, as in `servers` of `discovery.yaml`.
+            to: The place; None for the configuration file, or without one the registry.
+            source: The origin of the entry, for the records.
+            package: The pinned package that the server runs, if any.
+            marketplace_id: The id of the marketplace entry that it was made from, if any.
+            wanted: False to add it disabled.
 
         Raises:
             ConfigurationError: If the entry is invalid, the name is taken, the server is configured
                 already, or the file cannot be edited.
-            RegistryError, SecretStoreError: If it cannot be kept.
+            RegistryError, SecretStoreError: If the server or a secret cannot be stored.
         """
         plan = await self.plan_add(
             name,
@@ -275,10 +282,16 @@ class OwnedServers:
         package: PackagePin | None = None,
         source: ServerOrigin = "manual",
     ) -> ServerPlan:
-        """Another entry for a server; of a registered one, also another version of its package.
+        """Plan replacing the entry of a server.
 
-        One of another client's file is copied into the file in use, with that entry. `source` is
-        that of one in a file.
+        A server from another client's file is copied into the configuration file with the new
+        entry.
+
+        Args:
+            name: The name of the server.
+            entry: The new entry, as in `servers` of `discovery.yaml`.
+            package: The package that a registered server runs then, if any.
+            source: The origin of the entry, for a server in the configuration file.
 
         Raises:
             ServerNotFoundError: If there is no such server.
@@ -304,10 +317,10 @@ class OwnedServers:
     async def plan_change(self, name: str, changes: JSONObject) -> ServerPlan:
         """Plan an update with a JSON Merge Patch of the server's entry; see `plan_update`.
 
-        An installed server keeps its package as long as it runs the same.
+        A registered server keeps its package if its command, arguments and URL are unchanged.
 
         Raises:
-            ServerNotFoundError, ConfigurationError: As `plan_update`.
+            ServerNotFoundError, ConfigurationError: See `plan_update`.
         """
         await self._settings()
         server, registrations = self._host.view.server_settings(name), await self._registrations()
@@ -321,9 +334,9 @@ class OwnedServers:
         )
 
     async def missing(self, name: str) -> Mapping[str, str]:
-        """Return the references in a server's entry that have no value, each with its place there.
+        """Return the references in a server's entry that have no value, each with its place.
 
-        They are variables and stored secrets, for instance
+        They are variables and stored secrets, as in
         `{"TOKEN": "env.TOKEN", "secret:KEY": "args.1"}`. Empty while the server waits for approval.
 
         Raises:
@@ -336,11 +349,11 @@ class OwnedServers:
         return await anyio.to_thread.run_sync(_missing_values, server, self._secrets)
 
     async def plan_values(self, name: str, values: Mapping[str, str]) -> ServerPlan:
-        """Values for what is `missing`: stored as secrets, to which the entry then refers.
+        """Plan storing values for `missing` references as secrets, which the entry then references.
 
         Raises:
             ServerNotFoundError: If there is no such server.
-            ConfigurationError: If one of them is not missing, or the entry cannot be changed.
+            ConfigurationError: If a reference is not missing, or the entry cannot be changed.
         """
         missing, server = await self.missing(name), self._host.view.server_settings(name)
         if unknown := [address for address in values if address not in missing]:
@@ -354,10 +367,10 @@ class OwnedServers:
         return replace(plan, secrets={**plan.secrets, **literals.values})
 
     async def plan_remove(self, name: str) -> ServerPlan:
-        """Return what `remove` would do.
+        """Plan the removal of a server; see `remove`.
 
         Raises:
-            ServerNotFoundError, ConfigurationError: As `remove`.
+            ServerNotFoundError, ConfigurationError: See `remove`.
         """
         settings, registrations = await self._settings(), await self._registrations()
         try:
@@ -369,11 +382,14 @@ class OwnedServers:
         return await anyio.to_thread.run_sync(plan_removal, settings, server, registrations)
 
     async def remove(self, name: str) -> ServerPlan:
-        """Remove a server from where it stands, and take back its approval; secrets stay stored.
+        """Remove a server from the file or the registry; stored secrets remain.
+
+        The approval of a registered server is revoked.
 
         Raises:
             ServerNotFoundError: If there is no such server.
-            ConfigurationError: If it stands in another client's file, or the file cannot be edited.
+            ConfigurationError: If it belongs to another client's file, or the file cannot be
+                edited.
             RegistryError: If the registry cannot be changed.
         """
         plan = await self.plan_remove(name)
@@ -383,10 +399,10 @@ class OwnedServers:
     async def plan_switch(
         self, name: str, *, is_wanted: bool, to: Target | None = None
     ) -> ServerPlan:
-        """Return what `enable` or `disable` would do.
+        """Plan enabling or disabling a server; see `enable`.
 
         Raises:
-            ServerNotFoundError, ConfigurationError: As `enable` and `disable`.
+            ServerNotFoundError, ConfigurationError: See `enable`.
         """
         settings = await self._settings()
         server = self._host.view.server_settings(name)
@@ -394,33 +410,33 @@ class OwnedServers:
         return await anyio.to_thread.run_sync(plan)
 
     async def enable(self, name: str, *, to: Target | None = None) -> ServerPlan:
-        """Want a server to be used; no-op if it is wanted. It is started when it is needed.
+        """Enable a server; a no-op if it is enabled. It is started on demand.
 
         Raises:
             ServerNotFoundError: If there is no such server.
             ConfigurationError: If the file cannot be edited, or disables it and `to` is the
                 registry.
-            RegistryError: If the switch cannot be kept.
+            RegistryError: If the change cannot be stored.
         """
         plan = await self.plan_switch(name, is_wanted=True, to=to)
         await self.apply(plan)
         return plan
 
     async def disable(self, name: str, *, to: Target | None = None) -> ServerPlan:
-        """Want a server not to be used; its sessions end. No-op if it is not wanted.
+        """Disable a server and close its sessions; a no-op if it is disabled.
 
         Raises:
-            ServerNotFoundError, ConfigurationError, RegistryError: As `enable`.
+            ServerNotFoundError, ConfigurationError, RegistryError: See `enable`.
         """
         plan = await self.plan_switch(name, is_wanted=False, to=to)
         await self.apply(plan)
         return plan
 
     async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
-        """Return what `sync` would do.
+        """Plan registering the servers of a setup file; see `sync`.
 
         Raises:
-            ConfigurationError: As `sync`.
+            ConfigurationError: See `sync`.
         """
         settings, registrations = await self._settings(), await self._registrations()
         file = setup_path(path, self._environ)
@@ -429,25 +445,25 @@ class OwnedServers:
         return await anyio.to_thread.run_sync(plan)
 
     async def sync(self, path: str | Path | None = None) -> SyncReport:
-        """Register the servers of a setup file that are not registered yet, and approve them.
+        """Register and approve the servers of a setup file that are not registered yet.
 
         Args:
-            path: The file; that of `$DISCOVERY_SETUP_FILE` with None.
+            path: The path of the file; that in `$DISCOVERY_SETUP_FILE` if None.
 
         Raises:
             ConfigurationError: If there is no such file, or it cannot be read.
-            RegistryError, SecretStoreError: If something cannot be kept.
+            RegistryError, SecretStoreError: If a server or a secret cannot be stored.
         """
         plan = await self.plan_sync(path)
         await self.apply(*plan.plans)
         return plan.report
 
     async def apply(self, *plans: ServerPlan) -> None:
-        """Do what was planned, and have it in force in this engine.
+        """Execute plans, so that they take effect in this engine; empty plans are skipped.
 
         Raises:
             ConfigurationError: If the file has changed since, or cannot be written.
-            RegistryError, SecretStoreError: If something cannot be kept.
+            RegistryError, SecretStoreError: If a change or a secret cannot be stored.
         """
         changing = [plan for plan in plans if not plan.is_empty]
         if not changing:
@@ -477,7 +493,7 @@ class OwnedServers:
         return _with_warnings(planned, self._environ)
 
     async def _settings(self) -> Settings:
-        """Return the settings in force, with transports."""
+        """Return the current settings, with transports."""
         await self._host.complete_settings()
         return self._host.view.settings
 
@@ -495,7 +511,7 @@ def _usual_place(settings: Settings) -> Target:
 
 
 def _record(server: ServerSettings, registrations: Registrations) -> RegisteredServer | None:
-    """The registration of a server; None if it stands in a file."""
+    """Return the registration of a server; None for a server in a file."""
     return (
         registrations.servers.get(server.renamed_from or server.name)
         if server.is_registered
@@ -509,14 +525,14 @@ def _require_unregistered(name: str, registrations: Registrations, hint: str) ->
 
 
 def _same_name(name: str, names: Iterable[str]) -> str:
-    """The one of some names that is this one; names are compared without case."""
+    """Return the name in `names` that equals `name` without regard to case; empty if none."""
     return next((candidate for candidate in names if candidate.casefold() == name.casefold()), "")
 
 
 def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
-    """The variables and secrets without a value, as `Reference.address` writes them.
+    """Return the variables and secrets without a value, by `Reference.address`.
 
-    Each has the first place in the entry that refers to it, for instance `env.TOKEN`.
+    The value is the first place in the entry that refers to it, for instance `env.TOKEN`.
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     missing: dict[str, str] = {}
@@ -530,9 +546,9 @@ def _missing_values(server: ServerSettings, secrets: SecretResolver) -> dict[str
 
 
 def _with_values(server: ServerSettings, values: Mapping[str, str]) -> StoredLiterals:
-    """The entry that refers to stored secrets for these values, which are by their addresses.
+    """Replace references, given by their addresses, by references to secrets with new values.
 
-    A variable becomes a secret, too: what reads it cannot be set from here.
+    References to variables are replaced as well, because the environment cannot be changed here.
     """
     if server.transport is None:
         return StoredLiterals(server)
@@ -560,7 +576,7 @@ def _secret_name(server: ServerSettings, address: str) -> str:
 
 
 def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
-    """The value with a patch applied: null removes a member, maps are merged."""
+    """Apply a JSON Merge Patch (RFC 7396): null removes a member, objects are merged."""
     merged = dict(value)
     for name, change in patch.items():
         if change is None:
@@ -574,13 +590,13 @@ def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
 
 
 def _with_warnings(plan: ServerPlan, environ: Mapping[str, str]) -> ServerPlan:
-    """The plan of an addition or an update with its warnings; it looks for the program."""
+    """Add warnings to a plan, for instance that the program is missing on this machine."""
     return replace(plan, warnings=tuple(_warnings(plan, environ)))
 
 
 def _warnings(plan: ServerPlan, environ: Mapping[str, str]) -> Iterator[str]:
     if plan.server:
-        # It may be installed later, so this is no reason to refuse.
+        # The program may be installed later, so the plan is not refused.
         yield from _missing_program(plan.server, environ)
     if plan.verb == "update" and plan.edit:
         for comment in plan.edit.lost_comments():
@@ -594,7 +610,7 @@ def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iter
     path = {name: value for name, value in transport.env.items() if name == "PATH"}
     try:
         if any(map(references_in, (transport.command, transport.cwd or "", *path.values()))):
-            return  # it is known when it is started
+            return  # the program is unknown until the start
         on_this_machine(server.name, transport, child_environment(environ, path))
     except MalformedReferenceError:
         return
@@ -604,7 +620,7 @@ def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iter
 
 
 class PlanWriter:
-    """Its methods block; `clock` returns Unix time in seconds."""
+    """Executes plans; its methods block. `clock` returns Unix time in seconds."""
 
     def __init__(
         self,
@@ -624,11 +640,13 @@ class PlanWriter:
         self._clock = clock
 
     def write(self, plans: Sequence[ServerPlan], settings: Settings, secrets: OwnerSecrets) -> None:
-        """Carry plans out. What makes a server start comes last: ended before, none is in force.
+        """Execute plans. The step that lets a server start is the last.
+
+        For a server in a file that is its approval, for a registered one its entry.
 
         Raises:
             ConfigurationError: If the file has changed since, or cannot be written.
-            RegistryError, SecretStoreError: If something cannot be kept.
+            RegistryError, SecretStoreError: If a change or a secret cannot be stored.
         """
         values = {name: value for plan in plans for name, value in plan.secrets.items()}
         with secrets.storing(values) if values else nullcontext():
@@ -655,7 +673,7 @@ class PlanWriter:
             self._store.save_servers(scope, saved)
 
     def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
-        """Check that no server of these names was registered since it was planned."""
+        """Check that no new server of these plans was registered meanwhile."""
         new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
         names = {server.name for server in self._store.registered_servers(scope)} if new else set()
         for name in sorted(new & names):
@@ -671,7 +689,7 @@ class PlanWriter:
             self._trust.approve(settings, approvals)
 
     def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:
-        """Approve it also for when the file is discovered, not named."""
+        """Approve a server of a file, also for the case that the file is found without its path."""
         if _waits_for_overrides(settings):
             return
         is_needed = settings.is_untrusted_origin or settings.path is None
@@ -681,5 +699,8 @@ class PlanWriter:
 
 
 def _waits_for_overrides(settings: Settings) -> bool:
-    """Return whether others wrote tool overrides; an approval covers them, but none was shown."""
+    """Return whether an untrusted file has tool overrides.
+
+    An approval would cover these, although the owner was not shown them.
+    """
     return settings.is_untrusted_origin and bool(settings.overrides)

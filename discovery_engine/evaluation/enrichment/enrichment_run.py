@@ -1,4 +1,4 @@
-"""One run of enrichment: a language model is asked about each planned tool."""
+"""Runs enrichment: a language model writes typical requests for each planned tool."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import Tool, ToolKey
 
-_TRIES = 2  # answers for one tool, of which one must be of use
-_FAILURES = 5  # tools in a row; the rest would fail, too
+_TRIES = 2  # attempts per tool to get a usable answer
+_FAILURES = 5  # failed tools in a row after which the run stops
 
 
 class PlannedRequest(Struct, frozen=True):
@@ -43,9 +43,9 @@ class PlannedRequest(Struct, frozen=True):
 
 
 def _by_turns(requests: Iterable[PlannedRequest]) -> Iterator[PlannedRequest]:
-    """One of each server, then the next of each.
+    """Interleave requests by server: the first of each, then the second of each.
 
-    So a server of whose tools nothing can be written is last, and keeps no other from its requests.
+    Otherwise one server whose tools all fail could end the run before other servers are reached.
     """
     by_server: defaultdict[str, list[PlannedRequest]] = defaultdict(list)
     for request in requests:
@@ -60,19 +60,21 @@ class EnrichedTool(Struct, frozen=True):
     key: ToolKey
     requests: tuple[str, ...] = ()
     problem: str = ""
-    """Why nothing was written, in a few words."""
+    """The reason why no requests were written; empty on success."""
 
 
 class EnrichmentReport(Struct, frozen=True):
+    """The outcomes of a run, in the order of completion."""
+
     tools: tuple[EnrichedTool, ...]
     tokens: int
-    """The tokens used, as the endpoint counts them."""
+    """The number of tokens used, as counted by the endpoint."""
     failure: EnrichmentError | None = None
-    """Why not all tools were asked about; what was written is kept."""
+    """The error that ended the run early; requests written before are stored."""
 
 
 class EnrichmentRun:
-    """One run, with what came of it so far."""
+    """One run of enrichment and its outcomes so far."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class EnrichmentRun:
         self._done: list[EnrichedTool] = []
         self._tokens = 0
         self._failed = 0
-        """Tools in a row without an answer of use."""
+        """The number of failed tools in a row."""
         self._failure: EnrichmentError | None = None
 
     async def ask_all(self, requests: Sequence[PlannedRequest]) -> None:
@@ -139,10 +141,10 @@ class EnrichmentRun:
         await finish(self._on_done(outcome))
 
     async def _requests(self, tool: Tool, message: str) -> tuple[str, ...]:
-        """The requests that a model wrote for a tool, once they are of use.
+        """Return the checked requests that the model wrote for a tool.
 
         Raises:
-            EnrichmentError: If none are.
+            EnrichmentError: If the endpoint fails, or no answer is usable.
         """
         servers = [server.name for server in self._settings.servers]
         languages = self._settings.enrich.languages
@@ -152,26 +154,26 @@ class EnrichmentRun:
             completion = await self._endpoint.complete(self._instructions, message)
             self._tokens += completion.tokens
             try:
-                # The scanner takes some milliseconds for each.
+                # In a thread, because the scanner takes some milliseconds per request.
                 return await anyio.to_thread.run_sync(checks.accepted, completion.text)
             except AnswerError as error:
                 problem = str(error)
         raise EnrichmentError.of_answer(f"the answer is of no use: {problem}")
 
 
-# It is untrusted: the definition of a hostile tool is part of what the model read, and may have
-# steered it. A request can do no more than have its tool found by its words, and is held to that:
-# it is short, plain, hides nothing, gives no order, holds no secret and names no other server.
+# Answers are untrusted, because the prompt contains the definition of a tool, which may be hostile.
+# A request only serves to find its tool by words. So it must be short plain text without hidden
+# characters, instructions, secrets or names of other servers.
 
-LONGEST = 200  # characters of a request, as of an example in `overrides`
-LEAST = 3  # requests that must be left, of six in English
-_SHORTEST_NAME = 4  # characters of a server's name; `git` is a word of many requests
-_MOST_ROWS = 64  # that are looked at; a long answer has thousands, each for some milliseconds
+LONGEST = 200  # characters of a request, the limit of examples in `overrides`
+LEAST = 3  # valid requests that an answer must have, of six in English
+_SHORTEST_NAME = 4  # characters of a server's name to check; short ones like `git` are common words
+_MOST_ROWS = 64  # rows of an answer that are checked, at some milliseconds each
 _MARKUP = ("://", "```", "<", "](")
 
 
 class AnswerError(ValueError):
-    """The answer is of no use; the message says why, in a few words without a full stop."""
+    """An answer is unusable; the message is the reason, as a phrase without a full stop."""
 
 
 class Checks(Struct, frozen=True):
@@ -179,16 +181,17 @@ class Checks(Struct, frozen=True):
 
     tool: Tool
     languages: Sequence[str]
-    """The languages that were asked for, besides English."""
+    """The requested languages besides English."""
     servers: Collection[str]
-    """The names of all servers that are configured."""
+    """The names of all configured servers."""
     redact: Callable[[str], str]
 
     def accepted(self, content: str) -> tuple[str, ...]:
-        """The requests of an answer that may be kept.
+        """Return the valid requests of an answer, without duplicates.
 
         Raises:
-            AnswerError: If it is no JSON of the form that was asked for, or too few are left.
+            AnswerError: If the answer is not JSON of the requested form, or has fewer than `LEAST`
+                valid requests.
         """
         left = dict.fromkeys((ENGLISH, *self.languages), 1) | {ENGLISH: ENGLISH_REQUESTS}
         requests: dict[str, None] = {}
@@ -207,7 +210,7 @@ class Checks(Struct, frozen=True):
         return tuple(requests)
 
     def _problems_of(self, text: str) -> Iterator[str]:
-        """Why a request cannot be kept; what takes longest is looked at last."""
+        """Yield the reasons to reject a request; the slowest check is the last."""
         if len(text) > LONGEST or not words(text):
             yield f"one is empty or longer than {LONGEST} characters"
         if clean(text, newlines=False) != text or text != text.strip():
@@ -224,7 +227,7 @@ class Checks(Struct, frozen=True):
             yield "one is suspicious"
 
     def _foreign_names(self, text: str) -> Iterator[str]:
-        """The names of other servers in a request, unless the tool's own definition has them."""
+        """Yield the names of other servers in a request that are not in the tool's definition."""
         terms, own = set(words(text)), None
         for server in self.servers:
             name = words(server)
@@ -237,7 +240,11 @@ class Checks(Struct, frozen=True):
 
 
 def _requests(content: str) -> Iterator[tuple[str, str]]:
-    """Language and text of each request, in order; a text alone is English."""
+    """Yield the language and text of each request in order; a bare string counts as English.
+
+    Raises:
+        AnswerError: If the answer is not of the requested form.
+    """
     for row in _rows(content):
         match row:
             case str():
@@ -251,7 +258,7 @@ def _requests(content: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(content: str) -> list[JSONValue]:
-    # Models put JSON between fences, or a sentence before it.
+    # Models may enclose the JSON in code fences, or add a sentence before it.
     start, end = content.find("{"), content.rfind("}")
     try:
         answer = json.loads(content[start : end + 1])

@@ -1,10 +1,10 @@
-"""Installs servers of the marketplace, updates them, goes back, and removes them.
+"""Installs, updates, rolls back and removes servers of the marketplace: `engine.installer`.
 
     plan = await engine.installer.plan_install("io.github.acme/files", values={"folder": "~/notes"})
     print(plan.argv, plan.missing, plan.warnings)
     await engine.installer.install(plan)
 
-Work on a server is whole or none: what it adds is noted before, and settled after.
+Each operation is atomic: it records beforehand what it may add, and cleans up afterwards.
 """
 
 from __future__ import annotations
@@ -88,15 +88,15 @@ if TYPE_CHECKING:
 
 InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
 OnProgress: TypeAlias = Callable[[str], None]
-"""Is called with what is being done, in a few words."""
+"""Called with a short description of each step."""
 
 
 def _silent(_: str) -> None:
-    """Progress that is not shown."""
+    """Ignore progress."""
 
 
 class Installer:
-    """Made by the engine."""
+    """Plans and performs installations; available as `engine.installer`."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class Installer:
         data: Path,
         publish: Callable[[InstallEvent], object] = lambda _: None,
     ) -> None:
-        """`find` returns what is known of the entry of that name, at a version of its package.
+        """Make an installer; `find` returns the details of an entry by its name and a version.
 
-        Without a version it is that of the entry.
+        An empty version stands for that of the entry.
         """
         self._host = host
         self._find = find
@@ -129,28 +129,29 @@ class Installer:
         grants: Grants | None = None,
         to: Place | None = None,
     ) -> InstallPlan:
-        """Plan what installing an entry of the marketplace would run and write; do none of it.
+        """Plan the installation of an entry: what it would run and write. Nothing is changed.
 
         Args:
-            name: Of the entry.
-            server: What the server is to be called; else a short form of the entry's name.
-            offer: The type of the package (`npm`), `remote`, or an identifier; else the first that
-                runs here.
-            version: Of the package; else that of the entry.
-            values: What the server asks for, by its keys. A secret is stored when the server is
-                installed; a value may be a `${reference}`.
-            secrets: Further values, which are stored, also where their publisher does not say that
-                they are secret.
-            grants: What its sandbox lets it use.
-            to: Where the server is entered; the file, if one is in use, with None.
+            name: The name of the entry.
+            server: The name for the server; empty for a short form of the entry's name.
+            offer: A package type (`npm`), `remote`, or the identifier of a package; empty for the
+                first offer that can run here.
+            version: The version of the package; empty for that of the entry.
+            values: The inputs of the server by key. Inputs declared as secret are stored during the
+                installation; a value may be a `${reference}`.
+            secrets: More inputs, which are stored as secrets even if not declared as such, and are
+                never read as references.
+            grants: The resources that the sandbox of the server permits.
+            to: The place for the entry; None for the configuration file, or without one the
+                registry.
 
         Raises:
             NotFoundError: If there is no such entry, package or version.
-            ConfigurationError: If there is a server of that name already.
-            InstallRefusedError: If what the entry asks for is unsafe, or cannot be run here.
-            InvalidInputError: If a value does not fit.
+            ConfigurationError: If a server of that name exists.
+            InstallRefusedError: If the entry demands something unsafe, or cannot run here.
+            InvalidInputError: If a value is invalid.
             PackageManagerError: If a package manager is missing or fails.
-            PackageChangedError: If the package is not what the entry says.
+            PackageChangedError: If the hash of the package differs from that of the entry.
         """
         details = await self._find(name, version)
         choices = Choices(
@@ -166,12 +167,12 @@ class Installer:
         return plan.warned(details.warnings, where)
 
     async def preview(self, entry: MarketplaceEntry) -> InstallPlan | None:
-        """Plan what installing an entry would run as it stands, without any value.
+        """Plan the installation of an entry without any inputs, to show what it would run.
 
-        None for bundles: what they run is defined in them, and they would be downloaded for it.
+        Returns None for bundles, which would have to be downloaded to read their command.
 
         Raises:
-            NotFoundError, InstallRefusedError, PackageManagerError, PackageChangedError: As
+            NotFoundError, InstallRefusedError, PackageManagerError, PackageChangedError: See
                 `plan_install`.
         """
         if any(offer.registry_type == "mcpb" for offer in entry.packages):
@@ -181,9 +182,9 @@ class Installer:
     async def asked(
         self, name: str, *, server: str = "", offer: str = "", to: Place | None = None
     ) -> tuple[AskedInput, ...]:
-        """Return the inputs that an entry asks for; arguments and errors are as in `plan_install`.
+        """Return the inputs that an entry accepts; see `plan_install` for arguments and errors.
 
-        No package manager is asked.
+        No package manager is run.
         """
         details = await self._find(name, "")
         await self._require_free(details.entry, server, to)
@@ -192,19 +193,21 @@ class Installer:
     async def install(
         self, plan: InstallPlan, *, on_progress: OnProgress = _silent
     ) -> InstalledChange:
-        """Store the secrets of a plan, enter its server, which is approved, and list its tools.
+        """Install a server: store its secrets, add and approve its entry, and list its tools.
+
+        A server that fails to start stays installed; the result then has the problem.
 
         Args:
-            plan: As it was shown.
-            on_progress: Is called with what is being done.
+            plan: The plan that the owner has seen.
+            on_progress: Called with a description of each step.
 
         Raises:
-            MissingInputsError: If a required value is missing.
+            MissingInputsError: If a required input is missing.
             ConfigurationError: If the name is taken, or the file cannot be edited.
             InstallFailedError: If an image or a bundle cannot be fetched.
-            PackageChangedError: If the package is not what was pinned.
+            PackageChangedError: If the hash of the package differs from the pinned one.
             PackageManagerError: If a program is missing.
-            RegistryError, SecretStoreError: If something cannot be kept; nothing is installed.
+            RegistryError, SecretStoreError: If something cannot be stored; nothing is installed.
         """
         plan.require_ready()
         add = partial(
@@ -216,22 +219,22 @@ class Installer:
             package=plan.pin,
             marketplace_id=plan.entry.id,
         )
-        where = (await add()).where  # refuses a name that is taken before anything is fetched
+        where = (await add()).where  # rejects a taken name before anything is downloaded
         record = self._record(plan, where)
         with self._reporting(plan.name, on_progress) as report:
             async with self._work.under_way(where, plan.name, tuple(plan.secrets), record.folders):
-                await add()  # another installation may have been under way
+                await add()  # another installation may have finished meanwhile
                 await self._prepare(plan, report)
                 change = await add()  # the configuration may have changed meanwhile
                 await self._work.enter(change, record, plan.secrets)
-            if change.where == "file":  # the registry publishes it itself
+            if change.where == "file":  # for the registry, its change publishes the event
                 self._publish(ServerInstalled(ServerName(change.name), str(plan.pin)))
             return await self._started(change, plan.pin, report)
 
     async def plan_updates(self, names: Collection[str] = ()) -> tuple[UpdatePlan, ...]:
-        """Plan the updates of servers; without names, of all that were installed.
+        """Plan the updates of servers, by default of all installed ones.
 
-        A server about which nothing can be found out has the reason in its plan.
+        If a server cannot be planned, its plan contains the error.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
@@ -250,10 +253,13 @@ class Installer:
         values: GivenValues | None = None,
         secrets: GivenValues | None = None,
     ) -> UpdatePlan:
-        """Plan the update of one server, with values for the inputs that it asks for now.
+        """Plan the update of one server, with values for the inputs of the new version.
 
-        What was given before stays, unless another value is given. `values`, `secrets` and the
-        errors are those of `plan_install` and `plan_updates`.
+        Earlier values are reused unless replaced. See `plan_install` for `values` and `secrets`.
+
+        Raises:
+            ServerNotFoundError: If the server is not configured.
+            NotInstalledError: If it was not installed from the marketplace.
         """
         record = await self._work.record(name)
         return await self._plan_update(record, values=values or {}, secrets=secrets or {})
@@ -261,10 +267,10 @@ class Installer:
     async def update(
         self, plan: UpdatePlan, *, on_progress: OnProgress = _silent
     ) -> InstalledChange:
-        """Change a server to the version that was planned; the present one is kept to go back.
+        """Update a server as planned; the current version is recorded for `rollback`.
 
         Raises:
-            DiscoveryError: As `install`; or the problem of the plan.
+            DiscoveryError: The errors of `install`, or the problem of the plan.
         """
         install = plan.require_ready()
         new = self._record(install, plan.record.where)
@@ -272,12 +278,12 @@ class Installer:
         return await self._replace(plan.record, new, install, on_progress)
 
     async def rollback(self, name: str) -> InstalledChange:
-        """Go back to the version before the last update; once more, and the update is back.
+        """Restore the version before the last update; a second rollback restores the update.
 
         Raises:
             NotInstalledError: If it was not installed from the marketplace, or never updated.
-            PackageChangedError: If the registry gives other content for the earlier version now.
-            DiscoveryError: As `install`.
+            PackageChangedError: If the hash of the earlier version has changed in its registry.
+            DiscoveryError: The errors of `install`.
         """
         record = await self._work.record(name)
         if (earlier := record.previous) is None:
@@ -289,20 +295,22 @@ class Installer:
                 " beside it",
             )
         await anyio.to_thread.run_sync(earlier.require_folders)
-        with suppress(PackageManagerError, NotFoundError):  # it may be in a cache
+        with suppress(
+            PackageManagerError, NotFoundError
+        ):  # the package may still be in a local cache
             await self._planner.packages.require_unchanged(earlier.pin)
         back = replace(record, current=earlier, previous=record.current)
         return await self._replace(record, back, None, _silent)
 
     async def remove(self, change: ServerPlan, secrets: Sequence[str] = ()) -> None:
-        """Make a planned removal; what belongs to an installed server goes with it.
+        """Remove a server as planned, with the record and the folders of an installed one.
 
         Args:
             change: The plan of `servers.plan_remove`.
-            secrets: Stored secrets of the server that are deleted, too.
+            secrets: The stored secrets of the server that are deleted as well.
 
         Raises:
-            ConfigurationError, RegistryError: If it cannot be removed; it is then as it was.
+            ConfigurationError, RegistryError: If it cannot be removed; nothing is changed then.
         """
         if record := await self._work.find(change.name):
             await self._remove(record, change, secrets)
@@ -321,7 +329,7 @@ class Installer:
             self._publish(ServerUninstalled(ServerName(change.name), str(record.current.pin)))
 
     async def secrets_of(self, server: str) -> tuple[str, ...]:
-        """The names of the secrets that are stored for a server alone."""
+        """Return the names of the secrets that are stored for a server: `SERVER/…`."""
         names = await anyio.to_thread.run_sync(self._host.secrets.names)
         return tuple(name for name in names if name.rpartition("/")[0] == server)
 
@@ -339,10 +347,10 @@ class Installer:
         return await self._work.find(name)
 
     async def _require_free(self, entry: MarketplaceEntry, server: str, to: Place | None) -> Place:
-        """Check that a server can be entered under its name; returns where it would be entered.
+        """Check that the name of a server is free; return the place for its entry.
 
         Raises:
-            ConfigurationError: If there is one of that name already.
+            ConfigurationError: If a server of that name exists.
         """
         name = server or default_name(entry)
         return await self._host.servers.require_free(
@@ -388,7 +396,7 @@ class Installer:
         plan: InstallPlan | None,
         on_progress: OnProgress,
     ) -> InstalledChange:
-        """Another version of a server in place of the present one."""
+        """Replace a server by another version; `plan` is None for a rollback."""
         await self._host.complete_settings()
         address = self._work.address(before)
         server = self._host.view.server_settings(address)
@@ -409,7 +417,7 @@ class Installer:
             return await self._started(change, pin, report)
 
     async def _prepare(self, plan: InstallPlan, report: OnProgress) -> None:
-        """Compare the package with its pin once more; fetch an image, and unpack a bundle."""
+        """Pull an image, unpack a bundle, or verify the hash of a package."""
         if plan.pin.registry_type == "oci":
             report(f"pulling {plan.pin.identifier}@{plan.pin.integrity}")
             await self._planner.packages.pull(plan.pin)
@@ -424,7 +432,7 @@ class Installer:
     async def _started(
         self, change: ServerPlan, pin: PackagePin, report: OnProgress
     ) -> InstalledChange:
-        """Start a server for the first time, which fetches its package, and list its tools."""
+        """Start a server, which downloads its package, and list its tools; errors are returned."""
         report(f"starting {change.name}, and listing its tools")
         failures: list[Failure | DiscoveryError]
         try:
@@ -440,7 +448,7 @@ class Installer:
 
     @contextmanager
     def _reporting(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:
-        """A block of work on a server: yields what reports a step; a failure is published."""
+        """Yield a function that reports a step; an error of the block is published."""
 
         def report(step: str) -> None:
             self._publish(InstallProgressed(server, step))
@@ -469,14 +477,13 @@ class Installer:
         )
 
 
-# One piece of work at a time. A bundle comes first, then the secrets, then the record, then the
-# server in one step. Whether the server is there decides what stays: `_settle` deletes everything
-# that belongs to no server. It runs after each piece of work, and before the next one for those
-# that were killed.
+# One operation runs at a time. It writes a bundle, then the secrets, then the record, and last the
+# server in one step. The server decides what remains: `_settle` deletes everything that belongs to
+# no server. It runs after each operation, and before the next one for operations that were killed.
 
 
 class InstallationWork:
-    """The installed servers of one configuration, and the work on them."""
+    """Runs operations on the installed servers of one configuration."""
 
     def __init__(self, host: Engine, data: Path) -> None:
         self._host = host
@@ -487,14 +494,16 @@ class InstallationWork:
     async def under_way(
         self, where: Place, name: str, secrets: Sequence[str], folders: Sequence[str]
     ) -> AsyncIterator[None]:
-        """A block of work on one server; what it leaves without a server is deleted.
+        """Run the block as an operation on one server, and clean up afterwards.
 
-        `secrets` and `folders` are what may be deleted.
+        Those of `secrets` and `folders` that belong to no server at the end are deleted.
 
         Raises:
             InstallFailedError: If another process installs, or the data folder is not writable.
         """
-        await self._host.complete_settings()  # what of its secrets a server refers to stays
+        await (
+            self._host.complete_settings()
+        )  # referenced secrets must be known, as they are not deleted
         scope, *_ = self._scopes
         work = BegunWork(scope, where, name, tuple(secrets), tuple(folders))
         with anyio.CancelScope(shield=True):
@@ -517,11 +526,11 @@ class InstallationWork:
     async def enter(
         self, change: ServerPlan, record: InstalledServer, secrets: Mapping[str, str]
     ) -> None:
-        """Store the secrets, the record, and last the server; not to be cancelled.
+        """Store the secrets, the record, and last the server; shielded from cancellation.
 
         Raises:
             RegistryError, SecretStoreError, ConfigurationError, InstallFailedError: If something
-                cannot be kept.
+                cannot be stored.
         """
         scope, *_ = self._scopes
         with anyio.CancelScope(shield=True):
@@ -537,13 +546,13 @@ class InstallationWork:
                 raise
 
     async def record(self, name: str) -> InstalledServer:
-        """Return the record of an installed server, by the name by which it is addressed.
+        """Return the record of an installed server by its name in the configuration.
 
         Raises:
             ServerNotFoundError: If it is not configured.
             NotInstalledError: If it was not installed from the marketplace.
         """
-        await self._host.complete_settings()  # only these show what a server runs
+        await self._host.complete_settings()  # only complete settings have the commands of servers
         server = self._host.view.server_settings(name)
         record = await anyio.to_thread.run_sync(self._record_of, server)
         if record is None:
@@ -571,13 +580,13 @@ class InstallationWork:
         return tuple(record for record in records if record is not None)
 
     def address(self, record: InstalledServer) -> ServerName:
-        """The name by which an installed server is addressed."""
+        """Return the name of an installed server in the configuration."""
         server = self._configured(record.where, record.name)
         assert server is not None  # noqa: S101 - `record` has found it
         return server.name
 
     def private_folder(self, record: InstalledServer) -> str:
-        """Where an installed server writes what nothing else is granted for: its home folder."""
+        """Return the path of the private folder that serves as the sandboxed home of a server."""
         server = self._host.view.server_settings(self.address(record))
         return str(sandboxes.private_folder(self._sandboxes, server.name, server.origin.file))
 
@@ -589,20 +598,20 @@ class InstallationWork:
         return self._records.record_of(self._scopes, server)
 
     def _configured(self, where: Place, name: str) -> ServerSettings | None:
-        """The server that was entered there under that name."""
+        """Return the server with that name at that place; None if there is none."""
         for server in self._host.view.settings.servers:
             if place_of(server) == where and (server.renamed_from or server.name) == name:
                 return server
         return None
 
     async def _settle_begun(self) -> None:
-        """Settle what processes that were killed have left."""
+        """Clean up after operations whose processes were killed."""
         for work in await anyio.to_thread.run_sync(self._records.begun):
             if work.scope in self._scopes:
                 await anyio.to_thread.run_sync(self._settle, work)
 
     def _settle(self, work: BegunWork) -> None:
-        """Delete what a piece of work has added, or was to delete, and no server has."""
+        """Delete the record, folders and secrets of an operation that belong to no server."""
         server = self._configured(work.where, work.name)
         if server is None:
             self._records.delete(self._scopes, work.name)
@@ -614,23 +623,23 @@ class InstallationWork:
         self._records.end(work)
 
     def _delete_stale(self) -> None:
-        """Delete what belonged to installed servers whose owner has removed them by hand."""
+        """Delete records and folders of installed servers that the owner removed by hand."""
         settings = self._host.view.settings
         for record in self._records.of(self._scopes):
             server = self._configured(record.where, record.name)
             if server is None and record.where == "registry" and not settings.cache.enabled:
-                continue  # the registry is switched off, and the server in it is not known
+                continue  # with the registry disabled, its servers are unknown
             if server is None or not record.current.is_run_by(server):
                 self._records.delete(self._scopes, record.name)
                 self._delete_unused(record.folders)
-            if server is None:  # another one of that name would have the same private folder
+            if server is None:  # a new server of that name would get the same private folder
                 file = str(settings.path or "") if record.where == "file" else ""
                 self._delete_unused(
                     [str(sandboxes.private_folder(self._sandboxes, record.name, file))]
                 )
 
     def _delete_unused(self, folders: Iterable[str]) -> None:
-        """Delete folders that neither an installed server nor any configured one has."""
+        """Delete the folders that no installed and no configured server uses."""
         used = {folder for record in self._records.all() for folder in record.folders}
         servers = self._host.view.settings.servers
         texts = [text for server in servers for text in written_fields(server.transport).values()]

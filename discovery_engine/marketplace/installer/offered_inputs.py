@@ -1,8 +1,8 @@
-"""Inputs that a server is started with: checked values of its owner, and those an entry may set.
+"""Validates the inputs with which a server is started: from its owner and from its entry.
 
-What the marketplace says is literal text: `${…}` in it is escaped, so that an entry can refer to
-no variable, file or secret of its owner. What the owner gives may be a reference. A secret is
-stored under `SERVER/NAME`, and the entry holds `${secret:SERVER/NAME}`.
+Texts of the marketplace are literal: `${…}` in them is escaped, so that an entry cannot refer to
+variables, files or secrets of the owner. Values of the owner may be references. A secret is stored
+under `SERVER/NAME`, and the entry contains `${secret:SERVER/NAME}`.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
 
 GivenValues: TypeAlias = Mapping[str, str | Sequence[str]]
-"""The owner's values, by the keys that were asked for; several for a repeated argument."""
+"""The owner's values by the keys of inputs; several for a repeated argument."""
 
 _PLACES = re.compile(r"\{([^{}]{1,128})\}")
-_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # a tab may stand in an argument
+_CONTROLS = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")  # tabs are allowed in arguments
 _UNSAFE_IN_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 _TRUE = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 class AskedInput(Struct, frozen=True):
-    """A value that the owner may give."""
+    """An input for which the owner may give a value."""
 
     key: str
-    """How it is named in `--with KEY=VALUE`."""
+    """The key in `--with KEY=VALUE`."""
     input: Input
     is_secret: bool
     is_given: bool = False
-    """By the owner, now or before."""
+    """True if the owner has given a value, now or for an earlier version."""
     stored_as: str = ""
     """The name under which a secret is stored; empty for any other value."""
 
@@ -66,7 +66,7 @@ class AskedInput(Struct, frozen=True):
 
 
 class InputValues:
-    """Resolves the inputs of one offer, and notes what is missing."""
+    """Resolves the inputs of one offer, and records them in `asked`."""
 
     def __init__(
         self,
@@ -77,16 +77,16 @@ class InputValues:
         earlier: GivenValues = MappingProxyType({}),
         stored: Collection[str] = frozenset(),
     ) -> None:
-        """Values for one server.
+        """Make the values for one server.
 
         Args:
-            server: What it is called.
-            values: What its owner gives.
-            secrets: The same of what is to be stored, also where its publisher does not say so.
-                Nothing in them is a reference.
-            earlier: What its owner gave for the version before; what is not asked for any more is
-                forgotten.
-            stored: The secrets of this very server that are stored already: `SERVER/NAME`.
+            server: The name of the server.
+            values: The values of the owner.
+            secrets: More values, which are stored as secrets even if the publisher does not declare
+                them so. They are literal, not references.
+            earlier: The values for the previous version. Those of inputs that no longer exist are
+                dropped.
+            stored: The names of secrets that are already stored for this server: `SERVER/NAME`.
         """
         self._server = server
         self._new = {**values, **secrets}
@@ -98,15 +98,16 @@ class InputValues:
         self._stored = stored
         self.asked: dict[str, AskedInput] = {}
         self.to_store: dict[str, str] = {}
-        """The secrets that were given, by the names under which they are to be stored."""
+        """The values of secrets by the names under which they must be stored."""
         self.paths: list[str] = []
-        """The files and folders that the owner named, which the server is to use."""
+        """The existing files and folders among the values, which the server will use."""
 
     def texts(self, field: Input) -> tuple[str, ...]:
-        """The values of an input as an entry holds them; none if it is unset or missing.
+        """Return the values of an input for the entry; empty if it has none.
 
         Raises:
-            InvalidInputError: If what was given does not fit.
+            InvalidInputError: If a value of the owner is invalid.
+            InstallRefusedError: If a value of the publisher is invalid.
         """
         if field.value:
             return self._filled(field)
@@ -126,10 +127,10 @@ class InputValues:
         return (literal(_published(field, key, field.default)),)
 
     def _checked(self, field: Input, key: str) -> list[str]:
-        """Return the values given for an input, checked.
+        """Return the validated values of the owner for an input.
 
         Raises:
-            InvalidInputError: If it does not fit.
+            InvalidInputError: If a value is invalid.
         """
         try:
             return checked_values(
@@ -148,12 +149,12 @@ class InputValues:
         return key_of(field) in self._given
 
     def text(self, field: Input) -> str | None:
-        """The one value of an input; None if it is unset or missing."""
+        """Return the first value of an input for the entry; None if it has none."""
         return next(iter(self.texts(field)), None)
 
     @property
     def plain(self) -> dict[str, tuple[str, ...]]:
-        """The given values that are not secret; references to secrets are kept as references."""
+        """The values of the owner that are not secret, including references to secrets."""
         return {
             key: values
             for key, values in self._given.items()
@@ -163,10 +164,10 @@ class InputValues:
         }
 
     def require_known(self) -> None:
-        """Check that all that was given was asked for.
+        """Check that every new value belongs to an input.
 
         Raises:
-            InvalidInputError: For the first that was not.
+            InvalidInputError: For the first value that does not.
         """
         for key in self._new:
             if key not in self.asked:
@@ -176,13 +177,13 @@ class InputValues:
                 raise InvalidInputError(f"the server takes no {_shown(key)}", hint=hint)
 
     def _filled(self, field: Input) -> tuple[str, ...]:
-        """The publisher's value with its variables filled in."""
+        """Return the publisher's value with its variables filled in; empty if one is missing."""
         variables = {variable.name: variable for variable in field.variables}
         filled = {name: self.text(variable) for name, variable in variables.items()}
         if any(filled[name] is None and variables[name].is_required for name in filled):
             return ()
         if filled and not any(filled.values()):
-            return ()  # an optional value that is not wanted
+            return ()  # an optional value for which nothing was given
         _published(Input(field.name, field.kind), field.name, field.value)
         pieces: list[str] = []
         for number, piece in enumerate(_PLACES.split(field.value)):
@@ -194,7 +195,7 @@ class InputValues:
         return (joined(pieces),)
 
     def _secret_texts(self, key: str, values: Iterable[str]) -> Iterable[str]:
-        """References to secrets: those that were given, or to what is to be stored."""
+        """Yield references to secrets, and add values that are not references to `to_store`."""
         for number, value in enumerate(values, start=1):
             if key not in self._secrets and is_reference(value):
                 yield value
@@ -210,7 +211,7 @@ class InputValues:
 
 
 def key_of(field: Input) -> str:
-    """How an input is named in `--with KEY=VALUE`: a flag without its dashes."""
+    """Return the key of an input in `--with KEY=VALUE`: for a flag, its name without dashes."""
     return visible(field.name).strip().lstrip("-") or "argument"
 
 
@@ -220,17 +221,17 @@ def is_secret_input(field: Input) -> bool:
 
 
 def literal(text: str) -> str:
-    """A text in which nothing is a reference."""
+    """Escape a text so that nothing in it is a reference."""
     return text.replace("${", "$${")
 
 
 def joined(texts: Iterable[str]) -> str:
-    """Texts of an entry, one behind the other, in which the same is a reference as in each.
+    """Concatenate texts of an entry without creating new references.
 
-    Two literals together could become one: `$` and `{HOME}`.
+    A plain concatenation of the literals `$` and `{HOME}` would be a reference.
 
     Raises:
-        InstallRefusedError: If a dollar sign stands before a reference, which cannot be written.
+        InstallRefusedError: If a dollar sign precedes a reference, which has no notation.
     """
     parts = [part for text in texts for part in split(text)]
     whole = ""
@@ -245,7 +246,7 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether a text of the owner refers to something, instead of being the value itself."""
+    """Return whether a text of the owner contains a reference."""
     try:
         return bool(references(text))
     except MalformedReferenceError:
@@ -255,10 +256,11 @@ def is_reference(text: str) -> bool:
 def checked_values(
     field: Input, key: str, values: Sequence[str], *, may_refer: bool = True
 ) -> list[str]:
-    """Return the values given for an input, in the form in which the server takes them.
+    """Return the values of the owner for an input in the form that the server expects.
 
     Raises:
-        InvalidInputError: If there are several of what is not repeated, or one does not fit.
+        InvalidInputError: If a value is invalid, or there are several for an input that is not
+            repeated.
     """
     if len(values) > 1 and not field.is_repeated:
         raise InvalidInputError(f"{_shown(key)} takes one value, not {len(values)}")
@@ -266,10 +268,11 @@ def checked_values(
 
 
 def checked_value(field: Input, key: str, value: str, *, may_refer: bool = True) -> str:
-    """A value in the form in which the server takes it.
+    """Return a value in the form that the server expects; a text with references is unchanged.
 
     Raises:
-        InvalidInputError: If it is not one of its choices, not of its format, or no text.
+        InvalidInputError: If it is not one of the choices, not of the format, contains a control
+            character, or has a malformed reference.
     """
     _refuse_controls(key, value)
     if may_refer:
@@ -294,10 +297,10 @@ def checked_value(field: Input, key: str, value: str, *, may_refer: bool = True)
 
 
 def _published(field: Input, key: str, value: str) -> str:
-    """A value that the publisher gives, in the form in which the server takes it.
+    """Return a value of the publisher in the form that the server expects.
 
     Raises:
-        InstallRefusedError: If it does not fit what the publisher says of it.
+        InstallRefusedError: If it contradicts the publisher's own declaration.
     """
     try:
         return checked_value(field, key, value, may_refer=False)
@@ -306,7 +309,7 @@ def _published(field: Input, key: str, value: str) -> str:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a value of the owner is a file or a folder of this machine."""
+    """Return whether a value is the absolute path of an existing file or folder, except `/`."""
     path = Path(text)
     return path.is_absolute() and os.path.lexists(path) and path != path.parent
 
@@ -328,7 +331,7 @@ def _shown(key: str) -> str:
     return visible(key)[:100]
 
 
-# The environment variables of a server: which names an entry may give, and their values.
+# Environment variables of a server.
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
 _NEVER = re.compile(
@@ -339,26 +342,27 @@ _NEVER = re.compile(
     r"|PAGER|VISUAL|BROWSER|LESSOPEN|NPM_.*|UV_.*|PIP_.*|VIRTUAL_ENV|CONDA_.*",
     re.IGNORECASE,
 )
-"""Names that decide what is run, loaded or read, wherever the value comes from."""
+"""Names that determine what is executed, loaded or read; refused with any value."""
 _OWNERS_ALONE = re.compile(
     r".*_PROXY|SSL_.*|CURL_.*|REQUESTS_CA_BUNDLE|AWS_CA_BUNDLE|GRPC_.*", re.IGNORECASE
 )
-"""Names that decide with whom a server speaks: only their owner gives a value."""
+"""Names that determine network peers; only the owner may set a value."""
 
 
 class ServerEnvironment(NamedTuple):
-    """The variables of an entry."""
+    """The environment variables of an entry."""
 
     variables: dict[str, str]
     warnings: tuple[str, ...]
-    """One for each variable that is left out."""
+    """One warning for each variable that was left out."""
 
 
 def environment(inputs: Iterable[Input], values: InputValues) -> ServerEnvironment:
-    """The variables of a server; one that is optional, and may not be set, is left out.
+    """Return the variables of a server; optional variables that are refused are left out.
 
     Raises:
-        InstallRefusedError: If the entry sets or requires one that it may not.
+        InstallRefusedError: If the entry sets or requires a refused variable, or names an invalid
+            one.
     """
     variables: dict[str, str] = {}
     left_out: list[str] = []
@@ -390,8 +394,8 @@ def _refusal(field: Input) -> str:
     return ""
 
 
-# Arguments come behind the package, where the runtime hands them on. An option before it would be
-# the runtime's own, and could mount the disk or run a shell: those of a short list are taken.
+# Arguments after the package are passed to the server. Options before it belong to the runtime, and
+# could mount the disk or run a shell, so only a short list of them is allowed.
 
 _PYTHON = re.compile(r"(?:cpython|python)?@?3\.\d{1,2}(?:\.\d{1,2})?")
 _EXECUTABLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -406,18 +410,18 @@ _VOLUME = re.compile(r"(?P<source>\{[^{}]+\}):(?P<place>[^:]+)(?P<only>:ro)?")
 
 
 class RuntimeOptions(Struct, frozen=True):
-    """The options of an entry for its runtime, as far as they are used."""
+    """The accepted options of an entry for its runtime."""
 
     options: tuple[str, ...] = ()
     executable: str = ""
-    """The program of the package that is meant; empty for the usual one."""
+    """The program of the package to start; empty for the default one."""
     environment: tuple[Input, ...] = ()
-    """Variables that it sets with an option."""
+    """The environment variables that options set."""
     warnings: tuple[str, ...] = ()
 
 
 class _Word(NamedTuple):
-    """A flag with its value, or a word without a flag."""
+    """A flag with its value, or a positional argument without a flag."""
 
     flag: str
     value: str
@@ -428,15 +432,15 @@ class _Word(NamedTuple):
 
 
 def server_arguments(inputs: Iterable[Input], values: InputValues) -> tuple[str, ...]:
-    """Return the arguments of the server itself, in the order of its entry."""
+    """Return the arguments of the server in the order of the entry."""
     return tuple(word for argument in inputs for word in _words_of(argument, values))
 
 
 def runtime_options(offer: PackageOffer, values: InputValues) -> RuntimeOptions:
-    """The options that an entry may give to its runtime.
+    """Return the options of an entry for its runtime.
 
     Raises:
-        InstallRefusedError: If it gives any other.
+        InstallRefusedError: If an option is not allowed.
     """
     read = _READERS[offer.registry_type]
     runtime = PACKAGE_KINDS[offer.registry_type].runtime or "the bundle"
@@ -473,21 +477,21 @@ def _words_of(field: Input, values: InputValues) -> Iterator[str]:
 
 
 def _is_bare_flag(field: Input) -> bool:
-    """Return whether it is a flag without a value, so that there is nothing to ask for."""
+    """Return whether an argument is a flag that takes no value, so that no input is needed."""
     values = (field.value, field.default, field.placeholder, field.choices, field.variables)
     is_described = bool(field.description) or field.is_repeated or field.is_secret
     return not any(values) and not is_described and field.format == "string"
 
 
 def _runtime_words(arguments: Iterable[Input]) -> Iterator[_Word]:
-    """The options as their entry has them, in whichever of the usual ways they are written."""
+    """Split runtime arguments into flags with values, in any of the usual notations."""
     pending: _Word | None = None
     for argument in arguments:
         value = argument.value or argument.default
         if argument.kind == "named":
             flag, equals, rest = argument.name.partition("=")
             word = _Word(flag, rest if equals else value, argument)
-        elif (value or argument.name).startswith("-"):  # a flag that is written as a word
+        elif (value or argument.name).startswith("-"):  # a flag written as a positional argument
             flag, equals, rest = (value or argument.name).partition("=")
             word = _Word(flag, rest if equals else "", argument)
         elif pending and pending.flag in _WITH_VALUE and not pending.value:
@@ -507,7 +511,7 @@ def _npm(
 ) -> RuntimeOptions | None:
     match word:
         case ("-y" | "--yes" | "-q" | "--quiet" | "--silent", "", _):
-            return chosen  # the first is given in any case
+            return chosen  # `-y` is always passed
         case ("-p" | "--package" | "", value, _) if _is_package(value, offer, "@"):
             return chosen
         case ("", value, _) if not chosen.executable and _EXECUTABLE.fullmatch(value):
@@ -535,7 +539,7 @@ def _oci(
 ) -> RuntimeOptions | None:
     match word:
         case ("-i" | "--interactive" | "--rm" | "", "" | "run", _):
-            return chosen  # these are given in any case
+            return chosen  # always passed
         case ("-e" | "--env", text, argument):
             return _with_variable(text, argument, chosen)
         case ("--mount", text, argument):
@@ -547,7 +551,7 @@ def _oci(
 
 
 def _restriction(word: _Word) -> tuple[str, ...]:
-    """An option that takes something from a container; empty if it is none."""
+    """Return an option that restricts a container; empty if it is any other option."""
     match word[:2]:
         case ("--init" | "--read-only" as flag, ""):
             return (flag,)
@@ -570,7 +574,7 @@ _READERS: Mapping[str, _Reader] = {
     "pypi": _pypi,
     "oci": _oci,
     "nuget": _nuget,
-    "mcpb": lambda *_: None,  # how a bundle is started stands in the bundle
+    "mcpb": lambda *_: None,  # a bundle contains its own command
 }
 _WITH_VALUE = {
     *("-p", "--package", "--from", "--python", "-e", "--env", "-m", "--memory", "--cpus"),
@@ -579,7 +583,7 @@ _WITH_VALUE = {
 
 
 def _is_package(value: str, offer: PackageOffer, *separators: str) -> bool:
-    """Return whether a value names the package of the offer, in the offer's version or in any."""
+    """Return whether a value names the offered package, without version, in its or `latest`."""
     spellings = {f"{offer.identifier}{separator}{offer.version}" for separator in separators}
     return value in {offer.identifier, *spellings, f"{offer.identifier}@latest"}
 
@@ -597,7 +601,10 @@ def _with_variable(text: str, field: Input, chosen: RuntimeOptions) -> RuntimeOp
 def _with_mount(
     mount: re.Match[str] | None, field: Input, chosen: RuntimeOptions, values: InputValues
 ) -> RuntimeOptions | None:
-    """A folder that the owner alone names: the entry gives neither it nor a default."""
+    """Add a bind mount whose source the owner enters; None if the entry sets the source itself.
+
+    A default of the entry for the source is ignored.
+    """
     if mount is None or not _DESTINATION.fullmatch(mount["place"]):
         return None
     name = mount["source"][1:-1]
@@ -622,15 +629,15 @@ def _with_mount(
 
 
 def refused_hint(offer: PackageOffer) -> str | None:
-    """The program that an entry asks for, if it is none with which its packages are run."""
+    """Return the runtime hint of an offer if it does not suit the package type; None otherwise."""
     hint = offer.runtime_hint.strip().lower()
     return (
         None if not hint or hint in PACKAGE_KINDS[offer.registry_type].hints else offer.runtime_hint
     )
 
 
-# The address and the headers of a remote server: its owner's values fill in what is left open, and
-# change nothing else of it.
+# The URL and the headers of a remote server. Values of the owner replace the placeholders and can
+# change no other part of the URL.
 
 _LABELS = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::\d{1,5})?")
 _BASE = re.compile(r"\{[^{}]+\}(?:/.*)?")
@@ -639,15 +646,15 @@ _OUR_HEADERS = re.compile(
     r"|mcp-.*|proxy-.*|origin|referer|cookie|set-cookie|forwarded|x-forwarded-.*|via",
     re.IGNORECASE,
 )
-"""Headers that belong to the connection or the protocol, or stand for another origin."""
+"""Headers of the connection or the protocol, or that impersonate another origin."""
 
 
 def address(offer: RemoteOffer, values: InputValues) -> str | None:
-    """The address of a server; None while a value that it needs is missing.
+    """Return the URL of a server; None while a value is missing.
 
     Raises:
-        InvalidInputError: If a value would change more of it than its place.
-        InstallRefusedError: If the address may not be reached.
+        InvalidInputError: If a value would change more of the URL than its placeholder.
+        InstallRefusedError: If the URL is not allowed, or has a placeholder without a variable.
     """
     variables = {variable.name: variable for variable in offer.variables}
     filled = {name: values.text(variable) for name, variable in variables.items()}
@@ -669,10 +676,10 @@ def address(offer: RemoteOffer, values: InputValues) -> str | None:
 
 
 def headers(inputs: Iterable[Input], values: InputValues) -> dict[str, str]:
-    """The headers of a server.
+    """Return the headers of a server.
 
     Raises:
-        InstallRefusedError: If the entry names one that it may not.
+        InstallRefusedError: If the entry names a header that is not allowed.
     """
     fields: dict[str, str] = {}
     for header in inputs:
@@ -686,11 +693,16 @@ def headers(inputs: Iterable[Input], values: InputValues) -> dict[str, str]:
 
 
 def _fitting(text: str, variable: Input, before: str, url: str, values: InputValues) -> str:
-    """A value as it stands in the address, behind what is `before` it; the same if it is stored."""
+    """Return a value for the part of the URL after `before`; secrets are encoded in `to_store`.
+
+    Raises:
+        InvalidInputError: If a value in the host is not part of a host name.
+        InstallRefusedError: If the value is the base URL and not allowed.
+    """
     stored = text.removeprefix("${secret:").removesuffix("}")
     value = values.to_store.get(stored, text) if is_reference(text) else text
     if is_reference(value):
-        return value  # the owner's own, resolved when it is connected
+        return value  # a reference of the owner, resolved when connecting
     if _is_whole(url) and not before:
         _require_usable(value)
         return text
@@ -706,15 +718,15 @@ def _fitting(text: str, variable: Input, before: str, url: str, values: InputVal
 
 
 def _is_whole(url: str) -> bool:
-    """Return whether the owner gives the address itself, to which the entry adds at most a path."""
+    """Return whether the owner enters the base URL, to which the entry adds at most a path."""
     return _BASE.fullmatch(url) is not None
 
 
 def _require_usable(url: str) -> None:
-    """Check that an address is one of another machine, or one that its owner meant.
+    """Check that a URL is encrypted or of this machine, and not of a private network.
 
     Raises:
-        InstallRefusedError: If it may not be reached.
+        InstallRefusedError: If it is not allowed, or contains a login.
     """
     if not is_secure_address(url) or urlsplit(url).username is not None:
         raise InstallRefusedError(
