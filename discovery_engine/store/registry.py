@@ -1,16 +1,16 @@
-"""The registry: what is kept between runs, and shared among gateways.
+"""The registry: the state that outlives a run, and that gateways share.
 
-It keeps, for each configuration (its *scope*), the catalog as it was last seen and what its owner
-decided, so that the next start answers before any upstream is connected. Calls block: code in an
-event loop makes them in a thread. All of them raise `RegistryError` if the registry cannot be used.
+For each configuration (its *scope*) it stores the last catalog and the owner's decisions, so that
+the next start answers before any upstream is connected. All methods block, so code in an event loop
+calls them in a thread. All of them raise `RegistryError` if the registry is not usable.
 
-    StoredReader      what commands answer from: snapshots, uses, written requests
+    StoredReader      snapshots, uses and written requests, for commands that only read
     StoredRecords     eras, presets, requests of agents, leases, vectors, webhooks
-    StoredQueue       which servers workers list next, and what they may write about them
+    StoredQueue       the queue from which workers take servers to list
     StoredCatalog     settings and catalog, as one snapshot
-    StoredDecisions   approvals, acceptances, losses of either; registered servers, and switches
+    StoredDecisions   approvals, acceptances, losses of either, registered servers, switches
 
-Each is written once over `store.statements`. A back-end has transactions, and the feed of changes.
+Each is written once over `store.statements`. A back-end adds transactions and the feed of changes.
 """
 
 from __future__ import annotations
@@ -42,51 +42,54 @@ T = TypeVar("T")
 
 
 class StoredDecisions(StoredRecords):
-    """The part of a registry that keeps decisions; each has the next number."""
+    """The part of a registry that stores decisions; each new one gets the next number."""
 
     @abstractmethod
     def _read_decisions(self, work: Callable[[Connection], T]) -> T:
-        """Run `work`, which may read all decisions, on a consistent snapshot."""
+        """Run `work`, which reads any decisions, on a consistent snapshot; return its result."""
 
     @abstractmethod
     def _read_rows(
         self, work: Callable[[Connection], T], table: DecisionTable, names: Collection[str]
     ) -> T:
-        """Run `work`, which reads the rows of a scope, or of a scope and a server, of a table."""
+        """Run `work`, which reads rows of one table; return its result.
+
+        `names` is the scope of these rows, or the scope and the server.
+        """
 
     @abstractmethod
     def _write_decisions(
         self, work: Callable[[Connection], tuple[T, int | None]], scopes: Iterable[str]
     ) -> T:
-        """Write decisions of some scopes with `work`.
+        """Run `work`, which writes decisions of `scopes`, in a transaction; return its result.
 
-        It returns its result, and the number of the newest decision if it made any.
+        `work` returns the result and the number of its newest decision, None if it made none.
         """
 
     def newest_decision(self) -> int:
-        """The number of the newest decision in any scope; each one has the next number."""
+        """Return the number of the newest decision in any scope, 0 if there is none."""
         return self.read(decision_table.newest)
 
     def decisions(self, scope: str) -> Decisions:
-        """All approvals and acceptances of a scope, whether or not it has a snapshot."""
+        """Return all approvals and acceptances of a scope, which may have no snapshot."""
         return self._read_decisions(partial(decision_table.decisions, scope=scope))
 
     def approvals(self, scope: str) -> Mapping[str, frozenset[str]]:
-        """Return the approvals of `decisions`, without reading what was accepted."""
+        """Return the approved identities by server; unlike `decisions` it reads no acceptances."""
         read = partial(decision_table.approvals, scope=scope)
         return self._read_rows(read, decision_table.APPROVALS, [scope])
 
     def accepted(self, scope: str, server: str) -> AcceptedTools:
-        """Return what was accepted of one server, without reading the others."""
+        """Return the accepted tools of one server, without reading those of others."""
         read = partial(decision_table.accepted, scope=scope, server=server)
         return self._read_rows(read, decision_table.ACCEPTANCES, [scope, server])
 
     def accepted_since(self, scope: str, number: int) -> frozenset[str]:
-        """The servers of which something was accepted after the decision of that number."""
+        """Return the servers that have an acceptance with a number higher than `number`."""
         return self.read(partial(decision_table.accepted_since, scope=scope, number=number))
 
     def history(self, scope: str, server: str) -> tuple[Acceptance, ...]:
-        """All acceptances of a server's tools, in the order in which they were accepted."""
+        """Return all acceptances of a server's tools, the oldest first."""
         return self.read(partial(decision_table.history, scope=scope, server=server))
 
     def registered_servers(self, scope: str) -> tuple[RegisteredServer, ...]:
@@ -95,28 +98,28 @@ class StoredDecisions(StoredRecords):
         return self._read_rows(read, decision_table.SERVERS, [scope])
 
     def switches(self, scope: str) -> ServerSwitches:
-        """Which servers are switched on or off by hand; all others are as their entries say."""
+        """Return the switches by server; a server without one follows its entry's `enabled`."""
         read = partial(decision_table.switches, scope=scope)
         return self._read_rows(read, decision_table.SWITCHES, [scope])
 
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
-        """Add approvals; `at` is Unix time in seconds. No-op for those that are there already."""
+        """Add approvals; a no-op for existing ones. `at` is Unix time in seconds."""
         new = tuple(approvals)
         self._decide(scope, partial(decision_table.approve, scope=scope, new=new, at=at))
 
     def revoke(self, scope: str, servers: Iterable[str]) -> int:
-        """Drop all approvals of servers; returns how many there were."""
+        """Delete all approvals of servers; return their number."""
         names = tuple(servers)
         return self._decide(scope, lambda db, _: decision_table.revoke(db, scope, names))
 
     def accept(
         self, scope: str, found: Iterable[Acceptance], *, at: float, if_new: bool = False
     ) -> int:
-        """Add acceptances, which nothing ever drops; returns how many.
+        """Add acceptances, which are never deleted; return how many were added.
 
-        With `if_new` only those of tools of which nothing was accepted before: if two processes
-        see a tool for the first time at once, the first to write decides. None is added after a
-        loss that the owner has not acknowledged.
+        With `if_new`, tools that have an acceptance already are skipped: if two processes see a new
+        tool at the same time, the first to write decides. Then also none is added after a loss that
+        the owner has not acknowledged. `at` is Unix time in seconds.
         """
         new = tuple(found)
         accept = decision_table.accept_new if if_new else decision_table.accept
@@ -126,9 +129,9 @@ class StoredDecisions(StoredRecords):
     def accept_claimed(
         self, claim: RefreshClaim, scope: str, acceptances: Iterable[Acceptance], *, at: float
     ) -> int | None:
-        """Do the same as `accept` with `if_new`; return None if the claim is not valid any more.
+        """Do the same as `accept` with `if_new`; a no-op that returns None if the claim has ended.
 
-        `scope` is the scope of the decisions, which may differ in name from the scope of the jobs.
+        `scope` is the scope of the decisions, which may differ from the scope of the job.
         """
         new = tuple(acceptances)
 
@@ -149,40 +152,40 @@ class StoredDecisions(StoredRecords):
         self._decide(scope, acknowledge)
 
     def save_servers(self, scope: str, servers: Iterable[RegisteredServer]) -> None:
-        """Add servers, all or none; one takes the place of another of its name."""
+        """Add servers, all or none; one with the name of a registered server replaces it."""
         new = tuple(servers)
         self._decide(scope, partial(decision_table.save_servers, scope=scope, servers=new))
 
     def delete_servers(self, scope: str, names: Iterable[str]) -> int:
-        """Drop servers; returns how many there were."""
+        """Delete registered servers; return how many there were."""
         gone = tuple(names)
         return self._decide(scope, lambda db, _: decision_table.delete_servers(db, scope, gone))
 
     def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
-        """Set switches, or drop them with None; `at` is Unix time in seconds."""
+        """Set switches by server, or delete them with None; `at` is Unix time in seconds."""
         self._decide(scope, partial(decision_table.set_switches, scope=scope, wanted=wanted, at=at))
 
     def has_decisions(self, scope: str) -> bool:
-        """Return whether anything is decided under a scope."""
+        """Return whether a scope has any decision; a loss is none."""
         return self.read(lambda db: not decision_table.is_empty(db, scope))
 
     def take_over(self, scope: str, earlier: str, *, at: float) -> None:
-        """Move what was decided under the earlier name of a configuration to its present one.
+        """Move the decisions of a configuration from its earlier scope to its present one.
 
-        What is decided under that already stays, and of a tool of which both accepted something
-        only what both accepted counts.
+        Decisions under the present scope take precedence. For a tool with acceptances under both,
+        only the definitions that both accept remain accepted. `at` is Unix time in seconds.
         """
         work = partial(decision_table.take_over, scope=scope, earlier=earlier, at=at)
         while earlier != scope and self.has_decisions(earlier):
             self._decide(scope, work, is_first_sight=True)
 
     def note_new_scope(self, scope: str, *, at: float) -> None:
-        """Note a loss if nothing is decided under a scope, but something is under others."""
+        """Record a loss if the scope has no decision, while others have some."""
         if self.newest_decision() and not self.has_decisions(scope):
             self._decide(scope, partial(decision_table.note_new_scope, scope=scope, at=at))
 
     def export_decisions(self, after: int | None = None) -> DecisionExport:
-        """Return all decisions; with a number, only the acceptances that follow it."""
+        """Return all decisions; with `after`, only the acceptances with a higher number."""
         return self._read_decisions(partial(decision_table.export, after=after))
 
     def _decide(
@@ -192,7 +195,11 @@ class StoredDecisions(StoredRecords):
         *,
         is_first_sight: bool = False,  # noqa: ARG002 - for a registry that has a copy
     ) -> N:
-        """Do `work`, given the number of the newest decision; it returns how many it made."""
+        """Run `work` in a transaction, announce its decisions, and return its result.
+
+        It is passed the number of the newest decision, and returns how many decisions it made: 0 or
+        None for none.
+        """
 
         def decide(db: Connection) -> tuple[N, int | None]:
             newest = decision_table.locked_newest(db)
@@ -208,34 +215,32 @@ class StoredDecisions(StoredRecords):
 
 class Registry(StoredCatalog, StoredDecisions):
     search: SearchDatabase | None = None
-    """Where tools can be searched; None if this registry is no database of PostgreSQL."""
+    """The search in the database; None if this registry is not in PostgreSQL."""
     gateways: PostgresGateways | None = None
-    """The state that gateways share; None if this is no database that they all may write."""
+    """The state that gateways share; None if they have no database in common."""
 
     @property
     def local(self) -> Registry:
-        """The registry of this machine, for what no other one may share: eras."""
+        """The registry for state of this machine that is not shared: eras."""
         return self
 
     @abstractmethod
     def changes(self) -> AsyncGenerator[None]:
-        """Yield soon after another process has decided something, or had requests written.
+        """Yield soon after another process has written decisions or requests, without end.
 
-        Of a registry that machines share also after it has saved what a server listed; of a file
-        after a worker has.
+        A shared registry also yields after another process has saved a listing, a file after a
+        worker has.
 
-        For ever.
-
-        It yields once at first, for what was decided before it was called. Several decisions may
-        be one change, and a change may turn out to be none or this process's own: who follows
-        reads the decisions and compares. Unlike all else here it runs in the event loop; close it
-        when it is not needed.
+        The first value comes at once, for earlier changes. One value may stand for several changes,
+        for none, or for one of this process, so the caller reads the registry and compares. Unlike
+        the other methods this one runs in the event loop; close it after use.
         """
 
     @abstractmethod
     def import_decisions(self, decisions: DecisionExport) -> bool:
-        """Hold these decisions and no others, but for the acceptances that they follow.
+        """Replace all stored decisions; if `decisions.after` is set, older acceptances stay.
 
-        Returns False, and changes nothing, if these are not all that is held so far. A loss that is
-        there counts until all are written.
+        Return False, and change nothing, if the stored decisions are not those that the export
+        continues: their newest number must be `after`, and their newest acceptance `last`. A stored
+        loss stays in effect until everything is written.
         """

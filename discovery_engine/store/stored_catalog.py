@@ -1,4 +1,4 @@
-"""Snapshots of a registry, in a file and in a database alike."""
+"""Snapshots of catalogs in a registry, for SQLite files and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,29 +29,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNKNOWN = -1  # the number of no save
-# Tools that are saved at once. All that a changed rule concerns may be more than can be saved in
-# the time of an operation: 100,000 take five seconds on a busy machine.
+_UNKNOWN = -1  # no save has this number
+# Tools that one transaction saves. A changed rule may concern more tools than one operation has
+# time for: 100,000 take five seconds on a busy machine.
 _TOOLS_AT_ONCE = 5_000
-_SERVERS_AT_ONCE = 10_000  # that are added, and dropped
+_SERVERS_AT_ONCE = 10_000  # servers that one transaction adds, and as many that it drops
 
 
 class StoredCatalog(StoredQueue):
-    """The part of a registry that keeps snapshots, and what workers list under a claim."""
+    """The part of a registry that stores snapshots, and the listings of workers."""
 
     most_scopes: ClassVar[int]
+    """The most scopes that are stored."""
     _are_verdicts_news: ClassVar[bool]
-    """True if other processes fetch a part of which only the verdicts are new."""
+    """True if other processes fetch a part even if only its verdicts are new."""
 
     def __init__(self) -> None:
         super().__init__()
         self._saves: dict[str, int | None] = {}
-        """The last save of each scope after which this object knew all that is saved of it."""
+        """By scope, the number of the last save after which this object knew its full content."""
         self._fetched: dict[str, int | None] = {}
-        """The save of each scope up to which this object knows what others saved of servers."""
+        """By scope, the number of the save up to which this object has read the parts of others."""
 
     def load(self, scope: str) -> Snapshot | None:
-        """The last snapshot of a scope; None if there is none."""
+        """Return the last snapshot of a scope; None if there is none."""
         loaded = self.read(partial(snapshot_table.load, scope=scope))
         if loaded is None:
             return None
@@ -62,17 +63,17 @@ class StoredCatalog(StoredQueue):
         return snapshot
 
     def load_settings(self, scope: str) -> Settings | None:
-        """The settings of the last snapshot, without a look at its tools."""
+        """Return the settings of the last snapshot without reading its tools."""
         text = self.read(partial(snapshot_table.settings, scope=scope))
         return stored_settings(scope, text)
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         """Save the settings, and name their servers as `name_servers` does.
 
-        Of servers that they do not name, and that have no job, what is saved is dropped, unless
-        `keep_others`: those with a job another process may name. Many are added and dropped in
-        several transactions. Nothing is saved in place of other settings if servers were registered
-        or switched since these were read: who reads that saves again.
+        The saved parts of other servers are deleted unless `keep_others` is set. Servers with a job
+        in the queue stay, since another process may name them. Large numbers take several
+        transactions. If servers were registered or switched after these settings were read,
+        existing settings are not replaced: the process that reads that change saves its own.
         No transport (command, arguments, environment, address, headers) is written.
         """
         text = settings_to_text(settings)
@@ -80,7 +81,7 @@ class StoredCatalog(StoredQueue):
         self.name_servers(scope, names)
 
         def change_servers(db: Connection) -> bool:
-            """Add and drop servers, no more than a transaction may; returns if there are more."""
+            """Add and drop servers up to the limit; return whether more remain."""
             ids = snapshot_table.servers(db, scope)
             new = [name for name in dict.fromkeys(names) if name not in ids]
             others = frozenset() if keep_others else ids.keys() - frozenset(names)
@@ -91,7 +92,7 @@ class StoredCatalog(StoredQueue):
             return max(len(new), len(gone)) > _SERVERS_AT_ONCE
 
         def save(db: Connection) -> bool:
-            if self._has_webhooks:  # else the decisions are elsewhere
+            if self._has_webhooks:  # else another registry has the decisions
                 mark = decision_table.mark(db, decision_scope(settings))
                 is_saved = snapshot_table.settings(db, scope) is not None
                 if is_saved and mark != settings.registered:
@@ -113,16 +114,21 @@ class StoredCatalog(StoredQueue):
         decided: int | None = None,
         keep_newer: bool = False,
     ) -> None:
-        """Replace what is saved of these servers; of many in several transactions.
+        """Replace the saved parts of these servers, many of them in several transactions.
 
-        A server that the saved settings do not name is skipped: what was removed from the
-        configuration meanwhile must not come back. The saved revision never decreases. `decided` is
-        saved as that of the snapshot, unless another process has saved something since this
-        registry last loaded or saved it; with the last of these transactions.
+        Servers that the saved settings do not name are skipped, so that a removed server does not
+        come back.
 
-        With `keep_newer`, for parts that are no new listing, a server stays as another machine has
-        saved it since this registry last loaded or asked for changes; these come with the next
-        `changed_parts`.
+        Args:
+            scope: The scope of the catalog.
+            parts: The new parts.
+            revision: The revision of the catalog; the saved one never decreases.
+            decided: The number of the newest decision that these verdicts reflect. The last
+                transaction saves it, unless another process has saved anything that this registry
+                has not loaded.
+            keep_newer: True for parts that are no new listing. Parts that other processes saved
+                since the last `load` or `changed_parts` then stay; the next `changed_parts`
+                returns them.
         """
         new = {part.server: part for part in parts}.values()
         some = [*batches(new, lambda part: len(part.entries), most=_TOOLS_AT_ONCE)]
@@ -161,9 +167,9 @@ class StoredCatalog(StoredQueue):
         self._save(scope, save)
 
     def changed_parts(self, scope: str) -> tuple[ServerPart, ...]:
-        """Return what other processes saved of servers since this registry last loaded or asked.
+        """Return the parts that were saved since the last `load` or `changed_parts`.
 
-        It may include parts that this registry saved itself. A registry that is a file returns only
+        They may include parts that this registry saved itself. A registry in a file returns only
         new listings and failures.
         """
         fetched = self._fetched.get(scope) or 0
@@ -174,9 +180,10 @@ class StoredCatalog(StoredQueue):
         return parts
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
-        """Drop the tools of servers (all of the scope with None), and how often they were used.
+        """Delete the tools and counts of uses of servers, of the whole scope if None.
 
-        Returns how many tools were dropped.
+        Returns:
+            The number of tools that were deleted.
         """
         names = None if servers is None else frozenset(servers)
         return self.write(partial(snapshot_table.forget, scope=scope, names=names))
@@ -190,13 +197,14 @@ class StoredCatalog(StoredQueue):
         revision: int,
         decided: int | None = None,
     ) -> SaveOutcome:
-        """Save the server like `save_parts`, and end the claim: due again in `due_in` seconds.
+        """Save a listing like `save_parts`, and end its claim; it is due again in `due_in` seconds.
 
-        `lost`, and nothing is written, if the claim is not valid any more. The listing is kept even
-        if the saved settings, which may be those of an older configuration, do not name the server.
+        The listing is saved even if the saved settings, which may be older, do not name its server.
 
-        A listing that is as it is saved already, but for its time, is `unchanged`: nothing of it is
-        written, and no gateway has anything to fetch.
+        Returns:
+            `saved`; `unchanged` if the saved listing differs in its time only, so that it is not
+            written and gateways fetch nothing; `lost` if the claim has ended, and nothing was
+            written.
         """
         row = part_to_row(part)
         mark: SaveMark | None = None
@@ -209,7 +217,7 @@ class StoredCatalog(StoredQueue):
             mark = stored[0]
             return "unchanged" if self._succeed(db, claim, part, due_in) else "lost"
 
-        # First without the lock of the scope, which is written, and which savers wait for.
+        # The first attempt takes no lock of the scope, for which other savers would wait.
         outcome = self.write(end_unchanged)
 
         def save(db: Connection, is_known: bool) -> None:  # noqa: FBT001 - called by `_save`
@@ -235,7 +243,10 @@ class StoredCatalog(StoredQueue):
         return outcome
 
     def _save(self, scope: str, work: Callable[[Connection, bool], T]) -> T:
-        """Save with `work`, which is given whether all that is saved of the scope is known."""
+        """Run `work` with the scope locked; return its result.
+
+        It is passed whether this object knows everything that is saved of the scope.
+        """
 
         def save(db: Connection) -> tuple[T, int | None, int | None]:
             before = snapshot_table.locked_save(db, scope)
@@ -243,7 +254,7 @@ class StoredCatalog(StoredQueue):
             return result, before, snapshot_table.locked_save(db, scope)
 
         result, before, after = self.write(save)
-        # What others have saved since must be fetched still, and is not known until then.
+        # If others have saved in between, their parts are still to be fetched.
         if before == self._fetched.get(scope):
             self._fetched[scope] = after
         self._saves[scope] = after if before == self._saves.get(scope) else _UNKNOWN

@@ -1,4 +1,4 @@
-"""The refresh queue of a registry; `store.refresh_job` has its contract."""
+"""The refresh queue of a registry; `store.refresh_job` describes its contract."""
 
 from __future__ import annotations
 
@@ -24,50 +24,55 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Step: TypeAlias = Callable[[RefreshJob, float], RefreshJob]
-"""A step of a job at a time; it returns the same object if nothing changes."""
+"""Returns a job after a step at a Unix time in seconds; the same object if nothing changes."""
 Chosen: TypeAlias = Mapping[str, Collection[str]]
 """Servers by scope."""
 
-_PART = 1000  # jobs in one transaction: 100,000 took 10 s, and one operation may take 5
+_PART = 1000  # jobs in one transaction: 100,000 took 10 s, and an operation has 5 s
 _MARKS = 10_000  # marks in one transaction, which is one statement
 
 
 class StoredQueue(StoredRecords):
-    """The part of a registry that hands servers to workers."""
+    """The part of a registry from which workers take servers to list."""
 
     def __init__(self) -> None:
         self._listings = SavedListings()
 
     @reads
     def refresh_time(self, db: Connection) -> float:
-        """The present time of the clock that all jobs have their times from."""
+        """Return the time in seconds of the clock that all times of jobs refer to."""
         return db.now()
 
     @reads
     def refresh_jobs(self, db: Connection, scope: str) -> tuple[RefreshJob, ...]:
-        """All jobs of a scope, in the order of their servers."""
+        """Return all jobs of a scope, sorted by server."""
         return tuple(refresh_table.load(db, scope))
 
     @reads
     def tended_servers(self, db: Connection, scope: str, *, grace: float) -> frozenset[ServerName]:
-        """The servers that workers list in time: none of them is due since more than `grace` s."""
+        """Return the servers that workers list in time: overdue by at most `grace` seconds."""
         return refresh_table.tended(db, scope, grace)
 
     @reads
     def seconds_until_refresh(
         self, db: Connection, scope: str, *, excluded: Collection[str] = ()
     ) -> float | None:
-        """Seconds until a job can be claimed, 0 if one can be now; None if none ever can."""
+        """Return the seconds until a job can be claimed, 0 for now; None if there is no such job.
+
+        Jobs of servers that are `excluded` do not count.
+        """
         return refresh_table.seconds_until_next(db, scope, excluded)
 
     def name_servers(self, scope: str, servers: Iterable[str]) -> tuple[ServerName, ...]:
-        """Note that a process has these servers in its configuration; to be repeated each hour.
+        """Record that a process has these servers in its configuration; to be repeated each hour.
 
-        Jobs that no process has named for `schedule.NAMED_FOR` are dropped, with what is saved of
-        their servers, except those that a worker holds. One that no process ever named, because
-        an older version of the program made it, counts as named for `schedule.ADOPTED_FOR` since
-        the first call that found it. Returns the servers that were dropped. It writes nothing
-        where all of these were named within the last half an hour.
+        Jobs that no process has named for `schedule.NAMED_FOR` are deleted with the saved parts of
+        their servers, unless a worker holds them. A job of an older version of the program, which
+        names no servers, is deleted `schedule.ADOPTED_FOR` after the first call that sees it. If
+        all servers were named within the last half an hour, nothing is written.
+
+        Returns:
+            The servers whose jobs were deleted, sorted by name.
         """
 
         def drop(db: Connection, names: Sequence[ServerName]) -> list[ServerName]:
@@ -86,11 +91,14 @@ class StoredQueue(StoredRecords):
         return tuple(sorted(name for names in dropped for name in names))
 
     def plan_refreshes(self, scope: str, targets: Iterable[RefreshTarget]) -> int:
-        """Make a job for each of these servers; other jobs, which others have made, stay.
+        """Create or update the jobs of these servers; all other jobs stay.
 
-        A new one is due at once, and so is one that is reached in another way than before; one
-        with a reason is disabled until it has none. Returns how many jobs are different by it.
-        Many are made in several transactions.
+        A new job is due at once, and so is that of a server whose connection has changed. A job
+        whose target has a reason is disabled until it has none. Large numbers take several
+        transactions.
+
+        Returns:
+            The number of jobs that were created or changed.
         """
         now = self.refresh_time()
         jobs: dict[str, RefreshJob] = {job.server: job for job in self.refresh_jobs(scope)}
@@ -113,13 +121,12 @@ class StoredQueue(StoredRecords):
         lease: float,
         excluded: Collection[str] = (),
     ) -> tuple[RefreshJob, ...]:
-        """Claim up to `limit` jobs for `lease` seconds, of which no other worker gets any.
+        """Claim up to `limit` jobs for `lease` seconds, an hour at most.
 
-        None of servers that are `excluded`. A lease lasts for an hour at most.
-
-        Those that are due and those whose lease has ended; the highest priority first, then the
-        one that has waited longest. Each claim raises the fence of its job. One that
-        workers were lost with again and again is dead instead, and not returned.
+        No two workers hold the same job. Due jobs and those with an expired lease can be claimed,
+        by priority, then by waiting time, except those of servers that are `excluded`. Each claim
+        raises the fencing token (`fence`) of its job. A job that has repeatedly lost its worker is
+        marked as dead, and not returned.
         """
 
         def claim(db: Connection) -> list[RefreshJob]:
@@ -133,7 +140,7 @@ class StoredQueue(StoredRecords):
     def extend_claims(
         self, claims: Iterable[RefreshClaim], *, lease: float
     ) -> frozenset[RefreshClaim]:
-        """The heartbeat: claims last for `lease` seconds from now; returns those still valid."""
+        """Extend claims to `lease` seconds from now, as a heartbeat; return the valid ones."""
 
         def extend(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.extended(job, lease, now)
@@ -143,9 +150,9 @@ class StoredQueue(StoredRecords):
     def fail_refresh(
         self, claim: RefreshClaim, code: str, message: str, *, retry_in: float | None
     ) -> bool:
-        """Note a failure, tried again in `retry_in` seconds, or dead with None.
+        """Record a failure; the job is due again in `retry_in` seconds, or dead if that is None.
 
-        False, and nothing is written, if the claim is not valid any more.
+        Return False, and write nothing, if the claim has ended.
         """
 
         def fail(job: RefreshJob, now: float) -> RefreshJob:
@@ -153,7 +160,7 @@ class StoredQueue(StoredRecords):
 
         jobs = self._step_held([claim], fail)
         for job in jobs:
-            with suppress(RegistryError):  # the next attempt notes it
+            with suppress(RegistryError):  # the next attempt records it
                 self.write(partial(self._note_failure, job=job))
         return bool(jobs)
 
@@ -162,15 +169,14 @@ class StoredQueue(StoredRecords):
             self._announce(db)
 
     def return_claims(self, claims: Iterable[RefreshClaim]) -> int:
-        """Let others claim these jobs, as if they had not been; returns how many were held."""
+        """Return jobs to the queue as if they had not been claimed; return how many were held."""
         return len(self._step_held(claims, lambda job, _: schedule.given_back(job)))
 
     def end_unchanged(self, listed: Sequence[ClaimedPart]) -> frozenset[RefreshClaim]:
-        """End the claims of servers whose listings are saved already; return the ended claims.
+        """End the claims of listings that are saved already, in one transaction; return them.
 
-        The same as `save_claimed` for several servers, in one transaction; each claim is ended if
-        it is valid itself. Nothing is written of the others: what is saved may be different, the
-        claim lost, or another process may be writing its job just now. `save_claimed` finds out.
+        All other claims are left to `save_claimed`: their listings may differ from the saved ones,
+        they may have ended, or another process may be writing their jobs.
         """
         marked = [
             (entry, self._listings.mark_of(entry.claim.scope, entry.part)) for entry in listed
@@ -183,18 +189,24 @@ class StoredQueue(StoredRecords):
     def retry_refreshes(
         self, scope: str, servers: Collection[str] | None = None
     ) -> tuple[ServerName, ...]:
-        """Have servers tried again now that failed, with all attempts before them; all with None.
+        """Make failed and dead jobs due now, with no attempt counted; of all servers if None.
 
-        Returns those it concerns. Many are changed in several transactions, here and below.
+        Large numbers take several transactions, here and in `hasten_refreshes`.
+
+        Returns:
+            The servers whose jobs changed, sorted by name.
         """
         return self._take_steps(scope, servers, schedule.retried)
 
     def hasten_refreshes(
         self, scope: str, servers: Collection[str] | None = None, *, priority: int = 0
     ) -> tuple[ServerName, ...]:
-        """Have servers listed now, however lately they were; returns those it concerns.
+        """Make jobs due now, even if their servers were just listed; of all servers if None.
 
-        A job that is processed is due again when it ends; one that is dead or disabled stays so.
+        A job that is being processed is due again when it ends. Dead and disabled jobs stay so.
+
+        Returns:
+            The servers whose jobs changed, sorted by name.
         """
 
         def hasten(job: RefreshJob, now: float) -> RefreshJob:
@@ -205,7 +217,7 @@ class StoredQueue(StoredRecords):
     def _take_steps(
         self, scope: str, servers: Collection[str] | None, step: Step
     ) -> tuple[ServerName, ...]:
-        """Take a step with any number of jobs, all with None; returns those it changes."""
+        """Take a step with the jobs of servers, of all if None; return the servers that changed."""
         if servers is None or len(servers) > _PART:
             now, names = self.refresh_time(), servers and frozenset(servers)
             jobs = self.refresh_jobs(scope)
@@ -220,7 +232,7 @@ class StoredQueue(StoredRecords):
     def _succeed(
         self, db: Connection, claim: RefreshClaim, part: ServerPart, due_in: float
     ) -> bool:
-        """Note that a listing is saved; returns whether the claim was valid."""
+        """Record that a listing is saved, and end its claim; return whether the claim was valid."""
 
         def succeed(job: RefreshJob, now: float) -> RefreshJob:
             return schedule.succeeded(job, len(part.entries), due_in, now)
@@ -234,7 +246,7 @@ class StoredQueue(StoredRecords):
     def _take_held(
         self, db: Connection, held: Collection[RefreshClaim], step: Step
     ) -> list[RefreshJob]:
-        """Take a step with the jobs whose claims are valid; returns these after it."""
+        """Take a step with the jobs whose claims are valid; return the changed jobs."""
         chosen: dict[str, list[str]] = {}
         for claim in held:
             chosen.setdefault(claim.scope, []).append(claim.server)
@@ -245,7 +257,7 @@ class StoredQueue(StoredRecords):
         return self._take_step(db, chosen, step_if_held)
 
     def _take_step(self, db: Connection, chosen: Chosen, step: Step) -> list[RefreshJob]:
-        """Take a step with jobs; returns those that are different by it."""
+        """Take a step with jobs; return the changed ones."""
         changed = []
         for scope, servers in chosen.items():
             steps = refresh_table.step(db, scope, servers, step)

@@ -1,8 +1,8 @@
-"""Writes events for webhooks within the transaction that makes the change they are about.
+"""Writes events for webhooks in the transaction of the change that they report.
 
-So an event is stored if and only if its change is: a crash before the commit loses both, and one
-after it loses none. Of several gateways that save the same listing the first makes the events; for
-the others there is no difference any more.
+So an event is stored if and only if its change is: a crash before the commit loses both, a crash
+after it loses neither. If several gateways save the same listing, only the first one writes events,
+since the others see no difference.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class WebhookWriter(NoEvents):
-    """For one scope and one transaction."""
+    """Writes the events of one scope in one transaction, for its active webhooks."""
 
     def __init__(self, connection: Connection, scope: str, rows: Iterable[WebhookRow]) -> None:
         self._connection = connection
@@ -105,7 +105,7 @@ class WebhookWriter(NoEvents):
         return self._connection.now()
 
     def _stored_part(self, server: str) -> tuple[bool, ServerPart | None]:
-        """Return whether the saved part of a server is known, and it; None if never listed."""
+        """Return whether the saved state of a server is known, and its part, None if unlisted."""
         row = snapshot_table.row_of(self._connection, self._scope, server)
         if row is None:
             return self._locked_health(server) is not None, None
@@ -113,7 +113,7 @@ class WebhookWriter(NoEvents):
         return bool(parts), parts[0] if parts else None
 
     def _locked_health(self, server: str) -> ServerHealth | None:
-        """The health of a server as it was sent last; None if the saved settings do not name it."""
+        """Return the health that was last reported, and lock it; None for an unknown server."""
         statement = """
             SELECT told_failing_at, told_well_at FROM servers
             WHERE scope = (SELECT id FROM scopes WHERE key = ?) AND key = ?
@@ -131,15 +131,15 @@ class WebhookWriter(NoEvents):
         self._connection.execute(statement, (health.failing_at, health.well_at, *keys))
 
     def _add(self, webhook: int, event: StoredEvent) -> None:
-        """Store a delivery, and drop the oldest ones if there are too many."""
+        """Store a delivery of an event to a webhook."""
         webhook_table.add(self._connection, webhook, event)
 
 
 def _listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[WebhookEvent]:
-    """Yield what an observer of the server sees change; nothing without a listing.
+    """Yield the events of a new listing; none if `after` was never listed.
 
-    One event for each kind of change, with all tools that it concerns: a server that was deployed
-    anew is one message, not a thousand.
+    There is one event for each kind of change, with all tools concerned, so that a new version of a
+    server makes a few messages, not a thousand.
     """
     if after.listed_at is None:
         return
@@ -167,10 +167,10 @@ def _listing_events(before: ServerPart | None, after: ServerPart) -> Iterator[We
 def _health_change(
     part: ServerPart, health: ServerHealth, *, is_new_listing: bool
 ) -> HealthChange | None:
-    """Return the change of a server's health that is an event; None if there is none.
+    """Return the change of a server's health to report; None if there is none.
 
-    Each gateway fails for itself: of several only the first one's failure is an event, and after
-    another has reached the server only a failure that began later.
+    Each gateway has failures of its own. Only the first of them is reported, and once any gateway
+    has reached the server, only a failure that began later.
     """
     failure = part.failure
     if failure is None:
@@ -185,7 +185,7 @@ def _health_change(
 
 
 def _failure_event(part: ServerPart) -> WebhookEvent:
-    """Build the event of a part whose listing failed."""
+    """Build the event for a part whose listing failed."""
     failure = part.failure
     assert failure is not None  # noqa: S101 - the caller has looked
     return failing_event(part.server, failure.code, failure.message, since=failure.since)

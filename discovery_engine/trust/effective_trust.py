@@ -1,7 +1,7 @@
-"""The permissions of a configuration's servers and tools, all decisions taken together.
+"""The permissions of a configuration's servers and tools: all decisions combined.
 
-Both judges of it, the gate before a connection and the verdicts of the catalog, ask the same
-value, so that what is not started is not found either.
+The gate before a connection and the verdicts of the catalog use the same value, so that a server
+which must not be started has no tools in search results either.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from discovery_engine.trust.scanner import Finding, Findings
 
 SUSPICIOUS = "suspicious"
-"""The tag of a tool about which there is an alarm."""
+"""The tag of a tool with a finding that is an alarm."""
 
 
 def suspicions(tools: Iterable[Definition], instructions: str, part: ServerPart) -> Findings:
-    """The alarms about a server's definitions, by their keys, and about its instructions.
+    """Return the alarms about a server's definitions and instructions, by key.
 
-    Each is judged alone, for its neighbours may be others tomorrow. A definition that `part` has
-    already is not read again.
+    Each text is judged on its own, since the other definitions may change. One that `part` contains
+    unchanged is not scanned again.
     """
     was_read = part.findings is not None
     before = {e.tool.decision_key: e.tool.source for e in part.entries if was_read}
@@ -61,7 +61,7 @@ def suspicions(tools: Iterable[Definition], instructions: str, part: ServerPart)
 
 
 def suspects(findings: Findings | None) -> frozenset[str]:
-    """The keys of definitions with severe findings."""
+    """Return the keys of definitions with severe findings."""
     entries = (findings or {}).items()
     return frozenset(name for name, about in entries if any(finding.is_severe for finding in about))
 
@@ -74,13 +74,15 @@ class ListedServer(NamedTuple):
 
     server: ServerSettings
     tools: tuple[Definition, ...]
-    """With its resources, templates and prompts."""
+    """Its tools, resources, templates and prompts."""
     instructions: str
     suspects: Collection[str]
-    """The names of tools, or of the instructions, that are not to be used unseen."""
+    """The keys of definitions and instructions that need a review before they are used."""
 
 
 class Trust(Struct, frozen=True):
+    """The owner's decisions, the lock file and the policy, applied to servers and tools."""
+
     decisions: Decisions = field(default_factory=Decisions)
     lock: Lock | None = None
     """The pinned servers and definitions; None if anything may be used."""
@@ -88,7 +90,7 @@ class Trust(Struct, frozen=True):
     """The configuration in use."""
     policy: TrustPolicy = "on_first_use"
     refused: Mapping[ServerName, Denial] = field(default_factory=lambda: MappingProxyType({}))
-    """The servers that must not be started, as they were when the settings were read."""
+    """The servers that must not be started, by the state of their files at `under`."""
 
     @classmethod
     def under(
@@ -99,9 +101,9 @@ class Trust(Struct, frozen=True):
         lock: Lock | None,
         identify: Callable[[ServerSettings], Identity],
     ) -> Trust:
-        """Combine what holds under `settings`.
+        """Combine decisions, lock file and policy for the servers of `settings`.
 
-        `identify` reads files of what was found and approved.
+        `identify` returns the identity of a server, for which it reads the server's files.
         """
         judged = (
             (s.name, refusal(s, partial(identify, s), decisions, path=settings.path, lock=lock))
@@ -111,7 +113,7 @@ class Trust(Struct, frozen=True):
         return cls(decisions, lock, settings.path, settings.trust, refused)
 
     def refusal(self, server: ServerSettings) -> Denial | None:
-        """Why a server may not be started; None if it may."""
+        """Return why a server must not be started; None if it may."""
         return self.refused.get(server.name)
 
     def withheld(
@@ -121,9 +123,9 @@ class Trust(Struct, frozen=True):
         instructions: str,
         suspects: Collection[str] = (),
     ) -> list[Withheld | None]:
-        """Why each of a server's tools is withheld; None for those that may be used.
+        """Return, for each of a server's tools in order, why it is withheld; None if it is not.
 
-        `suspects` are the names of those that are not to be used unseen.
+        `suspects` are the keys of definitions that need a review before they are used.
         """
         of_all = self.holds_back(server, instructions, suspects)
         policy, accepted = self.policy_of(server), self.accepted(server)
@@ -135,7 +137,7 @@ class Trust(Struct, frozen=True):
     def holds_back(
         self, server: ServerSettings, instructions: str, suspects: Collection[str] = ()
     ) -> Withheld | None:
-        """Why a server's instructions, and with them all its tools, are withheld."""
+        """Return why a server's instructions and all its tools are withheld; None if not."""
         if self.lock and not self.lock.pins_instructions(server.name, instructions):
             return "unpinned"
         policy, accepted = self.policy_of(server), self.accepted(server)
@@ -148,9 +150,9 @@ class Trust(Struct, frozen=True):
         instructions: str,
         suspects: Collection[str] = (),
     ) -> Iterator[Acceptance]:
-        """Yield what a listing shows for the first time and is accepted by that.
+        """Return the definitions of a listing that are accepted because they are new.
 
-        With a lock file in force, what it does not pin is not accepted by being seen.
+        With a lock file, only pinned definitions are accepted in this way.
         """
         if self.lock:
             if not self.lock.pins_instructions(server.name, instructions):
@@ -160,10 +162,10 @@ class Trust(Struct, frozen=True):
         return first_seen(name, tools, instructions, policy, self.accepted(server), suspects)
 
     def policy_of(self, server: ServerSettings) -> TrustPolicy:
-        """Return the policy for a tool that is not known to have been accepted.
+        """Return the policy for tools of a server that have no acceptance.
 
-        Where decisions were lost or cannot be read, the tool may have been accepted, and be another
-        one by now.
+        If decisions were lost or cannot be read, `on_first_use` becomes `quarantine`: such a tool
+        may have been accepted, and have changed since.
         """
         policy = server.trust or self.policy
         if policy != "on_first_use":

@@ -1,7 +1,7 @@
-"""Notices with an answer: what is missing from it or hidden, why, and what to do about it.
+"""Notices in an answer: they name missing or hidden items, the reason, and the next step.
 
-An agent that gets an empty list in place of an outage invents a result; so every answer names
-the servers that did not answer, and an empty one gives the reason.
+An agent that gets an empty list in place of an outage invents a result. Therefore every answer
+names the servers that did not respond, and an empty answer gives its reason.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ADDING = (
     "`discovery add NAME -- COMMAND` adds a server, `discovery marketplace search WORDS` finds some"
 )
 _FIRST = "no configuration was found; `discovery init --global` writes one"
-_MAX_LISTED_TOOLS = 5  # hidden tools that the owner reads the names of, of each decider
-_REASONS = 3  # named for hidden tools; the rest would add words and no advice
+_MAX_LISTED_TOOLS = 5  # hidden tools, for each rule or setting, whose names the owner reads
+_REASONS = 3  # rules and settings that are named for hidden tools; more would add no advice
 
 
-# The word for notices of one kind, in texts and in JSON; every other code is that of an outage.
+# The kind of a notice by its code, in texts and in JSON; all other codes are those of outages.
 _KINDS: Mapping[str, str] = {
     "SERVER_STARTING": "loading",
     "TOOL_DISABLED": "hidden",
@@ -54,13 +54,13 @@ _KINDS: Mapping[str, str] = {
 
 
 class Notice(Diagnostic, frozen=True):
-    """A diagnostic about an answer; about a server, if it has a subject.
+    """A diagnostic about an answer; its subject, if any, is the name of a server.
 
-    Agents read the message, too: it has no paths of the owner's disk, and no hidden tools.
+    Agents read the message, too: it contains no paths of this machine and no hidden tools.
     """
 
     to_owner: str = ""
-    """The text for the owner instead; empty if it is the same."""
+    """The text that the owner reads instead of the message; empty if both are the same."""
     progress: str = ""
     """The last stderr line of a starting program: external text, for people only."""
 
@@ -74,31 +74,34 @@ class Notice(Diagnostic, frozen=True):
 
 
 class Rejection(Struct, frozen=True):
-    """A configuration that was read again and could not be used."""
+    """The errors of a configuration that was read again and is invalid."""
 
     problems: tuple[Diagnostic, ...]
     since: float
-    """Unix time in seconds from which on there was none that could."""
+    """Unix time in seconds since which the files have been invalid."""
 
 
 class RegistryOutage(Struct, frozen=True):
-    """A shared registry that does not answer."""
+    """An outage of a shared registry."""
 
     since: float
-    """Unix time in seconds."""
+    """Unix time in seconds at which it began."""
     waiting: int
-    """Writes that wait until it answers."""
+    """The number of writes that wait for its end."""
     dropped: int
-    """Writes that are lost."""
+    """The number of writes that are lost."""
 
     @classmethod
     def of(cls, health: RegistryHealth) -> RegistryOutage | None:
-        """The outage of a registry; None if it answers."""
+        """Return the outage of a registry; None if the registry is available."""
         return None if health.since is None else cls(health.since, health.waiting, health.dropped)
 
 
 def registry_outage(outage: RegistryOutage) -> Notice:
-    """Since when, what follows, and for the owner what waits; never where the database is."""
+    """Return the notice of an outage; it never contains the address of the database.
+
+    Only the owner's text has the number of waiting and dropped writes.
+    """
     message = (
         f"the shared registry has not answered since {_minute(outage.since)}; what this gateway"
         " last knew of it is used, and no decision of the owner is accepted meanwhile"
@@ -110,7 +113,10 @@ def registry_outage(outage: RegistryOutage) -> Notice:
 
 
 def rejected(rejection: Rejection) -> Notice:
-    """Since when, and where the first mistake is; never what is written there."""
+    """Return the notice of an invalid configuration.
+
+    It contains the time and the place of the first error, but never the text of the file.
+    """
     since = _minute(rejection.since)
     first, *others = rejection.problems
     more = f" and {len(others)} more" if others else ""
@@ -123,7 +129,10 @@ def rejected(rejection: Rejection) -> Notice:
 
 
 def lost(at: float) -> Notice:
-    """That decisions were lost, what follows, and what ends that; `at` is when it was noticed."""
+    """Return the notice that decisions were lost, or cannot be read if `at` is `UNREAD`.
+
+    Otherwise `at` is the Unix time in seconds at which the loss was noticed.
+    """
     if at == UNREAD:
         return Notice(
             "REGISTRY_UNAVAILABLE",
@@ -140,7 +149,14 @@ def lost(at: float) -> Notice:
 
 
 def loading(server: ServerName, status: str, seconds: float | None, progress: str = "") -> Notice:
-    """That its tools are not known yet; `seconds` is for how long it has been starting."""
+    """Return the notice that the tools of a starting server are not known yet.
+
+    Args:
+        server: Its name.
+        status: Its state in words, such as `starting`.
+        seconds: The time for which it has been starting; None if that is unknown.
+        progress: The last stderr line of its program.
+    """
     since = "" if seconds is None else f", {int(seconds)} s"
     message = f"{server}: {status}{since}; its tools are not known yet; ask again in a few seconds"
     return Notice("SERVER_STARTING", message, subject=server, progress=progress)
@@ -154,9 +170,16 @@ def nothing_known(server: ServerName | None) -> Notice:
 def unavailable(
     code: str, server: ServerName, status: str, reason: str, hint: str, *, known_at: float | None
 ) -> Notice:
-    """Why a server is unavailable; `known_at` is when its last known tools were listed.
+    """Return the notice that a server is unavailable.
 
-    `code` is that of the error which a call of its tools would raise.
+    Args:
+        code: The code of the error that a call of its tools would raise.
+        server: Its name.
+        status: Its state in words.
+        reason: The cause.
+        hint: The next step; may be empty.
+        known_at: Unix time in seconds at which its last known tools were listed; None if it has
+            none.
     """
     fallback = (
         "" if known_at is None else f"; its last known tools are used, of {_minute(known_at)}"
@@ -166,20 +189,24 @@ def unavailable(
 
 
 def _minute(at: float) -> str:
-    """A time in Unix seconds; not how long ago, so that equal answers stay equal."""
+    """Format a Unix time as a date in UTC; an age would make equal answers differ."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
 
 
 class HiddenTool(Struct, frozen=True):
     name: str
     decider: str
-    """The rule or setting that disables it, in the words for every reader."""
+    """The rule or setting that disables it, in words that any client may read."""
     place: str
-    """The same with the place in the configuration, for the owner."""
+    """The rule or setting with its place in the configuration, for the owner."""
 
 
 def hidden(tools: Sequence[HiddenTool]) -> Notice:
-    """How many are disabled, the commonest deciders first; only the owner reads their names."""
+    """Return the notice that tools which match a search are disabled.
+
+    It gives their number and the three rules or settings that disable the most of them. The names
+    of the tools are in the owner's text only.
+    """
     counts = Counter(tool.decider for tool in tools)
     why = "; ".join(decider for decider, _ in counts.most_common(_REASONS))
     noun = "tool that matches is" if len(tools) == 1 else "tools that match are"
@@ -203,7 +230,11 @@ def _named_hidden(tools: Sequence[HiddenTool]) -> Iterator[str]:
 
 
 def review(server: ServerName, tools: int, others: int = 0) -> Notice:
-    """How many tools, and how many resources, templates and prompts wait; never their texts."""
+    """Return the notice that definitions of a server wait for the owner's review.
+
+    It contains no text of theirs, only the number of `tools`, and of `others`: resources,
+    templates and prompts.
+    """
     wait = "waits" if tools + others == 1 else "wait"
     waiting = f"{_counted(tools, others)} {wait}"
     message = f"{server}: {waiting} for review by the owner (`discovery review {server}`)"
@@ -211,7 +242,7 @@ def review(server: ServerName, tools: int, others: int = 0) -> Notice:
 
 
 def unpinned(server: ServerName, tools: int, others: int = 0) -> Notice:
-    """How many tools, and how many resources, templates and prompts the lock file keeps away."""
+    """Return the notice that definitions of a server differ from the lock file; see `review`."""
     are = "is" if tools + others == 1 else "are"
     differing = f"{_counted(tools, others)} {are}"
     message = f"{server}: {differing} not as the lock file pins (`discovery config lock --check`)"
@@ -219,7 +250,7 @@ def unpinned(server: ServerName, tools: int, others: int = 0) -> Notice:
 
 
 def unusable(server: ServerName, count: int) -> Notice:
-    """How many definitions were dropped; never their texts, which are the server's own."""
+    """Return the notice that definitions were dropped; it contains no text of the server."""
     subject = "1 definition is" if count == 1 else f"{count} definitions are"
     message = f"{server}: {subject} unusable and left out; `discovery health {server}` shows why"
     return Notice("TOOL_UNUSABLE", message, subject=server)
@@ -251,7 +282,7 @@ def no_server(settings: Settings) -> Notice:
 
 
 def why_no_server(settings: Settings) -> str:
-    """Return what the owner has to do; agents read it, so it names no place of this machine."""
+    """Return the reason and the owner's next step; agents read it, so it contains no paths."""
     if settings.path is None:
         return (
             "no configuration was found; its owner runs `discovery init --global`, "
@@ -268,14 +299,20 @@ def switched_off() -> Notice:
 
 
 def no_enabled_tool(server: ServerName | None, why_off: str = "") -> Notice:
-    """That none can be found; `why_off` is why the server is disabled, if so."""
+    """Return the notice that there is no enabled tool, of one server or at all.
+
+    `why_off` is the reason for which that server is disabled; empty if it is enabled.
+    """
     place = f"server {server!r} has" if server else "there is"
     message = f"server {server!r} is disabled: {why_off}" if why_off else f"{place} no enabled tool"
     return Notice("ANSWER_NO_TOOLS", message)
 
 
 def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[str]) -> Notice:
-    """How many tools would fit without a filter, and the first of them."""
+    """Return the notice that tools would match without the filter by server and tags.
+
+    `count` is their number, `first` the name of the best.
+    """
     limits = ([f"server {server!r}"] if server else []) + [f"tag {tag!r}" for tag in sorted(tags)]
     fit = "1 tool fits" if count == 1 else f"{count} tools fit"
     message = f"without the limit to {' and '.join(limits)}, {fit}: {first}"
@@ -283,9 +320,14 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
 
 
 def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
-    """That nothing matches, though `starting` and `unavailable` of the servers were never listed.
+    """Return the notice that nothing matches, while some servers were never listed.
 
-    It replaces `no_match`: a reader of `no_match` would not try again.
+    It replaces `no_match`, whose reader would not try again.
+
+    Args:
+        servers: The number of enabled servers.
+        starting: The number of those that are still starting.
+        unavailable: The number of those that could not be listed.
     """
     of_all = f" of {servers} servers"
     missing = []
@@ -312,26 +354,26 @@ def no_match(tags: Iterable[str]) -> Notice:
 
 
 def verdict_reason(settings: Settings, entry: Entry | OfferingEntry) -> str:
-    """Why a tool, a resource or a prompt has its verdict, in a few words."""
+    """Explain the verdict on a tool, a resource or a prompt in a few words."""
     rules, subject = _rules_of(settings, entry)
     return describe(entry.verdict, rules, subject=subject)
 
 
 def public_reason(entry: Entry | OfferingEntry) -> str:
-    """The same for every reader."""
+    """Explain the verdict in words that any client may read; see `verdict_reason`."""
     if isinstance(entry, Entry):
         return public_decider(entry.verdict)
     return public_decider(entry.verdict, subject=entry.offering.subject)
 
 
 def verdict_place(settings: Settings, entry: Entry | OfferingEntry) -> str:
-    """Describe what decided its verdict, with the place in the configuration, for the owner."""
+    """Name the rule or setting behind a verdict, and its place in the file, for the owner."""
     rules, subject = _rules_of(settings, entry)
     return decider(entry.verdict, rules, subject=subject)
 
 
 def _rules_of(settings: Settings, entry: Entry | OfferingEntry) -> tuple[tuple[Rule, ...], Subject]:
-    """The rules that judge it, and what they call it."""
+    """Return the rules that judge an entry, and their word for its kind."""
     if isinstance(entry, Entry):
         return settings.tool_rules, "tool"
     subject = entry.offering.subject

@@ -1,13 +1,13 @@
-"""A scope: the part of a view that some clients see. It hides tools and servers, and shows none.
+"""Scopes: the part of a view that a group of clients sees. A scope only ever hides.
 
-Views of the configuration, teams and users, limits of tokens and lists of patterns all narrow what
-is seen by a scope, each within the one outside of it. What it hides is unknown within it: no
-answer, notice or suggestion names it.
+Views of the configuration, teams and users, limits of tokens, and lists of patterns are all scopes.
+Scopes nest, and an inner one shows no more than the outer one. Hidden items do not exist for the
+clients of a scope: no answer, notice or suggestion names them.
 
-A scope is a filter over the snapshot, not a copy (see `scoped_catalog`), and shares its index. That
-of teams and users is isolated: what is reserved for others is not only filtered out, but every
-answer is what it would be if that was not configured, down to relevance, confidence, spelling and
-the words that no tool has. The price is an index for each different part of the catalog.
+A scope filters the snapshot without copying it (see `scoped_catalog`), and shares its index. The
+scope of teams and users is also isolated: every answer is as if the servers and tools reserved for
+others were not configured, including relevance, confidence, spelling corrections and unknown words.
+This costs one more index for each distinct part of the catalog.
 """
 
 from __future__ import annotations
@@ -44,41 +44,41 @@ _ENABLED = Verdict()
 
 
 class Scope(Struct, frozen=True):
-    """Which tools are shown, of those that are visible without it."""
+    """A filter over the tools, resources and prompts of a view."""
 
     name: str = ""
-    """That of the view in the configuration; empty for another scope."""
+    """The name of the view in the configuration; empty for any other scope."""
     rules: tuple[Rule, ...] = ()
-    """Like `toolRules`: what they disable is not shown. What they enable is shown only if it is
-    visible without the scope."""
+    """Rules like `toolRules`: a tool that they disable is hidden. One that they enable is shown
+    only if it is visible without the scope."""
     servers: tuple[str, ...] = ()
-    """Patterns of the only servers; all if there is none."""
+    """Patterns of the names of the servers that are shown; empty for all."""
     tags: tuple[str, ...] = ()
-    """The tags of which everything shown carries at least one; no tag is needed if it is empty."""
+    """Tags of which every item shown has at least one; empty for no such condition."""
     resource_rules: tuple[Rule, ...] = ()
     """Like `rules`, for resources and templates."""
     prompt_rules: tuple[Rule, ...] = ()
     """Like `rules`, for prompts."""
     hides_empty_servers: bool = False
-    """True if a server of which nothing is shown is unknown, too; so is a server never listed."""
+    """True to hide servers without a visible item as well, such as those that were never listed."""
     search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The settings of the search that are others within it."""
+    """The settings of `search` that the scope replaces."""
     server: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The settings of the gateway that are others within it."""
+    """The settings of `server` that the scope replaces."""
     hidden_servers: frozenset[ServerName] = frozenset()
-    """Servers that are not shown, whatever their names match."""
+    """Servers that are hidden, even if `servers` matches their names."""
     is_isolated: bool = False
-    """True if it shows what it would if nothing hidden was configured, and nothing that is for the
-    owner alone."""
+    """True if answers are as if the hidden items were not configured, without anything that is for
+    the owner alone."""
 
     @classmethod
     def of_patterns(cls, patterns: Sequence[str]) -> Scope:
-        """The tools that a list of patterns matches, as in a rule; all if there is none."""
+        """Return the scope of the tools that a list of patterns matches, all if it is empty."""
         return cls(rules=(Rule(patterns=tuple(patterns), enabled=True),) if patterns else ())
 
     @classmethod
     def of_view(cls, view: ViewSettings) -> Scope:
-        """The scope of a view in the configuration."""
+        """Return the scope of a view in the configuration."""
         replaced: dict[str, dict[str, Any]] = {"search": {}, "server": {}}
         for name, (section, setting) in replaced_settings().items():
             if (value := getattr(view, name)) is not None:
@@ -96,11 +96,11 @@ class Scope(Struct, frozen=True):
 
     @classmethod
     def of_principals(cls, settings: Settings, principals: frozenset[str]) -> Scope:
-        """The scope of these teams and users; `Scope()`, the owner's, if nothing is reserved.
+        """Return the scope of teams and users; `Scope()`, the owner's, if nothing is reserved.
 
-        A server or a rule with `visibleTo` admits those who stand for one of its teams and users.
-        Each rule that matches can only take away, so that no order of rules, and no further rule,
-        shows more.
+        A server or a rule with `visibleTo` admits a client with at least one of the teams and users
+        that it names. Each rule that matches can only hide, so neither the order of rules nor an
+        additional rule shows more.
         """
         if not settings.reserves:
             return cls()
@@ -114,7 +114,7 @@ class Scope(Struct, frozen=True):
 
 
 _OTHERS = Scope(is_isolated=True)
-"""That of those who stand for all that anything is reserved for, and are not the owner."""
+"""The scope of a client that is admitted everywhere, without being the owner."""
 
 
 def _hidden_servers(settings: Settings, principals: frozenset[str]) -> Iterable[ServerName]:
@@ -124,7 +124,7 @@ def _hidden_servers(settings: Settings, principals: frozenset[str]) -> Iterable[
     rules = ServerRules(_hiding(settings.server_rules, principals))
 
     def is_hidden(server: ServerSettings) -> bool:
-        # Of an entry that cannot be used it is not known what it says about visibility.
+        # The `visibleTo` of an invalid entry is unknown.
         if server.problem or not _admits(server.visible_to, principals):
             return True
         return not rules.verdict(server.name, server.tags, enabled=True).enabled
@@ -133,7 +133,7 @@ def _hidden_servers(settings: Settings, principals: frozenset[str]) -> Iterable[
 
 
 def _hiding(rules: Iterable[Rule], principals: frozenset[str]) -> tuple[Rule, ...]:
-    """Rules that disable what others are reserved for."""
+    """Return rules that disable the items that these rules reserve for other principals."""
     return tuple(
         Rule(rule.patterns, rule.servers, rule.annotations, rule.has_tags, enabled=False)
         for rule in rules
@@ -146,10 +146,10 @@ def _admits(visible_to: tuple[str, ...], principals: frozenset[str]) -> bool:
 
 
 def named_scope(settings: Settings, name: str) -> Scope:
-    """The scope of the view of that name.
+    """Return the scope of the view of that name.
 
     Raises:
-        ViewNotFoundError: With the nearest names.
+        ViewNotFoundError: If there is no such view; the error suggests the nearest names.
     """
     names = [view.name for view in settings.views]
     if name not in names:
@@ -158,14 +158,14 @@ def named_scope(settings: Settings, name: str) -> Scope:
 
 
 def scope_or_nothing(settings: Settings, name: str) -> Scope:
-    """Return the scope of a view by its name; a view that the owner has removed shows nothing."""
+    """Return the scope of a view by its name; one that shows nothing if there is no such view."""
     if any(view.name == name for view in settings.views):
         return named_scope(settings, name)
     return Scope(name, servers=("!*",))
 
 
 class ShownView:
-    """The part of the current view that a scope shows."""
+    """Narrows the current view to a scope, again whenever the view changes."""
 
     def __init__(
         self,
@@ -173,12 +173,12 @@ class ShownView:
         current: Callable[[], View],
         shared: WeakSet[ScopedViews],
     ) -> None:
-        """Nothing yet.
+        """Create it; nothing is computed before the first call of `view`.
 
         Args:
-            scope: Called for all settings, which the owner may change.
-            current: The view of which it is a part.
-            shared: What other scopes show of the same; equal ones share their catalogs.
+            scope: Returns the scope under given settings; called again when they change.
+            current: Returns the current view.
+            shared: The narrowed views of all scopes of this engine; equal scopes share them.
         """
         self._scope = scope
         self._current = current
@@ -187,7 +187,7 @@ class ShownView:
         self._views: ScopedViews | None = None
 
     def view(self) -> View:
-        """The same view again, as long as the current one is the same."""
+        """Return the narrowed current view; the same object while the current view is the same."""
         current = self._current()
         if self._views is None or current.settings is not self._settings:
             self._views = self._views_of(self._scope(current.settings))
@@ -205,16 +205,16 @@ class ShownView:
 
 
 class ScopedViews:
-    """What a scope shows of each view, made of the one before: only changed servers are judged."""
+    """Narrows successive views to one scope; only servers that changed in between are judged."""
 
     def __init__(self, scope: Scope, before: ScopedViews | None = None) -> None:
-        """`before` are those that the same readers were shown, by a scope that was another."""
+        """Create it; `before` served the same clients under their previous scope."""
         self.scope = scope
         self._of: View | None = None
         self._shown: View | None = None
         self._settings: Settings | None = None
         self._flags: Mapping[ServerName, Flags | None] = {}
-        """The flags of what is shown of each server; None if all of it is."""
+        """For each server a byte for each item, 1 if it is shown; None if all items are."""
         self._isolated: _IsolatedView | None = before._isolated if before else None  # noqa: SLF001
         self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 
@@ -246,7 +246,7 @@ class ScopedViews:
         return self._isolated.view
 
     def why_hidden(self, whole: View, entry: Entry | OfferingEntry) -> str:
-        """Why one is not shown within the scope, in a few words; empty if it is."""
+        """Explain in a few words why an item is hidden; return an empty text if it is shown."""
         name = entry.tool.server if isinstance(entry, Entry) else entry.offering.server
         if self._is_of_other_server(whole.settings.by_name[name]):
             return "it is for other servers"
@@ -262,7 +262,7 @@ class ScopedViews:
         return ""
 
     def hiding_rule(self, whole: View, entry: Entry) -> Rule | None:
-        """The rule of the scope that hides a tool; None if something else does, or nothing."""
+        """Return the rule of the scope that hides a tool; None if no rule of it does."""
         if not self.scope.rules or not self.why_hidden(whole, entry):
             return None
         explained = self._rules.explain(entry.tool, _ENABLED)
@@ -310,7 +310,7 @@ class ScopedViews:
         )
 
     def _judged(self, part: ServerPart) -> Flags | None:
-        """Return the flags of what is shown of a server; None if all of it is."""
+        """Return a byte for each item of a server, 1 if it is shown; None if all items are."""
         entries = part.entries
         flags = [True] * len(entries)
         if self.scope.rules and entries:
@@ -320,7 +320,7 @@ class ScopedViews:
             tagged = (not tags.isdisjoint(entry.verdict.tags) for entry in entries)
             flags = list(map(and_, flags, tagged))
         flags += self._offerings.shown(part)
-        # No rule can judge tools of which only names are known, so none of these is shown.
+        # Rules cannot judge tools of which only the names are known, so these are hidden.
         is_named_only = (self.scope.rules or self.scope.tags) and (part.dropped or part.removed)
         return None if all(flags) and not is_named_only else bytes(flags)
 
@@ -339,10 +339,9 @@ class ScopedViews:
 
 
 class _IsolatedView(Struct, frozen=True):
-    """A view in which nothing is configured but what its scope shows.
+    """A view whose catalog contains the items of its scope only, with an index of its own.
 
-    As long as that stays the same, so do its revision and its index, whatever changes in what is
-    hidden.
+    Changes of hidden items change neither its revision nor its index.
     """
 
     scoped: ScopedCatalog
@@ -352,7 +351,7 @@ class _IsolatedView(Struct, frozen=True):
 
     @classmethod
     def of(cls, shown: View, scoped: ScopedCatalog, before: _IsolatedView | None) -> _IsolatedView:
-        """Return the view of what a scope shows, made of the one before."""
+        """Isolate the narrowed view `shown`; what has not changed is taken from `before`."""
         # It loads the search, which most programs that read a remembered catalog do not need.
         from discovery_engine.view.searcher_source import SearcherSource  # noqa: PLC0415
 
@@ -373,11 +372,12 @@ class _IsolatedView(Struct, frozen=True):
 
 
 def _own_catalog(scoped: ScopedCatalog, before: _IsolatedView | None) -> Catalog:
-    """A catalog of what is shown; the one before if that is the same."""
-    # The revision grows with what is shown alone, also if what was before was dropped meanwhile.
+    """Return a catalog of the shown items only; that of `before` if they are the same."""
+    # The revision counts changes of shown items. It starts with the time in milliseconds, so that
+    # it also grows when the previous view was dropped.
     own = before.view.catalog if before else Catalog(time.time_ns() // 1_000_000)
     unlike = scoped.parts_unlike(before.scoped if before else own)
-    # Judged anew, or changed in what is hidden, a part may be equal to that before.
+    # A part that was judged again, or changed in hidden items only, may equal its predecessor.
     changed = {part.server: part for part in unlike if part != own.parts.get(part.server)}
     if before and not changed and scoped.shown.keys() == own.parts.keys():
         return own
@@ -388,7 +388,7 @@ def _own_catalog(scoped: ScopedCatalog, before: _IsolatedView | None) -> Catalog
 def _both(
     left: Mapping[ServerName, Flags | None], right: Mapping[ServerName, Flags | None]
 ) -> Mapping[ServerName, Flags | None]:
-    """Return the flags of what a scope shows within another."""
+    """Return the flags of the items that both scopes show, for the servers of `left`."""
     return {name: _all_of(flags, right[name]) for name, flags in left.items()}
 
 

@@ -1,14 +1,14 @@
-"""A registry that gateways share, with a copy on this machine for the time it does not answer.
+"""A registry that gateways share, with a copy on this machine for outages of the database.
 
-    database    what all gateways see
-    copy        an SQLite file with what this machine last saw of it, and its search index
-    local       the registry of the data folder: eras, which are of this machine, and
-                the settings, by which a start knows that there is a database
+    database    the state that all gateways share
+    copy        an SQLite file with the last state that this machine read, and the search index
+    local       the registry of the data folder: the eras of this machine, and the settings,
+                from which a start learns that there is a database
 
-While the database does not answer, what it last said is read from the copy, a decision is refused
-rather than accepted and lost, and listings, vectors and counts of uses wait in a bounded buffer.
-All else, such as the queue and webhooks, depends on what is in the database at that moment: it is
-in the database alone.
+During an outage reads are answered by the copy, and decisions are refused, as they could be lost.
+Writes of settings, listings, vectors and counts of uses wait in a bounded buffer. Everything else,
+such as the queue and the webhooks, depends on the present state of the database, and so is not
+available without it.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_COPY_PAUSE = 1.0  # seconds in which decisions of others gather before they are copied
+_COPY_PAUSE = 1.0  # seconds before decisions of others are copied, many of them at once
 
 
 class LocalCopy:
-    """The copy of a database as this machine last saw it; closes neither of the two.
+    """The copy of a database on this machine; it closes neither of the two.
 
-    One background thread brings it up to date, in the order of the calls. A failure to write it is
-    logged only: the database has what was written.
+    A background thread updates it in the order of the calls. A failed write to the copy is only
+    logged, since the database has the same data.
 
     Args:
-        remote: The database.
-        store: That of the copy.
+        remote: The registry in the database.
+        store: The registry in the file of the copy.
     """
 
     def __init__(self, remote: PostgresRegistry, store: SqliteRegistry) -> None:
@@ -65,11 +65,11 @@ class LocalCopy:
         self._newest = store.newest_decision()
         """The number of the newest decision that the copy has."""
         self._seen = self._newest
-        """The number of the newest decision that this process has read of the database."""
+        """The number of the newest decision in the database, as this process last read it."""
         self._fetched: dict[str, dict[bytes, bytes]] = {}
-        """Vectors by model that came from the database, until a scope says that it uses them."""
+        """Vectors from the database, by model and digest, that no scope has declared as used."""
         self._saves = 0
-        """How often this process has saved anything of a catalog."""
+        """The number of times this process has saved settings or parts of a catalog."""
         self._copying = threading.Lock()
         self._is_copying = False
         """True if copying the decisions is queued."""
@@ -85,24 +85,28 @@ class LocalCopy:
 
     @property
     def saves(self) -> int:
-        """Changes whenever this process saves anything of a catalog."""
+        """A number that grows whenever this process saves settings or parts of a catalog."""
         return self._saves
 
     def skip_older_snapshots(self) -> None:
-        """Keep snapshots that were read before now from replacing what is saved now."""
+        """Discard snapshots that were read earlier, so that they do not replace newer data."""
         self._saves += 1
 
     def copy_snapshot(self, scope: str, snapshot: Snapshot, saves: int) -> None:
-        """In the background; `saves` is that before the snapshot was read of the database."""
+        """Copy a snapshot in the background.
+
+        `saves` is the value of the property before the snapshot was read from the database. If
+        this process has saved anything since, nothing is copied.
+        """
 
         def copy() -> None:
-            if saves == self._saves:  # else the copy has what this process has saved since
+            if saves == self._saves:  # else the copy already has newer data of this process
                 self._save_snapshot(scope, snapshot)
 
         self._later(copy)
 
     def copy_requests(self, requests: tuple[WrittenRequests, ...]) -> None:
-        """In the background."""
+        """Replace the written requests of the copy in the background."""
 
         def copy() -> None:
             if set(self.store.written_requests()) != set(requests):
@@ -112,25 +116,25 @@ class LocalCopy:
         self._later(copy)
 
     def note_vectors(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Vectors that the database had; the copy gets those that a scope uses."""
+        """Remember vectors that were read from the database; see `save_noted_vectors`."""
         self._fetched.setdefault(model, {}).update(vectors)
 
     def save_noted_vectors(self, scope: str, model: str, used: frozenset[bytes]) -> None:
+        """Save those of the remembered vectors of a model that a scope uses; drop the others."""
         fetched = self._fetched.pop(model, {})
         vectors = {digest: data for digest, data in fetched.items() if digest in used}
         self.write(lambda store: store.save_vectors(scope, model, vectors))
 
     @property
     def missed_decision(self) -> int | None:
-        """The number of the newest decision in effect here if the copy does not have it."""
+        """The number of the newest decision in effect here; None if the copy has it."""
         return self._seen if self._newest < self._seen else None
 
     def require_decisions(self) -> None:
-        """To be called before decisions of the copy are used.
+        """Check that the copy has all decisions that are in effect, before they are read from it.
 
         Raises:
-            RegistryUnavailableError: If some that are in effect here are missing: the copy would
-                undo them.
+            RegistryUnavailableError: If some are missing, which the copy would undo.
         """
         if self.missed_decision is not None:
             raise RegistryUnavailableError(
@@ -139,20 +143,23 @@ class LocalCopy:
             )
 
     def copy_decisions_later(self, newest: int | None = None) -> None:
-        """In the background, unless it is queued already, or the copy has the `newest` one."""
+        """Copy the decisions in the background, unless that is queued or nothing is new.
+
+        `newest` is the number of the newest decision in the database; None if it is not known.
+        """
         if newest is not None:
             self._seen = newest
         if not self._is_copying and newest != self._newest:
-            self._is_copying = True  # what is queued copies all decisions until then
+            self._is_copying = True  # the queued run copies all decisions made before it starts
             self._later(self._copy_soon)
 
     def _copy_soon(self) -> None:
-        # While workers accept many new tools there is a decision every few milliseconds.
+        # When workers accept many new tools, there is a decision every few milliseconds.
         self._is_finishing.wait(_COPY_PAUSE)
         self.copy_decisions()
 
     def copy_decisions(self) -> None:
-        """Copy the decisions of the database that were made since; all, where that is not enough.
+        """Copy new decisions from the database; all of them if those would not suffice.
 
         Raises:
             RegistryError: If the database does not answer, or the copy cannot be written.
@@ -164,11 +171,11 @@ class LocalCopy:
             if number == self._newest:
                 return
             if number < self._newest:
-                # An older backup took its place, and the decisions made since are lost.
+                # The database was restored from a backup, which lacks the newest decisions.
                 self._remote.report_loss(at=time.time())
-            # To copy 100,000 acceptances takes 10 s, and those that are new 0.3.
+            # Copying 100,000 acceptances takes 10 s, copying only the new ones 0.3 s.
             export = self._remote.export_decisions(after=self._newest)
-            # A scope that was taken over has lost what it had, and others may have lost some of it.
+            # A new loss means that a scope was moved or that decisions are gone: copy everything.
             is_lost = any(
                 isinstance(r, LossRecord) and r.number > self._newest for r in export.records
             )
@@ -178,7 +185,7 @@ class LocalCopy:
             self._newest = self._seen = export.number
 
     def finish(self) -> None:
-        """Wait for what is queued."""
+        """Wait for the queued work, and end the background thread."""
         self._is_finishing.set()
         with self._turn:
             background, self._background = self._background, None
@@ -212,14 +219,14 @@ C = TypeVar("C", bound=type)
 N = TypeVar("N", int, int | None)
 T = TypeVar("T")
 
-# Of the time that an operation has: so long a caller waits for its bookkeeping.
+# The part of an operation's time limit for which a caller waits for its bookkeeping.
 _BOOKKEEPING_TIME_SHARE = 0.1
-_READ_AGAIN = 1.0  # seconds after which a change that could not be read is passed on again
-_MET = "met"  # beside the copy: the database has answered once, so the copy is of something
+_READ_AGAIN = 1.0  # seconds after which a change that could not be read is announced again
+_MET = "met"  # the file beside the copy that shows that the database has answered once
 
 
 def _copied(*names: str, are_decisions: bool = False) -> Callable[[C], C]:
-    """Have these methods read the copy while the database does not answer."""
+    """Return a class decorator that adds methods which read the copy during an outage."""
 
     def decorate(cls: C) -> C:
         for name in names:
@@ -241,14 +248,16 @@ def _copied_method(name: str, *, are_decisions: bool) -> Callable[..., Any]:
 @_copied("decisions", "approvals", "accepted", "servers_mark", "accepted_since", are_decisions=True)
 @_copied("registered_servers", "switches", "has_decisions", are_decisions=True)
 class SharedRegistry(PostgresRegistry):
-    """Made by `backends.open_shared`; closes the three that it was given.
+    """A registry in PostgreSQL with a local copy; `backends.open_shared` opens it.
+
+    It closes the three registries that it is given.
 
     Args:
-        remote: The database.
-        copy: What this machine last saw of it.
+        remote: The registry in the database.
+        copy: The registry in the file of the copy.
         local: The registry of the data folder.
-        folder: That of the copy.
-        clock: Seconds from any beginning.
+        folder: The folder of the copy.
+        clock: Returns seconds from any starting point.
     """
 
     def __init__(
@@ -268,14 +277,14 @@ class SharedRegistry(PostgresRegistry):
         self._has_met = self._met.exists()
         """True if the database has ever answered on this machine."""
         self._answers_of_copy = 0
-        """How often the copy answered in place of the database."""
+        """The number of times the copy has answered in place of the database."""
         self.availability = Availability(self.database.address.name, clock)
         self._waiting = WriteBuffer(
             self.availability, patience=self.database.timeout * _BOOKKEEPING_TIME_SHARE
         )
         self._turn = threading.Lock()
         self._unsaved: dict[tuple[str, ServerName], ServerPart] = {}
-        """The newest part to save of each server; parts that were added before are not written."""
+        """The newest unsaved part of each server; older ones are not written any more."""
 
     @property
     def local(self) -> Registry:
@@ -287,7 +296,7 @@ class SharedRegistry(PostgresRegistry):
         waiting = self._waiting
         return RegistryHealth(error, since, len(waiting), waiting.dropped, waiting.set_aside)
 
-    # The database, unless it failed just now.
+    # Access to the database, unless it has just failed.
 
     def read(self, work: Callable[[TimedConnection], T]) -> T:
         return self._asked_if_available(lambda: super(SharedRegistry, self).read(work))
@@ -304,7 +313,7 @@ class SharedRegistry(PostgresRegistry):
         return self._asked(ask)
 
     def _may_ask(self) -> bool:
-        """Return whether to use the database now; one that did not answer is pinged first."""
+        """Return whether to use the database now; during an outage it is pinged first."""
         if not self.availability.may_try():
             return False
         try:
@@ -316,10 +325,10 @@ class SharedRegistry(PostgresRegistry):
         return True
 
     def _asked(self, ask: Callable[[], T]) -> T:
-        """Use the database, and note whether it answers.
+        """Use the database, and record whether it is available.
 
         Raises:
-            RegistryError: If it does not, or refuses.
+            RegistryError: If the database does not answer, or refuses the operation.
         """
         try:
             answer = ask()
@@ -338,7 +347,7 @@ class SharedRegistry(PostgresRegistry):
         return answer
 
     def _outage(self, error: RegistryError) -> RegistryError | None:
-        """Why the database cannot be used at all; None if only one operation failed."""
+        """Return the error of an outage; None if the database answers and one operation failed."""
         is_gone = isinstance(error, RegistryUnavailableError)
         if is_gone and not isinstance(error, RegistryTimeoutError):
             return error
@@ -355,19 +364,20 @@ class SharedRegistry(PostgresRegistry):
                 self.availability.retry_now()
                 count = self._answers_of_copy
                 yield
-                # What the copy answered is older than the change, which is announced only once.
+                # The copy's answers predate the change, which the database announces only once.
                 while count != self._answers_of_copy:
                     await anyio.sleep(_READ_AGAIN)
                     if self.availability.is_due:
                         count = self._answers_of_copy
                         yield
 
-    # What all gateways see; the copy while the database does not answer.
+    # State that all gateways share; read from the copy during an outage.
 
     def _found(self, name: str, *args: Any, is_decision: bool = False) -> tuple[Any, bool]:
-        """Return what a method of the database returns, or of the copy if it does not answer.
+        """Call a method of the database, or of the copy if the database does not answer.
 
-        And whether the database answered.
+        Returns:
+            The result of the method, and whether it is that of the database.
 
         Raises:
             RegistryError: If the copy cannot be read, or lacks decisions that are in effect here.
@@ -375,7 +385,7 @@ class SharedRegistry(PostgresRegistry):
         try:
             return getattr(PostgresRegistry, name)(self, *args), True
         except RegistryError as error:
-            # Decisions take milliseconds to read: if they cannot be, nothing can.
+            # Decisions take milliseconds to read: if that fails, so would everything else.
             if is_decision and self.availability.error is None:
                 self.availability.failed(error)
         self._answers_of_copy += 1
@@ -399,7 +409,7 @@ class SharedRegistry(PostgresRegistry):
             return ()
         if parts:
             self._copy.write(lambda copy: copy.save_parts(scope, parts, revision=0))
-            # What this gateway listed before, and could not write yet, is older.
+            # Earlier listings of this gateway that are not written yet are older.
             self._drop_unsaved(scope, [part.server for part in parts])
         return parts
 
@@ -418,7 +428,7 @@ class SharedRegistry(PostgresRegistry):
     def lost_at(self, scope: str) -> float | None:
         lost: float | None
         lost, is_live = self._found("lost_at", scope, is_decision=True)
-        # Before the first answer of the database it is unknown what its owner withholds.
+        # Until the database has answered once, it is unknown which tools its owner withholds.
         return UNREAD if not (is_live or self._has_met) else lost
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
@@ -435,7 +445,7 @@ class SharedRegistry(PostgresRegistry):
             self._copy.copy_requests(requests)
         return requests
 
-    # Bookkeeping, which may wait.
+    # Bookkeeping, which may wait in the buffer.
 
     def save_settings(self, scope: str, settings: Settings, *, keep_others: bool = False) -> None:
         self._copy.skip_older_snapshots()
@@ -461,7 +471,7 @@ class SharedRegistry(PostgresRegistry):
         def save() -> None:
             with self._turn:
                 newest = [part for key, part in new.items() if self._unsaved.get(key) is part]
-            # While they waited, another gateway may have listed the servers.
+            # Meanwhile another gateway may have listed the servers.
             is_late = len(newest) < len(new) or time.monotonic() > added + self._waiting.patience
             save_parts(
                 scope,
@@ -489,7 +499,7 @@ class SharedRegistry(PostgresRegistry):
         *,
         only: Collection[ServerPart] | None = None,
     ) -> None:
-        """Save nothing more of what was listed so far of these servers, of all with None."""
+        """Discard the unsaved parts of these servers, of all if None; with `only`, just those."""
         dropped = None if only is None else {id(part) for part in only}
         with self._turn:
             for key, part in [*self._unsaved.items()]:
@@ -514,10 +524,10 @@ class SharedRegistry(PostgresRegistry):
     def count_use(self, scope: str, key: ToolKey, *, at: float) -> None:
         count = super().count_use
         self._copy.write(lambda copy: copy.count_use(scope, key, at=at))
-        # Each counts: none replaces another.
+        # Each use has a key of its own, so that none replaces another in the buffer.
         self._waiting.add("uses", object(), lambda: count(scope, key, at=at))
 
-    # Decisions and all else that is acknowledged.
+    # Decisions, and other writes that succeed only in the database.
 
     def forget(self, scope: str, servers: Iterable[ServerName] | None = None) -> int:
         names = None if servers is None else tuple(servers)
@@ -542,7 +552,7 @@ class SharedRegistry(PostgresRegistry):
         if is_first_sight:
             self._copy.copy_decisions_later()
         else:
-            # At once, so that it is in force here if the database goes away next.
+            # At once, so that it stays in force here during an outage.
             with suppress(RegistryError):
                 self._copy.copy_decisions()
         return result
@@ -552,7 +562,7 @@ class SharedRegistry(PostgresRegistry):
         work: Callable[[TimedConnection], tuple[T, int | None]],
         scopes: Iterable[str],  # noqa: ARG002 - there is no mark beside a database
     ) -> T:
-        # Its owner does not wait until a database that failed is tried again.
+        # A decision tries the database at once, even right after a failure.
         return self._asked(lambda: self.database.write(work)[0])
 
     # The search index stays on this machine.

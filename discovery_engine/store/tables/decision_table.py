@@ -1,7 +1,8 @@
 """The owner's decisions: approvals, acceptances, losses, registered servers and switches.
 
-Whoever decides locks the number of the newest decision first, so decisions have one order. A row
-has a checksum, which is verified in a file: a database has checksums, a log and backups of its own.
+Every writer first locks the number of the newest decision, so all decisions have one order. Each
+row has a checksum. It is verified in SQLite files only: PostgreSQL has checksums, a log and backups
+of its own.
 """
 
 from __future__ import annotations
@@ -34,26 +35,27 @@ if TYPE_CHECKING:
     from discovery_engine.store.server_records import RegisteredServer, ServerSwitch
     from discovery_engine.store.statements import Connection
 
-_SERVERS_AT_ONCE = 50  # whose acceptances are moved in one transaction
-_ROWS_AT_ONCE = 5_000  # acceptances, of which there is one for each tool: a few MB
+_SERVERS_AT_ONCE = 50  # servers whose acceptances are moved in one transaction
+_ROWS_AT_ONCE = 5_000  # rows, at least one for each tool: a few MB
 
 
 class DecisionTable(Struct, frozen=True):
-    """A table, whose rows are found by the digest of the first of their columns."""
+    """A table of decisions; the key of a row is the digest of its first columns."""
 
     name: str
     identity: int
-    """So many columns."""
+    """The number of columns that make the key."""
     digests: int
-    """Of the first one, `scope_key`, and of the first two, `server_key`: so many are stored."""
+    """The number of further digests: 1 for `scope_key`, of the first column, 2 for `server_key`, of
+    the first two, as well."""
     replaced: tuple[str, ...]
-    """The columns of a row that a newer one of the same identity replaces; none keeps the old."""
+    """The columns that a newer row of the same key replaces; if empty, the old row stays."""
     record: Any
-    """The struct of its rows."""
+    """The struct of a row."""
 
     @property
     def columns(self) -> str:
-        """All columns: the number, what the checksum covers, and the checksum."""
+        """All columns, separated by commas: the number, those under the checksum, the checksum."""
         fields = self.record.__struct_fields__[:-1]
         digests = ("scope_key", "server_key")[: self.digests]
         return ", ".join(("number", "key", *digests, *fields, "checksum"))
@@ -67,11 +69,11 @@ class DecisionTable(Struct, frozen=True):
         return number, *covered, checksum_of(covered)
 
     def record_of(self, row: Sequence[Any]) -> Any:
-        """Convert a row of `columns` back."""
+        """Convert a row of `columns` to its record."""
         stored = row[2 + self.digests : -1]
         fields = [from_column(field) if isinstance(field, str) else field for field in stored]
         if self is SWITCHES:
-            fields[2] = bool(fields[2])  # SQLite has none
+            fields[2] = bool(fields[2])  # SQLite has no booleans
         return self.record(*fields, row[0])
 
 
@@ -83,15 +85,15 @@ LOSSES = DecisionTable("losses", 1, 0, ("number", "at", "acknowledged"), LossRec
 SERVERS = DecisionTable("registered_servers", 2, 1, ("content",), RegistrationRecord)
 SWITCHES = DecisionTable("switches", 2, 1, ("number", "is_wanted", "at"), SwitchRecord)
 TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES
-_NAMED = SERVERS, SWITCHES  # of which a server has one
+_NAMED = SERVERS, SWITCHES  # with at most one row for a server
 _OF_SCOPES = APPROVALS, ACCEPTANCES, *_NAMED
 
 
-_cached_key = lru_cache(100)(key_of)  # the same for all tools of a server
+_cached_key = lru_cache(100)(key_of)  # all tools of a server have the same digests
 
 
 def checksum_of(columns: Iterable[object]) -> str:
-    # A number is what SQLite gives back for a boolean.
+    # SQLite returns booleans as numbers.
     covered = [int(column) if isinstance(column, bool) else column for column in columns]
     return blake2b(repr(tuple(covered)).encode(), digest_size=8).hexdigest()
 
@@ -100,12 +102,12 @@ def checksum_of(columns: Iterable[object]) -> str:
 
 
 def newest(connection: Connection) -> int:
-    """0 if there is none, or that is damaged."""
+    """Return the number of the newest decision; 0 if there is none, or its row is damaged."""
     return _number(connection, "")
 
 
 def locked_newest(connection: Connection) -> int:
-    """The number of the newest decision, locked until the end of the transaction."""
+    """Return the number of the newest decision, and lock it for the rest of the transaction."""
     return _number(connection, connection.for_update)
 
 
@@ -160,7 +162,7 @@ def accepted(connection: Connection, scope: str, server: str) -> AcceptedTools:
 
 
 def accepted_since(connection: Connection, scope: str, number: int) -> frozenset[str]:
-    """The servers of which something was accepted after a decision."""
+    """Return the servers that have an acceptance with a number higher than `number`."""
     statement = "SELECT DISTINCT server FROM acceptances WHERE number > ? AND scope_key = ?"
     rows = connection.execute(statement, (number, key_of(scope)))
     return frozenset(from_column(server) for (server,) in rows)
@@ -178,7 +180,7 @@ def history(connection: Connection, scope: str, server: str) -> tuple[Acceptance
 def approve(
     connection: Connection, newest: int, scope: str, new: Iterable[Approval], at: float
 ) -> int:
-    """Keep approvals; returns how many were not kept already."""
+    """Insert approvals, numbered from `newest + 1`; return how many did not exist."""
     records = [
         ApprovalRecord(scope, approval.server, approval.identity, float(at), number)
         for number, approval in enumerate(dict.fromkeys(new), newest + 1)
@@ -188,7 +190,7 @@ def approve(
 
 
 def revoke(connection: Connection, scope: str, servers: Iterable[str]) -> int:
-    """Returns how many approvals there were."""
+    """Delete all approvals of servers; return their number."""
     statement = "DELETE FROM approvals WHERE server_key = ?"
     keys = [key_of(scope, server) for server in dict.fromkeys(servers)]
     return sum(connection.execute(statement, (key,)).rowcount for key in keys)
@@ -197,7 +199,7 @@ def revoke(connection: Connection, scope: str, servers: Iterable[str]) -> int:
 def accept(
     connection: Connection, newest: int, scope: str, acceptances: Iterable[Acceptance], at: float
 ) -> int:
-    """Keep acceptances, with the numbers that follow the newest one; returns how many."""
+    """Insert acceptances, numbered from `newest + 1`; return how many."""
     return save(
         connection,
         [
@@ -213,10 +215,10 @@ def accept(
 def accept_new(
     connection: Connection, newest: int, scope: str, acceptances: Sequence[Acceptance], at: float
 ) -> int:
-    """Keep acceptances of tools of which none is kept; returns how many.
+    """Insert the acceptances of tools that have none; return how many.
 
-    None after a loss that the owner has not acknowledged: what was not seen before cannot be told
-    from what was lost.
+    After a loss that the owner has not acknowledged none is inserted: new tools cannot be told
+    from those whose acceptances were lost.
     """
     if lost_at(connection, scope) is not None:
         return 0
@@ -240,16 +242,16 @@ def lost_at(connection: Connection, scope: str) -> float | None:
 
 def save_loss(connection: Connection, loss: LossRecord) -> int:
     if loss.scope == EVERY_SCOPE and loss.acknowledged is None:
-        # It makes those before it void, also what their owners have acknowledged.
+        # It replaces all earlier losses, including acknowledged ones.
         connection.execute("DELETE FROM losses")
     return save(connection, [loss])
 
 
-# Registered servers and switches; most registries have none, so what they are is imported late
+# Registered servers and switches. Most registries have none, so their types are imported late.
 
 
 def servers(connection: Connection, scope: str) -> tuple[RegisteredServer, ...]:
-    """In the order in which they were registered."""
+    """Return the registered servers, the earliest first."""
     from discovery_engine.store.server_records import RegisteredServer  # noqa: PLC0415
 
     statement = "SELECT content FROM registered_servers WHERE scope_key = ? ORDER BY number"
@@ -260,7 +262,7 @@ def servers(connection: Connection, scope: str) -> tuple[RegisteredServer, ...]:
 def save_servers(
     connection: Connection, newest: int, scope: str, servers: Iterable[RegisteredServer]
 ) -> int:
-    """Add servers, or put them in the place of those of their names; returns how many."""
+    """Insert servers, or replace those of the same names; return how many."""
     records = [
         RegistrationRecord(scope, server.name, server.to_text(), number)
         for number, server in enumerate(servers, newest + 1)
@@ -290,7 +292,7 @@ def switches(connection: Connection, scope: str) -> dict[str, ServerSwitch]:
 def set_switches(
     connection: Connection, newest: int, scope: str, wanted: Mapping[str, bool | None], at: float
 ) -> int:
-    """Set switches, or drop them with None; returns how many were changed."""
+    """Set switches by server, or delete them with None; return how many changed."""
     old = {server: switch.is_wanted for server, switch in switches(connection, scope).items()}
     changed = {
         server: is_wanted
@@ -309,7 +311,7 @@ def set_switches(
 
 
 def mark(connection: Connection, scope: str) -> str:
-    """Another text after every change of the servers or switches of a scope."""
+    """Return a text that differs after every change of a scope's servers or switches."""
     statement = "SELECT mark FROM server_marks WHERE key = ?"
     row = connection.execute(statement, (key_of(scope),)).fetchone()
     return str(row[0]) if row else ""
@@ -340,7 +342,7 @@ def _save_marks(connection: Connection, marks: Mapping[str, str]) -> None:
 
 
 def is_empty(connection: Connection, scope: str) -> bool:
-    """Return whether nothing is decided under a scope; a loss is no decision."""
+    """Return whether a scope has no decision; a loss is none."""
     statement = " UNION ALL ".join(
         f"SELECT 1 FROM {table.name} WHERE scope_key = ?"  # noqa: S608 - constants
         for table in _OF_SCOPES
@@ -350,17 +352,18 @@ def is_empty(connection: Connection, scope: str) -> bool:
 
 
 def scopes(connection: Connection) -> list[str]:
-    """The scopes under which something is decided, in their order."""
+    """Return the scopes that have decisions, sorted by name."""
     statement = " UNION ".join(f"SELECT scope FROM {table.name}" for table in _OF_SCOPES)  # noqa: S608 - constants
     return sorted(from_column(scope) for (scope,) in connection.execute(statement))
 
 
 def take_over(connection: Connection, newest: int, scope: str, earlier: str, at: float) -> int:
-    """Move decisions of an earlier scope to another one, for some servers; returns how many.
+    """Move decisions from `earlier` to `scope`; return how many rows were written.
 
-    To be repeated until there are none. What is decided under `scope` already stays, and of a tool
-    of which both accepted something only what both accepted counts. Nothing is accepted at first
-    sight under the earlier scope any more: programs may read it still.
+    One call moves the acceptances of 50 servers at most: repeat it until `earlier` is empty.
+    Decisions under `scope` take precedence. For a tool with acceptances under both, only the
+    definitions that both accept remain accepted. The empty scope gets a loss, so that programs
+    which still use it accept nothing at first sight.
     """
     others = [record for table in _NAMED for record in _records(connection, table, scope)]
     names = {(type(record), _name_of(record)) for record in others}
@@ -390,9 +393,9 @@ def take_over(connection: Connection, newest: int, scope: str, earlier: str, at:
 
 
 def note_new_scope(connection: Connection, newest: int, scope: str, at: float) -> int:
-    """Note a loss if nothing is decided under a scope, but something is under others.
+    """Record a loss if a scope has no decision while others have some; return how many.
 
-    A configuration that is known by another name now has its decisions under the other one.
+    The decisions of a renamed configuration are under its other name.
     """
     statement = "SELECT 1 FROM losses WHERE key = ?"
     is_noted = connection.execute(statement, (key_of(scope),)).fetchone() is not None
@@ -404,7 +407,7 @@ def note_new_scope(connection: Connection, newest: int, scope: str, at: float) -
 def _merged(
     connection: Connection, scope: str, earlier: str, server: str
 ) -> Iterator[AcceptanceRecord]:
-    """Yield the acceptances of a server that take the place of those of two scopes."""
+    """Delete the acceptances of a server under both scopes; yield those that replace them."""
     by_tool: dict[str, list[list[AcceptanceRecord]]] = {}
     for position, name in enumerate((earlier, scope)):
         keys = (key_of(name, server),)
@@ -418,7 +421,7 @@ def _merged(
         both = (
             [record for record in new if record.meaning in meanings] if old and new else old + new
         )
-        # No definition has an empty digest: this one is shown as the earlier, and accepts nothing.
+        # No definition has an empty digest: this record shows the earlier one and accepts nothing.
         yield from both or [replace_fields(old[-1], meaning="", fingerprint="")]
 
 
@@ -435,7 +438,7 @@ def _name_of(record: Record) -> object:
 
 
 def save(connection: Connection, records: Collection[Record]) -> int:
-    """Write records as they are, in place of those of the same identity; returns how many."""
+    """Insert records, or replace those of the same key; return how many were passed."""
     for table in TABLES:
         rows = [table.row(record) for record in records if isinstance(record, table.record)]
         connection.executemany(_insert(table), rows)
@@ -454,7 +457,7 @@ def _insert(table: DecisionTable) -> str:
 
 
 def export(connection: Connection, after: int | None = None) -> DecisionExport:
-    """All decisions that are in effect; with a number, only the acceptances that follow it."""
+    """Return all decisions; with `after`, only the acceptances with a higher number."""
     records = [
         table.record_of(row)
         for table in TABLES
@@ -475,7 +478,7 @@ def stored_rows(
 
 
 def last_accepted(connection: Connection, at_most: int) -> AcceptanceRecord | None:
-    """The newest acceptance up to a number."""
+    """Return the newest acceptance whose number is `at_most` or lower; None if there is none."""
     statement = f"""
         SELECT {ACCEPTANCES.columns} FROM acceptances WHERE number <= ?
         ORDER BY number DESC LIMIT 1
@@ -487,7 +490,7 @@ def last_accepted(connection: Connection, at_most: int) -> AcceptanceRecord | No
 def replace(
     connection: Connection, decisions: DecisionExport, kept: Collection[DecisionTable] = ()
 ) -> None:
-    """Hold these decisions, with their number, and no others but those in the tables of `kept`."""
+    """Replace all decisions and the newest number; rows in the tables of `kept` stay."""
     locked_newest(connection)
     empty(connection, [table for table in TABLES if table not in kept])
     connection.execute("DELETE FROM server_marks")

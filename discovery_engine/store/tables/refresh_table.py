@@ -1,7 +1,8 @@
-"""The refresh queue; `store.refresh_job` has its contract.
+"""The table of the refresh queue; `store.refresh_job` describes its contract.
 
-Of workers that claim at once each gets other jobs, and none waits. Every other step locks its jobs,
-in the order of their keys, takes the step that `fleet.schedule` says, and writes what is different.
+Workers that claim at the same time get different jobs, and none waits for another. Every other step
+locks its jobs in the order of their keys, computes them by a function of `store.schedule`, and
+writes those that have changed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ _CHANGE = """
 
 
 def load(connection: Connection, scope: str) -> list[RefreshJob]:
-    """In the order of their servers."""
+    """Return all jobs of a scope, sorted by server."""
     statement = f"SELECT {_COLUMNS} FROM refresh_jobs WHERE scope_key = ?"  # noqa: S608 - constants
     jobs = [_job(scope, row) for row in connection.execute(statement, (key_of(scope),))]
     return sorted(jobs, key=lambda job: job.server)
@@ -87,8 +88,8 @@ def claim(
 
 
 def plan(connection: Connection, scope: str, targets: Collection[RefreshTarget]) -> None:
-    # All who plan take turns: two that insert the same rows at once could deadlock. It is no
-    # advisory lock, as every role of a database may hold one of those; other writes go on.
+    # Planners take turns, since two that insert the same rows could deadlock. This is no advisory
+    # lock, because any role of the database could hold one; other writes go on.
     connection.lock_table("refresh_jobs")
     jobs = {job.server: job for job in _locked(connection, scope, [t.server for t in targets])}
     now = connection.now()
@@ -97,7 +98,10 @@ def plan(connection: Connection, scope: str, targets: Collection[RefreshTarget])
 
 
 def name_marks(connection: Connection, scope: str) -> list[NameMark]:
-    """But for those that have been named of late, and are kept no longer than any can be."""
+    """Return the marks of a scope that may have to change.
+
+    Left out are those that were renewed lately and do not end later than any valid mark can.
+    """
     statement = """
         SELECT server, named_until FROM refresh_jobs
         WHERE scope_key = ? AND coalesce(named_until, 0) NOT BETWEEN ? AND ?
@@ -119,14 +123,18 @@ def mark(connection: Connection, scope: str, servers: Iterable[str], seconds: fl
 
 
 def drop_unnamed(connection: Connection, scope: str, servers: Iterable[str]) -> list[ServerName]:
-    """Drop those of these jobs of which the mark has ended, and no claim is live."""
+    """Delete the jobs of these servers whose mark has expired and that no worker holds.
+
+    Returns:
+        The servers of the deleted jobs.
+    """
     now = connection.now()
     condition = """
         AND named_until <= ? AND NOT (state = 'processing' AND coalesce(lease_until, 0) > ?)
         """
     rows = _rows(
         connection, scope, servers, "server", condition=condition, values=(now, now),
-        lock=connection.skip_locked,  # one that is locked is being claimed or named
+        lock=connection.skip_locked,  # a locked job is being claimed or named
     )  # fmt: skip
     gone = [ServerName(from_column(name)) for (name,) in rows]
     keys = [(key_of(scope, name),) for name in gone]
@@ -140,7 +148,7 @@ def step(
     servers: Collection[str],
     take: Callable[[RefreshJob, float], RefreshJob],
 ) -> list[tuple[RefreshJob, RefreshJob]]:
-    """Take a step with some jobs; returns those it changes, before and after."""
+    """Take a step with the jobs of servers; return each changed job before and after it."""
     jobs = _locked(connection, scope, servers)
     now = connection.now()
     pairs = [(job, take(job, now)) for job in jobs]
@@ -152,11 +160,11 @@ def step(
 def end_unchanged(
     connection: Connection, listed: Iterable[tuple[ClaimedPart, SaveMark]]
 ) -> frozenset[RefreshClaim]:
-    """End valid claims of listings that are saved under these marks; returns which.
+    """End the valid claims of listings that are saved under these marks; return them.
 
-    What `schedule.succeeded` says of jobs that nobody has asked for since they were claimed. Those
-    that another process writes just now, or that webhooks are to see as recovered, are left to
-    transactions of their own: no row waits here, so none holds up the others.
+    Jobs that were hastened since they were claimed, that another process is writing, or whose
+    server webhooks must report as recovered, are left out: they need transactions of their own.
+    So this one never waits for a row.
     """
     marks = {mark.server: mark.save for _, mark in listed}
     saved = set[tuple[int, int]]()
@@ -188,18 +196,18 @@ def end_unchanged(
 def with_jobs(
     connection: Connection, scope: str, servers: Collection[ServerName]
 ) -> frozenset[ServerName]:
-    """Return which of these servers have a job."""
+    """Return those of these servers that have a job."""
     rows = _rows(connection, scope, servers, "server")
     return frozenset(ServerName(from_column(name)) for (name,) in rows)
 
 
 def is_held(connection: Connection, claim: RefreshClaim) -> bool:
-    """Return whether a claim is valid; if it is, it stays so until the end of the transaction."""
+    """Return whether a claim is valid, and lock its job for the rest of the transaction."""
     return any(job.is_held_by(claim) for job in _locked(connection, claim.scope, [claim.server]))
 
 
 def tended(connection: Connection, scope: str, grace: float) -> frozenset[ServerName]:
-    """The servers that workers may claim, but for those that are due since more than `grace` s."""
+    """Return the servers whose jobs can be claimed, and are overdue by at most `grace` seconds."""
     statement = """
         SELECT server FROM refresh_jobs
         WHERE scope_key = ? AND claimable_at IS NOT NULL AND due_at > ?
@@ -234,7 +242,10 @@ def _rows(
     values: Sequence[object] = (),
     lock: str = "",
 ) -> Iterator[Any]:
-    """Yield these columns of the jobs of these servers, in the order of their keys."""
+    """Yield `columns` of the jobs of these servers, in the order of their keys.
+
+    `condition` with its `values`, and `lock`, are appended to each statement.
+    """
     keys = sorted(key_of(scope, server) for server in servers)
     for some in batches(keys, lambda _: 1, most=_MOST_PARAMETERS):
         statement = f"""
@@ -271,7 +282,7 @@ def _change(connection: Connection, jobs: Iterable[RefreshJob]) -> None:
 
 
 def _state(job: RefreshJob) -> tuple[object, ...]:
-    """All of a job that ever changes."""
+    """Return the columns of a job that can change, in the order of `_CHANGE`."""
     return (
         job.due_at, job.state, job.priority, job.attempts, to_column(job.holder), job.fence,
         job.claimed_at, job.lease_until, job.listed_at, job.tool_count, job.error_code,

@@ -1,9 +1,9 @@
-"""The vectors of texts, as bytes.
+"""The table of embedding vectors, as bytes by model and digest of the text.
 
-An unused vector is kept for one whole period at least, for two at most. Processes note what they
-use. The first one that notes something in a new period drops what none has noted in the one before,
-and uses are noted anew. No process knows the tools of all others, as while a configuration is
-rolled out: so what is dropped is decided by what all of them noted.
+A process records in each period of 30 days which vectors it uses. In a new period the first process
+deletes those that none has used since the last deletion, so an unused vector stays for one to two
+periods. No process knows the tools of all others, for instance while a configuration is rolled out;
+therefore the recorded uses of all of them decide.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from discovery_engine.store.stored_text import key_of, to_column
 if TYPE_CHECKING:
     from discovery_engine.store.statements import Connection
 
-_PERIOD = 30 * 86_400.0  # seconds; a process notes each day
+_PERIOD = 30 * 86_400.0  # seconds; processes record their uses each day
 _LEASE = "unused vectors"
-"""Its fence is the number of the period: whoever sets it has been the first."""
+"""The row of `leases` whose fence is the period in which unused vectors were last deleted."""
 _KEY = key_of(_LEASE)
 _SETTLED = "SELECT coalesce(max(fence), 0) FROM leases WHERE key = ?"
-"""The period in which unused ones were last dropped."""
+"""Selects that period."""
 _MOST_PARAMETERS = 900  # in one statement; builds of SQLite before 3.32 take 999
 
 
 def vectors(connection: Connection, model: str, digests: Collection[bytes]) -> dict[bytes, bytes]:
+    """Return the stored vectors of a model by the digests of their texts."""
     by_digest = dict[bytes, bytes]()
     for some in batches(keys(model, digests), lambda _: 1, most=_MOST_PARAMETERS):
         marks = ", ".join("?" * len(some))
@@ -37,6 +38,7 @@ def vectors(connection: Connection, model: str, digests: Collection[bytes]) -> d
 
 
 def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, bytes]) -> None:
+    """Insert or replace vectors of a model, by digest, and record that the scope uses them."""
     connection.executemany(
         """
         INSERT INTO vectors (key, model, digest, data) VALUES (?, ?, ?, ?)
@@ -48,7 +50,7 @@ def save(connection: Connection, scope: str, model: str, new: Mapping[bytes, byt
 
 
 def count(connection: Connection, scope: str) -> int:
-    """How many a scope uses."""
+    """Return how many vectors a scope uses."""
     statement = f"""
         SELECT count(*) FROM vector_uses JOIN scopes ON scopes.id = scope
         WHERE scopes.key = ? AND period >= ({_SETTLED})
@@ -57,7 +59,7 @@ def count(connection: Connection, scope: str) -> int:
 
 
 def is_settled(connection: Connection) -> bool:
-    """Return whether unused vectors were dropped in this period; the first one ever has none."""
+    """Return whether unused vectors were deleted in this period; the first period has none."""
     begin = """
         INSERT INTO leases (key, name, holder, fence, renewals) VALUES (?, ?, '', ?, 0)
         ON CONFLICT (key) DO NOTHING
@@ -69,21 +71,21 @@ def is_settled(connection: Connection) -> bool:
 
 
 def settle(connection: Connection) -> None:
-    """All that were unused are dropped in this period."""
+    """Record that all unused vectors were deleted in this period."""
     statement = "UPDATE leases SET fence = ? WHERE key = ?"
     connection.execute(statement, (_period_at(connection.now()), _KEY))
 
 
 def drop_unused(connection: Connection, after: int, most: int) -> tuple[int, int | None]:
-    """Drop those of the next few that nobody used since the period that was last settled.
+    """Check the next vectors, and delete those without a use since the last deletion.
 
     Args:
-        connection: In a transaction.
-        after: The last one that was looked at.
-        most: How many are looked at.
+        connection: A connection in a transaction.
+        after: The id of the last vector that was checked.
+        most: The most vectors to check.
 
     Returns:
-        How many were dropped, and the last one that was looked at; None if there are no more.
+        How many were deleted, and the id of the last one that was checked; None at the end.
     """
     statement = """
         SELECT max(id) FROM (SELECT id FROM vectors WHERE id > ? ORDER BY id LIMIT ?) AS next
@@ -100,7 +102,7 @@ def drop_unused(connection: Connection, after: int, most: int) -> tuple[int, int
 
 
 def use(connection: Connection, scope: str, model: str, digests: Collection[bytes]) -> None:
-    """Note that a scope uses these vectors, too, in this period."""
+    """Record that a scope uses these vectors in the present period."""
     period = _period_at(connection.now())
     connection.executemany(
         """
@@ -115,6 +117,7 @@ def use(connection: Connection, scope: str, model: str, digests: Collection[byte
 
 
 def keys(model: str, digests: Iterable[bytes]) -> list[bytes]:
+    """Return the keys of a model's vectors, in the order of `digests`."""
     return [key_of(model, digest) for digest in digests]
 
 

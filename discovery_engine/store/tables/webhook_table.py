@@ -1,4 +1,4 @@
-"""Webhooks and their deliveries."""
+"""The tables of webhooks and their deliveries; `store.webhooks` describes both."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 
 
 class WebhookRow(Struct, frozen=True):
-    """A webhook as it is stored; `id` is the back-end's."""
+    """A row of the table of webhooks."""
 
     id: int
     name: str
     definition: str
+    """Its settings as JSON, without secrets."""
     address: str
-    """Digest of its address as written: with another one it is enabled again."""
+    """The digest of its URL as configured; a webhook with a new one is enabled again."""
     has_left: bool
-    """The saved settings do not name it any more."""
+    """True if the saved settings do not contain it any more."""
     is_disabled: bool
-    """Its receiver said that it is gone."""
+    """True if its receiver answered that it is gone."""
 
     @property
     def is_active(self) -> bool:
@@ -44,11 +45,12 @@ class WebhookRow(Struct, frozen=True):
 
 
 def _definition_of(webhook: WebhookSettings) -> str:
-    """Return the stored form of a webhook, without anything that may be secret."""
+    """Encode a webhook as JSON, without anything that may be secret."""
     return msgspec.json.encode(webhook.without_secrets()).decode()
 
 
 def address_of(webhook: WebhookSettings) -> str:
+    """Return the digest of a webhook's URL, 32 hexadecimal digits."""
     return blake2b(webhook.url.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -56,8 +58,9 @@ class WebhookChanges(Struct, frozen=True):
     """The changes that bring the stored webhooks of a scope in line with its settings."""
 
     gone: tuple[WebhookRow, ...]
+    """The rows to mark as gone."""
     new: tuple[WebhookSettings, ...]
-    """The webhooks to be stored, or stored in another form."""
+    """The webhooks to insert or update."""
 
     def __bool__(self) -> bool:
         return bool(self.gone or self.new)
@@ -66,10 +69,10 @@ class WebhookChanges(Struct, frozen=True):
 def _webhook_changes(
     known: Iterable[WebhookRow], webhooks: Iterable[WebhookSettings], *, keep_others: bool
 ) -> WebhookChanges:
-    """Compare the stored webhooks with the settings; those left out or switched off are gone.
+    """Compare the stored webhooks with the settings; removed and disabled ones are gone.
 
-    Their deliveries are kept for a while: a gateway with an older configuration may still send
-    them, or this one once the webhooks are back. With `keep_others` none is gone.
+    Their deliveries stay for a while, since a gateway with an older configuration may still send
+    them, or this one if the webhooks come back. With `keep_others` none is gone.
     """
     rows = {row.name: row for row in known}
     settings = {webhook.name: webhook for webhook in webhooks if webhook.enabled}
@@ -88,30 +91,33 @@ def _is_stored(webhook: WebhookSettings, row: WebhookRow | None) -> bool:
 
 
 def _is_first(before: Iterable[WebhookRow], after: Iterable[WebhookRow]) -> bool:
-    """Return whether a webhook is active in `after`, while none was in `before`.
+    """Return whether the first webhook has become active: some in `after`, none in `before`.
 
-    The noted health of servers is then of an earlier time.
+    The recorded health of servers is out of date then.
     """
     return any(row.is_active for row in after) and not any(row.is_active for row in before)
 
 
 class NoEvents:
-    """In place of a `webhook_writer.WebhookWriter`, where a scope has no webhook."""
+    """The null object for `webhook_writer.WebhookWriter`, for a scope without webhooks."""
 
     def note_servers(self, added: Iterable[str], removed: Iterable[str]) -> None:
-        """Servers that the settings name since now, or do not name any more."""
+        """Write events for servers that were added to the settings, or removed from them."""
 
     def note_listings(self, parts: Iterable[ServerPart]) -> None:
-        """To be called before they are saved."""
+        """Write events for the changes that parts bring; call it before they are saved."""
 
     def note_health(self, parts: Iterable[ServerPart], *, are_new_listings: bool) -> None:
-        """Note what a gateway found; a failure of a server that is failing already is no event."""
+        """Write events for servers that start to fail for a gateway, or recover."""
 
     def note_jobs(self, steps: Iterable[tuple[RefreshJob, RefreshJob]]) -> None:
-        """Note what a worker found out: jobs before and after a step."""
+        """Write events for servers that start to fail for a worker, or recover.
+
+        Each step is a job before and after it.
+        """
 
     def note_lost(self, jobs: Iterable[RefreshJob]) -> None:
-        """Jobs that are dead because workers were lost with them."""
+        """Write events for jobs that are dead because they repeatedly lost their worker."""
 
 
 def rows(connection: Connection, scope: str) -> list[WebhookRow]:
@@ -134,7 +140,11 @@ def replace_all(
     *,
     keep_others: bool,
 ) -> None:
-    """Have these, and no others unless they are kept; nothing is written where nothing changed."""
+    """Bring the stored webhooks in line with the settings; write only what has changed.
+
+    Webhooks that the settings lack are marked as gone unless `keep_others` is set. Those that have
+    been gone for `GIVE_UP_AFTER` seconds are deleted.
+    """
     now = connection.now()
     query = "DELETE FROM webhooks WHERE scope_key = ? AND left_at < ?"
     connection.execute(query, (key_of(scope), now - GIVE_UP_AFTER))
@@ -163,6 +173,7 @@ def replace_all(
 
 
 def add(connection: Connection, webhook: int, event: StoredEvent) -> None:
+    """Store a delivery that is due now; drop the oldest ones beyond `MOST_STORED`."""
     now = connection.now()
     connection.execute(
         """
@@ -285,7 +296,7 @@ def retry(connection: Connection, scope: str, webhooks: Collection[str] | None) 
 
 
 def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]) -> None:
-    """Forget what was sent of each server's health, if nothing was noted until now."""
+    """Reset the recorded health of servers if the first webhook has just become active."""
     if _is_first(before, rows(connection, scope)):
         query = """
             UPDATE servers SET told_failing_at = NULL, told_well_at = NULL
@@ -296,5 +307,5 @@ def _begin_anew(connection: Connection, scope: str, before: Iterable[WebhookRow]
 
 
 def _names(scope: str, webhook: str) -> tuple[bytes, bytes, str, str]:
-    """By what a webhook is found, and what it is called."""
+    """Return the columns that identify a webhook: key, digest of the scope, scope, name."""
     return key_of(scope, webhook), key_of(scope), to_column(scope), webhook
