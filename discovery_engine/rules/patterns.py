@@ -1,13 +1,13 @@
-"""The patterns of rules: compiled, bounded in time, and matched with many names at once.
+"""The patterns of rules: compiled, limited in time, and matched with many names at once.
 
     github_*            a glob; case does not matter
     {create,update}_*   a glob with alternatives
-    /^(list|get)_/i     a regular expression between slashes, with its flags; it is searched for
-    !*delete*           either of them behind a `!` matches what it does not match
-    github:get_*        with a `:`, tested against `server:tool` rather than the tool's name
+    /^(list|get)_/i     a regular expression with flags; it may match anywhere in the name
+    !*delete*           a negated pattern, glob or regular expression
+    github:get_*        a pattern with `:`, matched with `server:tool` instead of the tool's name
 
-A `:` counts unless it is syntax: inside a class such as `[[:alpha:]]`, or in the head of a group
-such as `(?:` or `(?i:`.
+A `:` does not count where it is syntax: inside a class such as `[[:alpha:]]`, or at the start of a
+group such as `(?:` or `(?i:`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 Positions: TypeAlias = AbstractSet[int]
 
-_BLOCK = 256  # names; a regex's time limit is for one search, so a block must be quick to search
+_BLOCK = 256  # names; the time limit applies to one search, so a block must be quick to search
 
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-# Unicode calls these marks, letters or symbols, and draws nothing for them.
+# Characters that Unicode classifies as marks, letters or symbols, but that are not visible.
 _BLANKS = frozenset(
     map(
         chr,
@@ -51,11 +51,12 @@ _BLANKS = frozenset(
 
 
 class Spellings(Struct, frozen=True):
-    """One name as a pattern may read it; a pattern matches a name if it matches any of these."""
+    """The normal forms of a name; a pattern matches the name if it matches any of them."""
 
     minding_case: tuple[str, ...]
+    """The forms for case-sensitive patterns."""
     ignoring_case: tuple[str, ...]
-    """These are also case-folded, which is more than lower case: `ß` is `ss`."""
+    """The forms for other patterns: also a case-folded one, in which `ß` is `ss`."""
 
     @classmethod
     def of(cls, name: str) -> Spellings:
@@ -70,29 +71,29 @@ class Block(Struct, frozen=True):
     """Some lines of `Names` as one text, without a newline at either end."""
 
     first: int
-    """The number of its first line."""
+    """The number of its first line in `Names`."""
     text: str
     starts: Sequence[int]
-    """Where each of its lines begins in `text`."""
+    """The offset of each line in `text`."""
 
     @classmethod
     def of(cls, first: int, lines: Sequence[str]) -> Block:
         return cls(first, "\n".join(lines), _starts(lines))
 
     def line_at(self, offset: int) -> int:
-        """Counted from the block's own first line."""
+        """Return the number of the line at an offset, 0 for the first line of the block."""
         return bisect_right(self.starts, offset) - 1
 
     def start_after(self, line: int) -> int | None:
-        """Where the next line begins; None after the last."""
+        """Return the offset of the line after `line`; None for the last."""
         return self.starts[line + 1] if line + 1 < len(self.starts) else None
 
 
 class Names:
-    """Some names, known by their positions.
+    """Names that are matched together; a match is reported by the position of its name.
 
-    `lines` are those with a single spelling, `positions` says where they stand among all names,
-    and `odd` are the others with their positions.
+    `lines` are the names with a single normal form, `positions` their positions among all names.
+    `odd` are the other names, with positions and normal forms.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -106,10 +107,10 @@ class Names:
         ]
 
     def lines_with(self, needle: str) -> Iterator[int]:
-        """The numbers of the lines in which `needle` stands, which must be in lower case.
+        """Yield the numbers of the lines that contain `needle`, which must be in lower case.
 
-        A newline at its start or end ties it to the start or end of a line. It must hold more
-        than that newline.
+        A newline at its start or end anchors it at the start or end of a line; it must contain more
+        than that.
         """
         text, starts = self._lowered, self._starts
         tied = needle.startswith("\n")
@@ -148,11 +149,11 @@ def _is_invisible(character: str) -> bool:
 
 _Spelt: TypeAlias = tuple[int, tuple[str, ...]]
 
-_REPETITIONS = 100_000  # counted repetitions are unrolled in memory, nested ones multiplied
+_REPETITIONS = 100_000  # counted repetitions are unrolled in memory, and nested ones multiply
 _COUNTED = lazy_pattern(r"\{(\d*)(?:,(\d*))?\}")
 
-# Made of these alone, an expression can neither match a newline nor look beyond one: it finds the
-# same in names joined by newlines (with `^` and `$` at every line) as in one name after the other.
+# An expression of these elements alone can neither match a newline nor look beyond one. In names
+# that are joined by newlines (with `^` and `$` at every line) it finds the same as in each name.
 _KEEPS_TO_A_LINE = lazy_pattern(
     r"""(?:
         [\w\-:/.,;@%&='"<>!~ ]                   # a character, or any but a newline
@@ -166,12 +167,12 @@ _KEEPS_TO_A_LINE = lazy_pattern(
 
 
 class TimeLimit(Struct, frozen=True):
-    """Seconds of this process's CPU, so that a busy machine makes no pattern slow."""
+    """Time limits in seconds of CPU time, so that a busy machine does not fail patterns."""
 
     search: float = 0.05
-    """For one search; a usual one takes a thousandth of this."""
+    """The limit for one search; an ordinary one takes a thousandth of it."""
     total: float = 1.0
-    """For all searches of one expression among the names handed over together."""
+    """The limit for all searches of one expression in the same names."""
     clock: Callable[[], float] = time.process_time
 
 
@@ -179,7 +180,7 @@ DEFAULT_LIMIT = TimeLimit()
 
 
 class Selection(Struct, frozen=True):
-    """The positions of names that match, and of those of which that is unknown: too slow."""
+    """The positions of matching names, and of names for which the pattern exceeded its time."""
 
     hits: Positions
     slow: Positions = frozenset()
@@ -188,7 +189,7 @@ class Selection(Struct, frozen=True):
 class Regex(Struct, frozen=True):
     compiled: regex.Pattern[str]
     by_line: regex.Pattern[str] | None
-    """The same for names joined by newlines, if it finds the same there."""
+    """The expression for names joined by newlines; None if it could match across them."""
     ignores_case: bool
 
     @classmethod
@@ -213,7 +214,7 @@ class Regex(Struct, frozen=True):
         return cls(compiled, by_line, bool(compiled.flags & regex.I))
 
     def select(self, names: Names, limit: TimeLimit) -> Selection:
-        """The positions of the names in which the expression is found."""
+        """Return the positions of the names in which the expression matches."""
         stopwatch = _Stopwatch(limit)
         hits, singly = self._scan(names, stopwatch)
         slow: set[int] = set()
@@ -226,7 +227,7 @@ class Regex(Struct, frozen=True):
         return Selection(hits, slow)
 
     def _scan(self, names: Names, stopwatch: _Stopwatch) -> tuple[set[int], Iterable[_Spelt]]:
-        """Return what is found block by block, and the names that must be tried one by one."""
+        """Search block by block; return the positions found, and the names to be tried singly."""
         if self.by_line is None:
             return set(), _one_by_one(names, 0, len(names.lines))
         hits: set[int] = set()
@@ -251,7 +252,7 @@ class Regex(Struct, frozen=True):
 
 
 class _Stopwatch:
-    """Bounds each search, and all searches of one expression together."""
+    """Limits the time of each search, and of all searches of one expression together."""
 
     def __init__(self, limit: TimeLimit) -> None:
         self._limit = limit
@@ -260,10 +261,10 @@ class _Stopwatch:
     def search(
         self, expression: regex.Pattern[str], text: str, offset: int = 0
     ) -> regex.Match[str] | None:
-        """Like the expression's own.
+        """Search a text from an offset; return the match, or None.
 
         Raises:
-            TimeoutError: If the search takes too long, or the time for all of them is used up.
+            TimeoutError: If the search takes too long, or the time for all searches is used up.
         """
         if self._left <= 0:
             raise TimeoutError
@@ -287,7 +288,7 @@ def _keeps_to_a_line(body: str, flags: str) -> bool:
 
 
 _MAX_PATTERN_LENGTH = 1000  # characters
-# An escaped colon is left for the search that follows, for it is a colon.
+# Escaped colons are not removed: they are colons of the pattern.
 _SYNTAX = lazy_pattern(
     r"\\[pP]\{[^}]*\}|\\[^:]|\[[!^]?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\(\?[\w-]*:", re.DOTALL
 )
@@ -304,21 +305,21 @@ class PatternError(ValueError):
 
 class Pattern(Struct, frozen=True):
     text: str
-    """The pattern as it was written."""
+    """The pattern as written."""
     is_negated: bool
     is_qualified: bool
-    """True if, for a tool, it is matched against `server:tool`."""
+    """True if it is matched with `server:tool` instead of the tool's name."""
     is_address: bool
-    """Its first `:` is that of a `://`: of a resource, it reads the URI."""
+    """True if its first `:` is that of `://`, so that it is matched with the URI of a resource."""
     body: Glob | Regex
-    """The pattern behind the `!`, if there is one."""
+    """The compiled pattern, without the `!`."""
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
         """Compile a pattern.
 
         Raises:
-            PatternError: If it is empty, too long, or wrong as a glob or a regular expression.
+            PatternError: If it is empty, too long, or not a valid glob or regular expression.
         """
         body = unicodedata.normalize("NFC", text).removeprefix("!")
         try:
@@ -330,14 +331,18 @@ class Pattern(Struct, frozen=True):
         return cls(text, text.startswith("!"), bool(colon), rest.startswith("//"), compiled)
 
     def select(self, names: Names, limit: TimeLimit) -> Selection:
-        """The names that the body matches; what the `!` makes of them is `PatternList`'s."""
+        """Return the names that the body matches; `PatternList` applies the negation."""
         if isinstance(self.body, Glob):
             return Selection(self.body.select(names))
         return self.body.select(names, limit)
 
 
 class PatternList(Struct, frozen=True):
-    """It matches what no negated pattern matches and, if there are others, one of them does."""
+    """A list of patterns.
+
+    It matches a name that no negated pattern matches and that, if there are positive patterns, at
+    least one of those matches.
+    """
 
     positive: tuple[Pattern, ...]
     negated: tuple[Pattern, ...]
@@ -347,7 +352,7 @@ class PatternList(Struct, frozen=True):
         """Compile a list.
 
         Raises:
-            PatternError: For the first pattern that cannot be used.
+            PatternError: If a pattern is invalid; the error names the first one.
         """
         patterns = [Pattern.parse(text) for text in texts]
         return cls(
@@ -356,7 +361,11 @@ class PatternList(Struct, frozen=True):
         )
 
     def select(self, everything: Positions, select: Callable[[Pattern], Selection]) -> Selection:
-        """Return what the list matches of `everything`; `select` gives what a pattern matches."""
+        """Return the names of `everything` that the list matches.
+
+        `select` returns the names that the body of one pattern matches. A name for which a negated
+        pattern was too slow is not a hit, but counts as slow.
+        """
         selection = any_of(map(select, self.positive)) if self.positive else Selection(everything)
         if not self.negated:
             return selection
@@ -389,8 +398,8 @@ def any_of(selections: Iterable[Selection]) -> Selection:
     return Selection(hits, reduce(or_, (selection.slow for selection in parts)) - hits)
 
 
-# `wcmatch` defines what a glob means. Where a glob has a run of plain letters, that run is looked
-# for in all names at once, and only the names that have it are matched one by one.
+# `wcmatch` defines the meaning of globs. Plain text in a glob is searched for in all names at once,
+# and only the names that contain it are matched singly.
 
 _ALTERNATIVES = 256  # that braces may expand to
 _WILDCARDS = lazy_pattern(r"[*?]+")
@@ -398,16 +407,16 @@ _BEYOND_WILDCARDS = frozenset("[{\\")
 
 
 class _Needle(NamedTuple):
-    """A text in every name that the glob matches; newlines stand for start and end."""
+    """A text that every matching name contains; newlines stand for the start and the end."""
 
     text: str
     suffices: bool
-    """A name that has it matches for sure."""
+    """True if every name that contains it matches."""
 
 
 class Glob(Struct, frozen=True):
     matches: Callable[[str], object]
-    """Tries one spelling; true in the sense of `bool` if the whole of it matches."""
+    """Matches one whole normal form; the result is truthy if it matches."""
     needle: _Needle | None
 
     @classmethod
@@ -415,12 +424,12 @@ class Glob(Struct, frozen=True):
         """Compile a glob.
 
         Raises:
-            ValueError: If its braces stand for too many alternatives.
+            ValueError: If its braces expand to too many alternatives.
         """
         return cls(re.compile("|".join(_translated(text))).fullmatch, _needle(text))
 
     def select(self, names: Names) -> Positions:
-        """The positions of the names that match."""
+        """Return the positions of the names that match."""
         chosen = self._among_lines(names)
         odd = {
             position
@@ -441,7 +450,11 @@ class Glob(Struct, frozen=True):
 
 
 def _translated(glob: str) -> list[str]:
-    """One regular expression for each alternative of the braces."""
+    """Translate a glob to regular expressions, one for each alternative of its braces.
+
+    Raises:
+        ValueError: If there are too many alternatives.
+    """
     from wcmatch import fnmatch  # noqa: PLC0415 - 60 ms that only a glob is worth
 
     # DOTMATCH lets `*` match a leading dot, FORCEUNIX makes a glob the same on every platform.
@@ -454,10 +467,10 @@ def _translated(glob: str) -> list[str]:
 
 
 def _needle(glob: str) -> _Needle | None:
-    """The longest run of letters of a simple glob; None if it has none, or is not simple.
+    """Return the longest plain text of a simple glob; None if it has none, or is not simple.
 
-    It is not simple beyond ASCII: there, ignoring case is more than lower case (a Kelvin sign is
-    a `k`).
+    Globs with classes, braces or escapes are not simple, nor are those beyond ASCII, where
+    ignoring case is more than lower case (the Kelvin sign matches `k`).
     """
     if not glob.isascii() or not glob.isprintable() or _BEYOND_WILDCARDS & set(glob):
         return None

@@ -1,7 +1,6 @@
-"""A rule and a verdict as plain values: what was written, what came of it, and why, in words.
+"""Rules and verdicts as plain values, and explanations of verdicts in words.
 
-Nothing is compiled here, so that a remembered catalog can be read without loading a pattern
-library.
+Nothing is compiled here, so a stored catalog can be read without importing a pattern library.
 """
 
 from __future__ import annotations
@@ -15,47 +14,47 @@ from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.errors import Origin
 
 Withheld: TypeAlias = Literal["changed", "pending", "suspicious", "unpinned"]
-"""Why a tool is withheld: its definition changed since it was accepted, was never accepted, is
-suspicious and was never accepted, or differs from what the lock file pins."""
+"""The reason for which a tool is withheld: its definition has changed since it was accepted, was
+never accepted, is suspicious and was never accepted, or differs from the lock file."""
 Refusal: TypeAlias = Literal["untrusted", "altered", "unpinned"]
-"""Why a server is not started: it was not approved, something else was approved, or the lock file
-does not pin it."""
+"""The reason for which a server is not started: it was never approved, it differs from what was
+approved, or it differs from the lock file."""
 Reason: TypeAlias = (
     Literal["default", "rule", "whitelist", "server", "switch", "off"] | Withheld | Refusal
 )
-"""`whitelist`: no rule decided while another rule enables; `server`: its server is disabled;
-`off`: the configuration disables every server."""
+"""`whitelist`: no rule decides, and at least one rule enables other items; `server`: its server is
+disabled; `off`: the configuration disables every server."""
 
 WITHHELD: frozenset[str] = frozenset(get_args(Withheld))
 NOBODY = "nobody"
-"""In `visible_to`, where the teams and users cannot be read: no token stands for it."""
+"""The principal in place of an invalid `visibleTo`; no token has it."""
 FOR_REVIEW: tuple[Withheld, ...] = ("changed", "pending", "suspicious")
-"""Why a tool is withheld that its owner may accept."""
+"""The reasons for which a tool waits for the owner's review."""
 REFUSALS: frozenset[str] = frozenset(get_args(Refusal))
 
 
 class Rule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One entry of `toolRules`, `resourceRules`, `promptRules` or `serverRules`, as written.
+    """An entry of `toolRules`, `resourceRules`, `promptRules` or `serverRules`.
 
-    Written out, a field has the name of its key.
+    Its encoded fields have the names of the configuration's keys.
     """
 
     patterns: tuple[str, ...] = field(default=(), name="pattern")
     servers: tuple[str, ...] = field(default=(), name="server")
-    """Patterns that the server's name must match; not in `serverRules`."""
+    """Patterns for the name of the server; not in `serverRules`."""
     annotations: Mapping[str, bool | str] = field(default_factory=dict)
-    """The annotations that the tool must have; only in `toolRules`."""
+    """Annotations that the tool must have; only in `toolRules`."""
     has_tags: tuple[str, ...] = field(default=(), name="matchTags")
-    """Patterns of which the server's tags must match one; not in `toolRules`."""
+    """Patterns for the tags of the server, of which one must match; not in `toolRules`."""
     enabled: bool | None = None
     tags: tuple[str, ...] = ()
     visible_to: tuple[str, ...] = field(default=(), name="visibleTo")
-    """The teams and users for whom alone what it matches is; for all if there are none."""
+    """The only teams and users that see the matching items; empty for all."""
     origin: Origin = Origin("")
 
 
 class Verdict(Struct, frozen=True, cache_hash=True):
-    """The decision whether a tool (or a server) is enabled, its tags in rule order, and why."""
+    """The decision on a tool or another item: whether it is enabled, its tags, and the reason."""
 
     enabled: bool = True
     tags: tuple[str, ...] = ()
@@ -63,7 +62,7 @@ class Verdict(Struct, frozen=True, cache_hash=True):
     rule: int | None = None
     """The index of the rule that decided; set with reason `rule`."""
     detail: str = ""
-    """More of the reason, for the owner alone; set where a server is refused."""
+    """Details of the reason, for the owner alone; set if a server is refused."""
 
     def carries(self, tags: Collection[str], *, any_tag: bool = False) -> bool:
         """Return whether it has all of `tags`, or one with `any_tag`; True if `tags` is empty."""
@@ -71,9 +70,9 @@ class Verdict(Struct, frozen=True, cache_hash=True):
         return not tags or matches(tag in self.tags for tag in tags)
 
 
-# Like `rule`, it loads no pattern library, so that a remembered verdict is explained at once.
+# Explanations of verdicts, which need no pattern library either.
 
-_MOST_NAMES = 8  # of a client's list
+_MOST_NAMES = 8  # names of a client's list that an explanation contains
 
 Subject = Literal["tool", "server", "resource", "prompt"]
 
@@ -97,29 +96,31 @@ class Step(Struct, frozen=True):
     matched: bool
     decided: bool
     too_slow: bool
-    """A pattern was cut off; the rule was then taken to match if it disables, else not."""
+    """True if a pattern exceeded its time; the rule then counts as matching only if it disables."""
     tags: tuple[str, ...]
-    """The tags that this rule was the first to give."""
+    """The tags that no earlier rule has added."""
 
 
 class RuleExplanation(Struct, frozen=True):
+    """A verdict with the part of each rule in it."""
+
     verdict: Verdict
     steps: tuple[Step, ...]
-    """One for each rule, in order."""
+    """One step for each rule, in order."""
     sentence: str
-    """The verdict as `describe` gives it."""
+    """The reason for the verdict, see `describe`."""
 
     @property
     def deciding(self) -> Step | None:
-        """The step that settled it; None if no rule did."""
+        """The step of the rule that decided; None if no rule did."""
         return next((step for step in self.steps if step.decided), None)
 
 
 def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
-    """Describe what settled a verdict, in a few words without a full stop.
+    """Describe the reason for a verdict in a few words, without a full stop.
 
-    For instance `rule 3 (discovery.yaml:12:5) disables tools matching '*delete*'`. `rules` are
-    those that the verdict was made with.
+    An example is `rule 3 (discovery.yaml:12:5) disables tools matching '*delete*'`. `rules` must be
+    those that the verdict was computed with.
     """
     if verdict.rule is not None:
         rule, verb = rules[verdict.rule], "enables" if verdict.enabled else "disables"
@@ -137,16 +138,17 @@ def describe(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "too
 
 
 def decider(verdict: Verdict, rules: Sequence[Rule], *, subject: Subject = "tool") -> str:
-    """Name what settled a verdict and its place, for instance `rule 3 (discovery.yaml:12:5)`."""
+    """Name the reason for a verdict and its place, such as `rule 3 (discovery.yaml:12:5)`."""
     if verdict.rule is not None:
         return rule_name(verdict.rule, rules)
     return describe(verdict, rules, subject=subject)
 
 
 def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
-    """The same for every reader: without files and patterns, which may name a tool.
+    """Name the reason for a verdict in words that any client may read.
 
-    It has no number either, which would tell how many rules there are for other teams.
+    They contain neither files nor patterns, which may name hidden tools, nor the number of a rule,
+    which would reveal how many rules concern other teams.
     """
     if verdict.rule is not None:
         return "a rule of the owner"
@@ -156,7 +158,7 @@ def public_decider(verdict: Verdict, *, subject: Subject = "tool") -> str:
 
 
 def rule_name(index: int, rules: Sequence[Rule]) -> str:
-    """For instance `rule 3 (discovery.yaml:12:5)`; rules are counted from 1."""
+    """Return the name of a rule, counted from 1, such as `rule 3 (discovery.yaml:12:5)`."""
     origin = rules[index].origin
     name = f"the list of tools of {origin.client}" if origin.client else f"rule {index + 1}"
     return f"{name} ({origin})" if origin.file else name
@@ -179,7 +181,7 @@ def _list_of_client(rule: Rule) -> str:
 
 
 def _excepted(patterns: Sequence[str]) -> tuple[str, ...]:
-    """Return the excepted patterns if all patterns are exceptions; otherwise nothing."""
+    """Return the patterns without their `!` if all of them are negated; otherwise nothing."""
     is_rest = all(pattern.startswith("!") for pattern in patterns)
     return tuple(pattern[1:] for pattern in patterns) if is_rest else ()
 

@@ -1,10 +1,10 @@
-"""The rules of a configuration at work: verdicts on tools, on servers and on all else, and why.
+"""Evaluates rules: verdicts on tools, servers, resources and prompts, with explanations.
 
-The first rule that matches and has `enabled` decides; tags come from every rule that matches. If
-any rule enables, what no rule decides is disabled. If a pattern times out, a rule
-that disables is taken to match and any other is not: in doubt, a tool stays disabled. So it is
-with a tool that its owner calls otherwise than its server: a rule that enables reads the server's
-name for it, any other rule reads both.
+The first rule that matches and has `enabled` decides; every rule that matches adds its tags. If
+any rule enables, items without a deciding rule are disabled. In doubt, a tool stays disabled: if a
+pattern times out, a rule counts as matching only if it disables. For a tool that the owner has
+renamed, a rule that enables is matched with the server's name of the tool only, any other rule with
+both names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOTHING = Selection(frozenset())
 
 
 class PatternMatcher(Struct):
-    """Tries patterns on names, and notes which were too slow and on what name."""
+    """Matches patterns with names, and records each pattern that timed out, with the name."""
 
     limit: TimeLimit
     cut_off: list[tuple[Pattern, str]] = field(default_factory=list)
@@ -48,7 +48,7 @@ class PatternMatcher(Struct):
         return selection
 
     def any(self, pattern: Pattern, names: Names) -> Selection:
-        """The lone server itself, if the pattern matches any of `names`."""
+        """Return the position of the single server if the pattern matches any of `names`."""
         selection = self.select(pattern, names)
         if selection.hits:
             return Selection(_ITSELF)
@@ -56,7 +56,7 @@ class PatternMatcher(Struct):
 
 
 class ToolBatch:
-    """Some tools of one server, known by their positions, and read by the names given here."""
+    """Tools of one server, to be matched by the given names and selected by position."""
 
     def __init__(
         self, tools: Sequence[Tool], names: Sequence[str], matcher: PatternMatcher
@@ -80,9 +80,9 @@ class ToolBatch:
 
 
 class OfferingBatch:
-    """Some resources, templates or prompts of one server, read by identifier and by short name.
+    """Resources, templates or prompts of one server, to be matched by identifier or by name.
 
-    Both are the server's, so a pattern matches if it matches either.
+    A pattern matches an item if it matches either of them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class OfferingBatch:
 
 
 class ServerTarget:
-    """One server by its name and its own tags."""
+    """A server, to be matched by its name and its own tags."""
 
     def __init__(self, name: ServerName, tags: Sequence[str], matcher: PatternMatcher) -> None:
         self._name = Names([name])
@@ -130,7 +130,7 @@ class ServerTarget:
 
 
 class ToolCondition(Struct, frozen=True):
-    """The condition that a rule of `toolRules` puts on a tool."""
+    """The condition of a rule of `toolRules`."""
 
     patterns: PatternList
     servers: PatternList
@@ -174,7 +174,7 @@ class OfferingCondition(Struct, frozen=True):
 
 
 class ServerCondition(Struct, frozen=True):
-    """The condition that a rule of `serverRules` puts on a server."""
+    """The condition of a rule of `serverRules`."""
 
     patterns: PatternList
     tags: PatternList
@@ -192,7 +192,7 @@ class ServerCondition(Struct, frozen=True):
 
 
 def _says(tool: Tool, expected: Mapping[str, bool | str]) -> bool:
-    """Return whether the annotations state all that is expected; 1 is not true."""
+    """Return whether a tool's annotations have the expected values and types; 1 is not true."""
     stated = tool.annotations
     return all(
         type(stated.get(name)) is type(value) and stated[name] == value
@@ -219,19 +219,20 @@ class ToolRules:
         return self._evaluator.problems
 
     def verdicts(self, tools: Sequence[Tool], server: Verdict) -> list[Verdict]:
-        """The verdict on each of one server's tools; `server` is the one on the server.
+        """Return the verdict on each of one server's tools, in order.
 
-        Tags begin with the server's. The tools of a disabled server are disabled.
+        `server` is the verdict on their server: its tags come first, and if it is disabled, so are
+        the tools.
         """
         return self._evaluator.verdicts(len(tools), self.matches(tools), server)
 
     def matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
-        """For each rule in turn, the positions of those of one server's tools that it matches."""
+        """Yield, for each rule in order, the positions of the tools of one server it matches."""
         for index, selection in enumerate(self._selections(tools)):
             yield self._evaluator.taken(index, selection)
 
     def explain(self, tool: Tool, server: Verdict) -> RuleExplanation:
-        """The verdict on one tool, with the part that each rule had in it."""
+        """Explain the verdict on one tool, with the part of each rule in it."""
         selections = list(self._selections([tool]))
         return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
 
@@ -319,7 +320,7 @@ class ServerRules:
         own_tags: Sequence[str],
         enabled: bool,  # noqa: FBT001 - not a switch: the value of the server's entry
     ) -> Verdict:
-        """The verdict on a server; `enabled: false` in its own entry is final."""
+        """Return the verdict on a server; `enabled: false` in its entry is final."""
         return self.explain(name, own_tags, enabled).verdict
 
     def explain(
@@ -328,7 +329,7 @@ class ServerRules:
         own_tags: Sequence[str],
         enabled: bool,  # noqa: FBT001 - likewise
     ) -> RuleExplanation:
-        """The verdict on a server, with the part that each rule had in it."""
+        """Explain the verdict on a server, with the part of each rule in it."""
         selections = list(self._selections(name, own_tags))
         return self._evaluator.explanation(selections, own_tags, enabled=enabled)
 
@@ -341,7 +342,7 @@ class ServerRules:
 
 
 class _RuleEvaluator:
-    """Decides by the rules that match; records the patterns that timed out."""
+    """Computes verdicts from the rules that match, and records the patterns that timed out."""
 
     def __init__(self, rules: Sequence[Rule], path: str, subject: Subject) -> None:
         self._rules = tuple(rules)
@@ -358,13 +359,16 @@ class _RuleEvaluator:
         return self._rules[index].enabled is True
 
     def taken(self, index: int, selection: Selection) -> Positions:
-        """Return what a rule is taken to match; if it disables, also what was left open."""
+        """Return the positions that a rule matches, including slow ones if the rule disables."""
         if self._rules[index].enabled is False:
             return selection.hits | selection.slow
         return selection.hits
 
     def verdicts(self, count: int, matches: Iterable[Positions], server: Verdict) -> list[Verdict]:
-        """The verdicts on `count` things of a server, of which each rule in turn `matches` some."""
+        """Return the verdicts on `count` items of a server.
+
+        `matches` has the positions that match, for each rule in order.
+        """
         matching: list[list[int]] = [[] for _ in range(count)]
         for index, positions in enumerate(matches):
             for position in positions:
@@ -378,7 +382,13 @@ class _RuleEvaluator:
     def verdict(
         self, matching: Sequence[int], own_tags: Sequence[str], *, enabled: bool
     ) -> Verdict:
-        """`matching` are the rules that match, in order; `enabled` is the verdict on the server."""
+        """Compute a verdict.
+
+        Args:
+            matching: The indices of the rules that match, in order.
+            own_tags: The tags of the server, which come first.
+            enabled: Whether the server is enabled.
+        """
         tag_lists = (self._rules[index].tags for index in matching)
         tags = tuple(dict.fromkeys(chain(own_tags, *tag_lists)))
         if not enabled:
@@ -391,7 +401,7 @@ class _RuleEvaluator:
     def explanation(
         self, selections: Sequence[Selection], own_tags: Sequence[str], *, enabled: bool
     ) -> RuleExplanation:
-        """Explain the verdict on one thing, for which the rules in turn made `selections`."""
+        """Explain the verdict on one item; `selections` are those of all rules, in order."""
         matching = [at for at, selection in enumerate(selections) if self.taken(at, selection)]
         verdict = self.verdict(matching, own_tags, enabled=enabled)
         steps: list[Step] = []
@@ -406,6 +416,7 @@ class _RuleEvaluator:
         return RuleExplanation(verdict, tuple(steps), sentence)
 
     def note_slow(self, index: int, matcher: PatternMatcher) -> None:
+        """Record the patterns of a rule that timed out in a matcher, and clear them there."""
         for pattern, name in matcher.cut_off:
             self._problems.setdefault((index, pattern.text), self._problem(index, pattern, name))
         matcher.cut_off.clear()

@@ -1,7 +1,7 @@
-"""The vectors of a catalog's tools, and their similarity to a query.
+"""Embedding vectors of a catalog's tools, and their cosine similarity to a query.
 
-All vectors have unit length, so that the dot product of two is their cosine. A query is compared
-with all of them: 100,000 of 384 numbers take 4 ms.
+All vectors have unit length, so the dot product of two is their cosine. A query is compared with
+all of them: 100,000 vectors of 384 dimensions take 4 ms.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from discovery_engine.search.embedders import Vector
     from discovery_engine.tools.model import ServerName, Tool
 
-_STORED_TYPE = "<f2"  # half the size of a float, and the ranking is the same
-_LEAST_RANGE = 0.1  # from the lowest cosine to 1, where all tools are much alike
+_STORED_TYPE = "<f2"  # half precision: half the size of float32, with the same ranking
+_LEAST_RANGE = 0.1  # the least range from the lowest cosine to 1, if all tools are much alike
 _NONE: Mapping[int, bytes] = MappingProxyType({})
-_SORTED_FIRST = 4  # times as many tools as are wanted; the others only if these do not suffice
+_SORTED_FIRST = 4  # times the wanted number of tools; the others are sorted only if needed
 
 
 def _everywhere() -> None:
@@ -28,14 +28,14 @@ def _everywhere() -> None:
 
 
 def pack(vector: Vector) -> bytes:
-    """A vector as it is stored."""
+    """Encode a vector in the stored form: two bytes for each number."""
     from discovery_engine.search.arrays import np
 
     return np.asarray(vector, dtype=_STORED_TYPE).tobytes()
 
 
 def pack_mean(vectors: Sequence[Vector]) -> bytes:
-    """The mean of unit vectors as it is stored, itself a unit long."""
+    """Encode the mean of unit vectors, scaled to unit length; see `pack`."""
     from discovery_engine.search.arrays import np
 
     total = np.sum(np.asarray(vectors, dtype=np.float64), axis=0)
@@ -44,31 +44,32 @@ def pack_mean(vectors: Sequence[Vector]) -> bytes:
 
 
 def packed_size(dimensions: int) -> int:
-    """How many bytes a stored vector has."""
+    """Return the size of a stored vector in bytes."""
     return dimensions * int(_STORED_TYPE[-1])
 
 
 class ToolVectors(Protocol):
-    """The vectors of a catalog's tools, wherever they are."""
+    """The vectors of a catalog's tools, in memory or in a database."""
 
     def __len__(self) -> int:
-        """How many tools have one."""
+        """Return the number of tools that have a vector."""
 
     @property
     def dimensions(self) -> int: ...
 
     def only(self, tools: Iterable[Tool]) -> ToolVectors:
-        """The same of some of its tools: the similarities of others influence nothing."""
+        """Restrict the vectors to these tools; similarities of others then have no influence."""
 
     def compare(self, query: Sequence[Vector]) -> Similarities | None:
-        """The similarity of each tool to a query, by the vectors of the whole and its clauses.
+        """Return the similarity of each tool to a query.
 
-        None if there are no vectors, or those of the query have another length.
+        `query` has the vector of the whole, and then those of its clauses. Return None if it is
+        empty, if no tool has a vector, or if the dimensions differ.
         """
 
 
 class Vectors:
-    """Immutable. A tool that has no vector yet is not in it."""
+    """The vectors of tools in memory; immutable. Tools without a vector are not included."""
 
     def __init__(
         self,
@@ -78,16 +79,17 @@ class Vectors:
         *,
         is_static: bool = False,
     ) -> None:
-        """One vector for each tool, as `pack` made them.
+        """Decode one vector for each tool, from the form of `pack`.
 
         Args:
             tools: The tools.
-            stored: The vectors of their texts.
-            requests: The vectors of the examples of some, by their places in `tools`.
-            is_static: Whether they are sums of word vectors, which tell less than a sentence model.
+            stored: The vectors of their texts, in the same order.
+            requests: The vectors of the examples that some tools have, by index in `tools`.
+            is_static: Whether they are sums of word vectors, which are less precise than those of
+                a sentence model.
 
         Raises:
-            ValueError: If they are not vectors of one length.
+            ValueError: If the vectors differ in length, or one is zero or not finite.
         """
         from discovery_engine.search.arrays import np
 
@@ -100,7 +102,7 @@ class Vectors:
         self._with_requests = np.array(list(requests), dtype=np.int64)
         self._requests = _unit_rows(list(requests.values()))
         self._only: Any = None
-        """The rows of the tools that count; None if all do."""
+        """The indices of the tools that `only` selected; None for all."""
 
     def __len__(self) -> int:
         return len(self.tools) if self._only is None else len(self._only)
@@ -118,7 +120,7 @@ class Vectors:
         return subset
 
     def row(self, tool: Tool) -> int | None:
-        """None if there is no vector of the tool as it is now."""
+        """Return the index of a tool; None if this definition of it has no vector."""
         row = self._rows.get(tool.key)
         return row if row is not None and self.tools[row] == tool else None
 
@@ -132,15 +134,15 @@ class Vectors:
             or any(len(vector) != self.dimensions for vector in vectors)
         ):
             return None
-        # One product a row: faster than one with the matrix, which starts threads, and what a
-        # row gives does not depend on where it stands.
+        # One product for each row: this is faster than a product with the matrix, which starts
+        # threads, and the result of a row does not depend on its place.
         whole, *clauses = map(self._cosines, vectors)
         if clauses:
             whole = (whole + np.max(clauses, axis=0)) / 2
         return ComparedVectors(self, whole, self._only)
 
     def _cosines(self, query: Any) -> Any:
-        """Return all cosines; with examples the mean of both: neither is enough alone."""
+        """Return the cosine of each tool; of one with examples the mean of text and examples."""
         from discovery_engine.search.arrays import np
 
         cosines = np.vecdot(self._matrix, query)
@@ -162,12 +164,12 @@ def _unit_rows(stored: Sequence[bytes]) -> Any:
 
 
 class Similarities(ABC):
-    """The cosine of each tool's vector and a query's, from -1 to 1."""
+    """The cosine of each tool's vector and the query's, from -1 to 1."""
 
     def __init__(
         self, *, best: float, mean: float, lowest: float, count: int, is_static: bool
     ) -> None:
-        """`best`, `mean` and `lowest` are those of all `count` tools with a vector."""
+        """Create it with the best, mean and lowest cosine of all `count` tools with a vector."""
         self.best = best
         self.mean = mean
         self.lowest = lowest
@@ -176,7 +178,7 @@ class Similarities(ABC):
 
     @abstractmethod
     def cosine(self, tool: Tool) -> float | None:
-        """None if there is no vector of the tool as it is now."""
+        """Return the cosine of a tool; None if this definition of it has no vector."""
 
     @abstractmethod
     def nearest(
@@ -185,20 +187,24 @@ class Similarities(ABC):
         accepts: Callable[[Tool], bool],
         servers: Callable[[], Collection[ServerName] | None] = _everywhere,
     ) -> list[Tool]:
-        """The accepted tools of the highest similarity, the highest first.
+        """Return the accepted tools of the highest similarity, the highest first.
 
-        `servers` has all that have any, if they are few; otherwise None.
+        Args:
+            most: The most tools.
+            accepts: Returns whether a tool is accepted.
+            servers: Returns the servers that have accepted tools if these are few, else None; a
+                search in a database is restricted to them.
         """
 
     @abstractmethod
     def prefetch(self, tools: Iterable[Tool]) -> None:
-        """The cosines of these are asked for next."""
+        """Load the cosines of these tools, for calls of `cosine` that follow."""
 
     def relative(self, tool: Tool) -> float | None:
-        """The similarity of a tool, from 0, the lowest of all tools, to 1, identity.
+        """Scale the cosine of a tool to a range from 0, the lowest of all tools, to 1, identity.
 
-        Models give texts that have nothing in common quite different cosines; the lowest one of
-        the catalog shows how high. None if the tool has no vector, or there is no other tool.
+        The cosine of unrelated texts depends on the model; the lowest one of the catalog shows it.
+        Return None if the tool has no vector, or is the only one.
         """
         cosine = self.cosine(tool)
         if cosine is None or self._count == 1:
@@ -210,7 +216,7 @@ class ComparedVectors(Similarities):
     """Similarities to vectors in memory."""
 
     def __init__(self, vectors: Vectors, cosines: Any, only: Any = None) -> None:
-        """`only` are the rows of the tools that count; None if all do."""
+        """Create it; `only` has the indices of the tools that count, None for all."""
         self._vectors = vectors
         self._cosines = cosines
         counted = cosines if only is None else cosines[only]
@@ -238,7 +244,7 @@ class ComparedVectors(Similarities):
         return list(islice(filter(accepts, self._sorted(len(self._vectors))), most))
 
     def prefetch(self, tools: Iterable[Tool]) -> None:
-        """All are known."""
+        """Do nothing: all cosines are in memory."""
 
     def _sorted(self, most: int) -> Iterator[Tool]:
         from discovery_engine.search.arrays import np

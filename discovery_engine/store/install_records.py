@@ -1,11 +1,11 @@
-"""Records of servers installed from the marketplace: small files in the data folder, one each.
+"""Records of servers installed from the marketplace, one small file for each in the data folder.
 
-    packages/installed/DIGEST.json     one server: what an update needs to plan it again
-    packages/begun/DIGEST.json         an installation or removal under way
-    packages/lock                      held by the one process that installs
+    packages/installed/DIGEST.json     a server, with all that is needed to plan its update
+    packages/begun/DIGEST.json         an installation or removal in progress
+    packages/lock                      locked by the one process that installs
 
-A file of `begun` that is found under the lock belongs to a process that was killed. Light to
-import: `discovery list` needs it.
+A file in `begun` that exists while the lock is free belongs to a process that was killed. Keep this
+module light to import, as `discovery list` needs it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ T = TypeVar("T", bound=Struct)
 Place: TypeAlias = Literal["file", "registry"]
 
 _MAX_INSTALL_RECORD_BYTES = 4 * 1024 * 1024  # bytes of a record
-_INSTALL_TIMEOUT = 10.0  # seconds for another process that installs; then an error says so
+_INSTALL_TIMEOUT = 10.0  # seconds to wait for another process that installs
 
 
 class Grants(Struct, frozen=True):
-    """The access that the owner grants a server, beyond what its sandbox gives to any server."""
+    """The access that the owner grants a server, in addition to that of every sandbox."""
 
     network: bool = True
     read: tuple[str, ...] = ()
@@ -53,20 +53,20 @@ class Grants(Struct, frozen=True):
 
 
 class InstalledVersion(Struct, frozen=True, omit_defaults=True):
-    """A version of a server as it was entered."""
+    """An installed version of a server."""
 
     pin: PackagePin
     server_entry: JSONObject
     values: Mapping[str, tuple[str, ...]] = {}
-    """The values from its owner that are not secret, by the keys that were asked for."""
+    """The owner's values that are not secret, by the keys of the package's inputs."""
     grants: Grants = Grants()
     folders: tuple[str, ...] = ()
-    """The server's own folders, removed with it: an unpacked bundle."""
+    """The folders of an unpacked bundle, which are deleted with the server."""
 
     def is_run_by(self, server: ServerSettings) -> bool:
         """Return whether a configured server runs this package; its entry may have been edited.
 
-        A server whose transport is not known, because it is not remembered, is taken to run it.
+        The answer is True for a server without a transport, as in a snapshot, which stores none.
         """
         match server.transport:
             case StdioTransport(command, args, _, cwd):
@@ -80,10 +80,10 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
         return True
 
     def require_folders(self) -> None:
-        """Check that what this version is started from is there still. Blocks.
+        """Check that the folders of this version exist; this blocks.
 
         Raises:
-            InstallFailedError: If it is not.
+            InstallFailedError: If one is missing.
         """
         for folder in self.folders:
             if not Path(folder).is_dir():
@@ -94,7 +94,7 @@ class InstalledVersion(Struct, frozen=True, omit_defaults=True):
                 )
 
     def _names_package(self, word: str) -> bool:
-        """Return whether a word of a command is the package, as npx, uvx, docker or dnx take it."""
+        """Return whether a word of a command names the package to npx, uvx, docker or dnx."""
         name = self.pin.identifier
         spelled = word.removeprefix("--package=")
         return spelled == name or spelled.startswith((f"{name}@", f"{name}==", f"{name}:"))
@@ -108,8 +108,9 @@ class InstalledServer(Struct, frozen=True, omit_defaults=True):
     entry_name: str
     """Its name in the marketplace."""
     marketplace_id: str
+    """The identifier of its entry in the marketplace."""
     offer: str
-    """The identifier of the offer that it was made from."""
+    """The identifier of the offer that was installed."""
     current: InstalledVersion
     previous: InstalledVersion | None = None
 
@@ -120,7 +121,10 @@ class InstalledServer(Struct, frozen=True, omit_defaults=True):
 
 
 class BegunWork(Struct, frozen=True, omit_defaults=True):
-    """Work under way, and what to delete if it was cut off, unless the server exists after all."""
+    """Work in progress, with the secrets and folders to delete if it is cut off.
+
+    They stay if the server exists nevertheless.
+    """
 
     scope: str
     where: Place
@@ -130,17 +134,20 @@ class BegunWork(Struct, frozen=True, omit_defaults=True):
 
 
 class InstallRecords:
-    """The records of one data folder. Methods block, and raise InstallFailedError on the disk."""
+    """The records of one data folder.
+
+    Methods block; those that write raise InstallFailedError if the disk cannot be written.
+    """
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "packages"
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """A block in which no other process installs.
+        """Hold the lock, so that no other process installs.
 
         Raises:
-            InstallBusyError: If another one does.
+            InstallBusyError: If another process holds it for ten seconds.
         """
         with _disk_errors(self._folder):
             try:
@@ -153,24 +160,24 @@ class InstallRecords:
             os.close(descriptor)
 
     def start_folder(self) -> Path:
-        """An empty folder to start npx and uvx in: a project's settings and packages count not."""
+        """Return the empty folder in which npx and uvx start, away from any project's settings."""
         return self._folder / "start"
 
     def make_start_folder(self) -> None:
         folder = self.start_folder()
         with _disk_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # npm and uv look for these in the folders above, too.
+            # Without these files npm and uv would search the parent folders for them.
             (folder / "package.json").write_text("{}", "utf-8")
             (folder / "uv.toml").touch()
 
     def find(self, scopes: Sequence[str], name: str) -> InstalledServer | None:
-        """The installed server of that name; None if it was not installed."""
+        """Return the record of that name in the first of these scopes; None if there is none."""
         files = (self._file("installed", scope, name) for scope in scopes)
         return next(filter(None, (_read(file, InstalledServer) for file in files)), None)
 
     def record_of(self, scopes: Sequence[str], server: ServerSettings) -> InstalledServer | None:
-        """The record of a configured server; None if it was not installed where it stands."""
+        """Return the record of a configured server; None if this entry was not installed."""
         record = self.find(scopes, server.renamed_from or server.name)
         is_here = record and record.where == place_of(server) and record.current.is_run_by(server)
         return record if is_here else None
@@ -181,11 +188,11 @@ class InstallRecords:
         return not (self._folder / "installed").is_dir()
 
     def all(self) -> tuple[InstalledServer, ...]:
-        """The installed servers of all configurations."""
+        """Return the installed servers of all configurations."""
         return self._all("installed", InstalledServer)
 
     def of(self, scopes: Sequence[str]) -> tuple[InstalledServer, ...]:
-        """The installed servers of one configuration."""
+        """Return the installed servers of one configuration, sorted by name."""
         names = sorted({record.name for record in self.all()})
         return tuple(filter(None, (self.find(scopes, name) for name in names)))
 
@@ -205,7 +212,7 @@ class InstallRecords:
             self._file("begun", work.scope, work.name).unlink()
 
     def begun(self) -> tuple[BegunWork, ...]:
-        """Return the work that was begun, and neither ended nor undone."""
+        """Return the work that is in progress, or that was cut off."""
         return self._all("begun", BegunWork)
 
     def _all(self, kind: str, form: type[T]) -> tuple[T, ...]:
@@ -226,24 +233,24 @@ class InstallRecords:
 
 
 def place_of(server: ServerSettings) -> Place | None:
-    """Where a server stands that may have been installed; None for that of another source."""
+    """Return the place of a server's entry; None for a server that a source provides."""
     if server.is_registered:
         return "registry"
     return "file" if server.source == OWN_SOURCE else None
 
 
 def record_scopes(settings: Settings) -> tuple[str, str]:
-    """Under what records of a configuration are; new ones under the first.
+    """Return the scopes of a configuration's records; new ones are saved under the first.
 
-    A record that was made before the file had a name still counts.
+    The second one finds records from before the configuration had a `name`.
     """
     return decision_scope(settings), scope_of(settings.path)
 
 
 def installed_packages(settings: Settings, data: Path) -> Mapping[ServerName, PackagePin]:
-    """The packages of installed servers, by the names by which these are addressed. Blocks.
+    """Return the packages of installed servers by the servers' names; this blocks.
 
-    The registry keeps that of a registered server; of one in the file only its record has it.
+    For servers in the file only these records have the package; the registry has it for others.
     """
     records = InstallRecords(data)
     if records.is_empty:
@@ -254,14 +261,14 @@ def installed_packages(settings: Settings, data: Path) -> Mapping[ServerName, Pa
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete a folder with all in it; a link to one is deleted, and not followed."""
+    """Delete a folder with its content; a symbolic link is deleted without following it."""
     if folder.is_symlink():
         folder.unlink()
     elif folder.exists():
         aside = folder.with_name(f".deleted-{os.getpid()}-{folder.name}")
-        folder.replace(aside)  # in one step: no process finds half of it
+        folder.replace(aside)  # atomic, so that no process sees a half-deleted folder
         shutil.rmtree(aside, ignore_errors=True)
-    for left in folder.parent.glob(".deleted-*"):  # of a process that was killed meanwhile
+    for left in folder.parent.glob(".deleted-*"):  # left by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The records of a registry, in a file and in a database alike."""
+"""Records of a registry that need nothing but transactions, in SQLite files and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ RequestState: TypeAlias = Literal["waiting", "deciding", "accepted", "declined",
 
 
 class AgentRequest(Struct, frozen=True):
-    """A request of an agent for something that only the owner does."""
+    """A request of an agent for an action that only the owner may take."""
 
     id: str
     action: AgentAction
     name: str = ""
-    """The name of the server, or of the entry of the marketplace; empty for `sync`."""
+    """The name of a server or of a marketplace entry; empty for `sync`."""
     arguments: JSONObject = field(default_factory=dict)
-    """Everything else that the agent gave; untrusted text."""
+    """All other arguments of the agent; untrusted text."""
     client: str = ""
-    """Who asked, as far as it is known."""
+    """The client that made the request, if known."""
     created_at: float = 0.0
     """Unix time in seconds."""
     state: RequestState = "waiting"
     decided_at: float | None = None
     outcome: str = ""
-    """The result, for the agent: a server's name, or the reason why there is none."""
+    """The result, for the agent: the name of a server, or the reason why there is none."""
 
     def asks_the_same(self, other: AgentRequest) -> bool:
+        """Return whether both have the same action, name and arguments."""
         mine = self.action, self.name, self.arguments
         return mine == (other.action, other.name, other.arguments)
 
 
 class Preset(Struct, frozen=True):
-    """Arguments of a tool that its owner keeps under a name, to call it with them again."""
+    """Arguments of a tool that its owner has saved under a name for later calls."""
 
     server: str
     tool: str
@@ -65,22 +66,22 @@ class Preset(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The key that identifies it in its scope; presets are sorted by it."""
+        """The key in its scope: server, tool and name. Presets are sorted by it."""
         return self.server, self.tool, self.name
 
 
 class Lease(Struct, frozen=True):
-    """What one process at a time may hold, among all that share a registry.
+    """A lock that one process at a time holds, among all that share a registry.
 
-    It has no time of its own, as clocks jump and machines sleep. Who waits for it watches, by a
-    clock of their own, for how long one process has it, and takes it if that is too long.
+    It stores no time, because clocks jump and machines sleep. A process that waits for it measures
+    by its own clock for how long the holder has not changed, and takes the lease after too long.
     """
 
     name: str
     holder: str
-    """The process that holds it, by a name that no other ever has; empty once it is released."""
+    """The unique name of the process that holds it; empty once it is released."""
     fence: int
-    """One more whenever it is acquired: the higher one counts."""
+    """The fencing token, which grows by 1 with each acquisition; the highest one is valid."""
 
     @property
     def is_free(self) -> bool:
@@ -90,36 +91,36 @@ class Lease(Struct, frozen=True):
 logger = logging.getLogger(__name__)
 
 ERAS_KEPT = 100_000  # connections; the oldest are dropped first
-REQUESTS_KEPT = 500  # of agents under a scope; the oldest are dropped first
-_VECTORS_AT_ONCE = 2_000  # in one transaction: 200,000 take longer than one may
+REQUESTS_KEPT = 500  # requests of agents in a scope; the oldest are dropped first
+_VECTORS_AT_ONCE = 2_000  # vectors in one transaction: 200,000 would exceed its time limit
 
 
 class StoredRecords(StoredReader):
     """The part of a registry that needs nothing but transactions."""
 
     _has_webhooks = True
-    """True if events for webhooks are stored; a copy of another registry must not store them."""
+    """True if events for webhooks are stored; False in a copy of another registry."""
 
     def _events(self, connection: Connection, scope: str) -> NoEvents:
-        """Return the writer of events for webhooks, within a transaction."""
+        """Return the writer of webhook events for the present transaction."""
         return event_writer(connection, scope) if self._has_webhooks else NoEvents()
 
-    # How servers introduced themselves
+    # Eras: the transport and the handshake that last worked with each server
 
     @reads
     def load_era(self, db: Connection, connection: str) -> JSONObject | None:
-        """How a server last introduced itself, by the fingerprint of how it is reached."""
+        """Return the saved era of a server, by the fingerprint of its connection; None if none."""
         statement = "SELECT era FROM eras WHERE connection = ?"
         row = db.execute(statement, (connection,)).fetchone()
         try:
             era = json.loads(row[0]) if row else None
         except ValueError:
-            return None  # it is damaged; the next connection replaces it
+            return None  # damaged; the next connection replaces it
         return era if isinstance(era, dict) else None
 
     @writes
     def save_era(self, db: Connection, connection: str, era: JSONObject | None) -> None:
-        """Replace it; None drops it."""
+        """Replace the era of a server; None deletes it."""
         if era is None:
             db.execute("DELETE FROM eras WHERE connection = ?", (connection,))
             return
@@ -136,13 +137,14 @@ class StoredRecords(StoredReader):
     # Requests that a language model wrote
 
     def save_requests(self, requests: Iterable[WrittenRequests]) -> None:
-        """Add these, each in place of what was written for the same definition of a tool."""
+        """Add requests, each replacing those for the same definition of a tool."""
         self._write_announced(partial(request_table.save, written=tuple(requests)))
 
     def forget_requests(self, tools: Collection[tuple[str, str]] | None = None) -> int:
-        """Drop what was written for tools (all with None), by server and its name of the tool.
+        """Delete the written requests for tools, or all of them if `tools` is None.
 
-        Returns for how many definitions something was written.
+        A tool is a pair of the server's name and the server's own name for the tool. Return the
+        number of definitions whose requests were deleted.
         """
         return self._write_announced(partial(request_table.forget, tools=tools))
 
@@ -150,21 +152,21 @@ class StoredRecords(StoredReader):
 
     @reads
     def agent_requests(self, db: Connection, scope: str) -> tuple[AgentRequest, ...]:
-        """Return the requests of agents under a scope, the oldest first; a few hundred are kept."""
+        """Return the requests of agents in a scope, the oldest first; at most `REQUESTS_KEPT`."""
         statement = "SELECT request FROM agent_requests WHERE scope_key = ? ORDER BY number"
         rows = db.execute(statement, (key_of(scope),))
         return tuple(request for (text,) in rows if (request := _agent_request(text)))
 
     @writes
     def save_agent_request(self, db: Connection, scope: str, request: AgentRequest) -> None:
-        """Add a request, or replace the one of its id."""
+        """Add a request, or replace the one with its id."""
         _save_agent_request(db, scope, request)
 
     @writes
     def replace_agent_request(
         self, db: Connection, scope: str, stored: AgentRequest, new: AgentRequest
     ) -> bool:
-        """Replace a request if it is still exactly as `stored`; returns whether it was."""
+        """Replace a request if it still equals `stored`; return whether it was replaced."""
         statement = "SELECT request FROM agent_requests WHERE scope_key = ? AND id = ?"
         row = db.execute(statement + db.for_update, (key_of(scope), stored.id)).fetchone()
         is_same = row is not None and _agent_request(row[0]) == stored
@@ -176,7 +178,7 @@ class StoredRecords(StoredReader):
 
     @reads
     def presets(self, db: Connection, scope: str) -> tuple[Preset, ...]:
-        """Return the presets of a scope, in the order of their keys."""
+        """Return the presets of a scope, sorted by key."""
         statement = """
             SELECT server, tool, name, arguments, updated_at FROM presets WHERE scope_key = ?
             """
@@ -191,7 +193,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def save_preset(self, db: Connection, scope: str, preset: Preset) -> None:
-        """Add a preset, or replace the one of its key."""
+        """Add a preset, or replace the one with its key."""
         db.execute(
             """
             INSERT INTO presets (key, scope_key, scope, server, tool, name, arguments, updated_at)
@@ -203,14 +205,14 @@ class StoredRecords(StoredReader):
                 key_of(scope, *preset.key),
                 key_of(scope),
                 *map(to_column, (scope, *preset.key)),
-                json.dumps(preset.arguments),  # in ASCII, which holds half a surrogate pair, too
+                json.dumps(preset.arguments),  # ASCII, which can also encode a lone surrogate
                 preset.updated_at,
             ),
         )
 
     @writes
     def delete_preset(self, db: Connection, scope: str, key: tuple[str, str, str]) -> bool:
-        """Delete a preset by server, tool and name; returns whether there was one."""
+        """Delete a preset by server, tool and name; return whether it existed."""
         statement = "DELETE FROM presets WHERE key = ?"
         return db.execute(statement, (key_of(scope, *key),)).rowcount > 0
 
@@ -218,7 +220,7 @@ class StoredRecords(StoredReader):
 
     @reads
     def lease(self, db: Connection, name: str) -> Lease | None:
-        """Return a lease as it is now, free or held; None if it was never held."""
+        """Return a lease, free or held; None if it was never acquired."""
         statement = "SELECT holder, fence FROM leases WHERE key = ?"
         row = db.execute(statement, (key_of(name),)).fetchone()
         return Lease(name, from_column(row[0]), row[1]) if row else None
@@ -227,11 +229,11 @@ class StoredRecords(StoredReader):
     def acquire_lease(
         self, db: Connection, name: str, holder: str, *, instead_of: Lease | None = None
     ) -> Lease | None:
-        """Take a lease that is free, or that is still exactly `instead_of`; None if it is neither.
+        """Acquire a lease that is free or still equals `instead_of`; return None if it is neither.
 
-        Of processes that try at once one gets it, with the next fence.
+        If several processes try at the same time, one of them gets it, with the next fence.
         """
-        # One statement, so that of two that try at once one waits, and then finds it taken.
+        # One statement, so that one of two concurrent processes waits, and then finds it taken.
         predecessor = instead_of or Lease(name, "", -1)
         row = db.execute(
             """
@@ -251,7 +253,7 @@ class StoredRecords(StoredReader):
 
     @writes
     def release_lease(self, db: Connection, lease: Lease) -> None:
-        """Let others have it; no-op if it is not held any more."""
+        """Release a lease; a no-op if this holder has lost it."""
         statement = "UPDATE leases SET holder = '' WHERE key = ? AND holder = ? AND fence = ?"
         db.execute(statement, _held(lease))
 
@@ -259,9 +261,9 @@ class StoredRecords(StoredReader):
 
     @writes
     def count_use(self, db: Connection, scope: str, key: ToolKey, *, at: float) -> None:
-        """Count one; `at` is Unix time in seconds. No-op for a server that is not saved.
+        """Count one use of a tool at a Unix time in seconds; a no-op if its server is not saved.
 
-        The counts of a server are dropped when the server is forgotten.
+        `StoredCatalog.forget` deletes the counts of a server.
         """
         statement = """
             SELECT servers.id FROM servers JOIN scopes ON scopes.id = servers.scope
@@ -284,26 +286,26 @@ class StoredRecords(StoredReader):
     # Vectors
 
     def vectors(self, model: str, digests: Collection[bytes]) -> Mapping[bytes, bytes]:
-        """The vectors that a model gave to texts, by the digests of these; some may be missing."""
+        """Return the stored vectors of a model by the digests of the texts; some may be missing."""
         stored: dict[bytes, bytes] = {}
         for some in _some(digests):
             stored |= self.read(partial(vector_table.vectors, model=model, digests=some))
         return stored
 
     def save_vectors(self, scope: str, model: str, vectors: Mapping[bytes, bytes]) -> None:
-        """Add vectors, by the digests of their texts, for a scope's use.
+        """Save vectors of a model, by the digests of their texts, as used by a scope.
 
-        A text has one vector under a model: a newer one replaces an older.
+        A newer vector of the same text replaces the older one.
         """
         for some in _some(vectors):
             new = {digest: vectors[digest] for digest in some}
             self.write(partial(vector_table.save, scope=scope, model=model, new=new))
 
     def keep_vectors(self, scope: str, model: str, digests: Collection[bytes]) -> int:
-        """Note that a scope uses these; to be noted again each day.
+        """Record that a scope uses these vectors; to be repeated each day.
 
-        Vectors whose use was not noted for long are dropped: see `tables.vector_table`. Returns how
-        many.
+        The first call of a period deletes unused vectors, see `tables.vector_table`. Return how
+        many were deleted.
         """
         dropped = 0
         if not self.write(vector_table.is_settled):
@@ -313,7 +315,7 @@ class StoredRecords(StoredReader):
         return dropped
 
     def _drop_unused_vectors(self) -> int:
-        """Drop them a part at a time, so that a call after an interrupted one goes on."""
+        """Delete unused vectors in several transactions; return how many were deleted."""
         dropped = 0
         last: int | None = 0
         while last is not None:
@@ -324,51 +326,54 @@ class StoredRecords(StoredReader):
         return dropped
 
     def vector_count(self, scope: str) -> int:
-        """How many vectors a scope uses, or has used of late, of all models."""
+        """Return how many vectors of all models a scope uses, or has lately used."""
         return self.read(partial(vector_table.count, scope=scope))
 
     # Webhooks
 
     @reads
     def webhook_states(self, db: Connection, scope: str) -> tuple[WebhookState, ...]:
-        """Return the states of the webhooks in the saved settings, in the order of their names."""
+        """Return the states of the webhooks in the saved settings, sorted by name."""
         return tuple(webhook_table.states(db, scope))
 
     @reads
     def due_webhooks(self, db: Connection, scope: str) -> frozenset[str]:
-        """Return the webhooks that have a delivery to be claimed now."""
+        """Return the names of the webhooks with a delivery that can be claimed now."""
         return frozenset(webhook_table.due(db, scope))
 
     @writes
     def claim_deliveries(
         self, db: Connection, scope: str, webhook: str, *, limit: int, lease: float
     ) -> tuple[Delivery, ...]:
-        """Claim deliveries for `lease` seconds, the longest due first.
+        """Claim up to `limit` deliveries of a webhook for `lease` seconds, the longest due first.
 
-        No other process gets them until then; afterwards any may send them once more.
+        No other process gets them before the lease expires; afterwards any may send them again.
         """
         return tuple(webhook_table.claim(db, scope, webhook, limit, lease))
 
     @writes
     def finish_delivery(self, db: Connection, delivery: Delivery) -> bool:
-        """Note that it was accepted; False if another process has claimed it since."""
+        """Record that a delivery was accepted; return False if it was claimed again meanwhile."""
         return webhook_table.finish(db, delivery)
 
     @writes
     def fail_delivery(
         self, db: Connection, delivery: Delivery, reason: str, *, retry_in: float | None
     ) -> bool:
-        """Note a failure, tried again in `retry_in` seconds, or dead with None; as above."""
+        """Record a failed delivery; return False if it was claimed again meanwhile.
+
+        It is due again in `retry_in` seconds; with None it is dead.
+        """
         return webhook_table.fail(db, delivery, reason, retry_in)
 
     @writes
     def disable_webhook(
         self, db: Connection, scope: str, webhook: str, reason: str, *, address: str
     ) -> int:
-        """Store nothing more for a webhook, until its address is another one or it is retried.
+        """Disable a webhook until its URL changes or it is retried; its pending deliveries die.
 
-        Nothing happens if that is not the address (`webhook_rows.address_of`) to which was sent.
-        Its pending deliveries are dead; returns how many.
+        It is a no-op if `address` (`webhook_table.address_of`) is not that of its present URL.
+        Return the number of deliveries that died.
         """
         return webhook_table.disable(db, scope, webhook, reason, address)
 
@@ -376,19 +381,19 @@ class StoredRecords(StoredReader):
     def retry_deliveries(
         self, db: Connection, scope: str, webhooks: Collection[str] | None = None
     ) -> int:
-        """Have dead deliveries sent now, as if they were new; those of all webhooks with None.
+        """Make dead deliveries due now, as if they were new; of all webhooks if None.
 
-        What was disabled is enabled. Returns how many deliveries it concerns.
+        Disabled webhooks are enabled. Return the number of deliveries.
         """
         return webhook_table.retry(db, scope, webhooks)
 
 
 def event_writer(connection: Connection, scope: str) -> NoEvents:
-    """Return the writer of a scope's events in this transaction; a no-op without a webhook."""
+    """Return the writer of a scope's events in this transaction; `NoEvents` without a webhook."""
     rows = webhook_table.rows(connection, scope)
     if not any(row.is_active for row in rows):
         return NoEvents()
-    # Most registries have no webhook, and this is on the path of every start.
+    # Most registries have no webhook, and every start calls this.
     from discovery_engine.store.webhook_writer import WebhookWriter  # noqa: PLC0415
 
     return WebhookWriter(connection, scope, rows)
@@ -427,5 +432,5 @@ def _held(lease: Lease) -> tuple[object, ...]:
 
 
 def _some(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """In one order on all gateways, so that two that save the same do not block each other."""
+    """Split digests into sorted batches; one order on all gateways prevents deadlocks."""
     return batches(sorted(digests), lambda _: 1, most=_VECTORS_AT_ONCE)

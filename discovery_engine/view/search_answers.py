@@ -1,7 +1,7 @@
-"""Searches of a view: the tools that fit the query, those that might, or that none does, and why.
+"""Searches of a view, whose answers are a match, unsure or none, with notices of the reasons.
 
-A caller can rely on the first hit of a match. Those of an unsure answer are to be checked before
-one is called. If none fits, the nearest tools are returned separately, never as hits.
+Callers may rely on the first hit of a match. They must check the hits of an unsure answer before
+they call one. If no tool fits, the nearest ones are returned separately, never as hits.
 """
 
 from __future__ import annotations
@@ -35,22 +35,23 @@ if TYPE_CHECKING:
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
     from discovery_engine.view.status import ConfiguredServers
-else:  # `help(SearchAnswer)` needs the name; loading the search for it would slow every start
+else:  # `help(SearchAnswer)` needs the name; importing the search for it would slow every start
     Hit = object
 
 SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
-"""The kinds that a search may find; a template is a resource."""
+"""The kinds of items that a search may find; resource templates count as resources."""
 TOOLS_ONLY: tuple[SearchKind, ...] = ("tool",)
 SEARCH_KINDS: tuple[SearchKind, ...] = get_args(SearchKind)
 
-_NEAREST = 3  # tools named where none fits
-# Of the best relevance; hits below it are almost never right. `scripts/fit_ranking.py`: a quarter
-# less gains 18, a quarter more loses 23 of 10,000 in NDCG@10, but less shows more wrong hits.
+_NEAREST = 3  # nearest tools in an answer without hits
+# The share of the best relevance below which hits are almost never right. By
+# `scripts/fit_ranking.py`, a quarter less gains 0.0018 and a quarter more loses 0.0023 of NDCG@10,
+# but less shows more wrong hits.
 _TAIL = 0.35
-_SURE = 0.9  # the least confidence of a match that is sure
+_SURE = 0.9  # the least confidence of a sure match
 LEAST_MATCH = 0.5
-"""The confidence from which an answer is a match; it is lower if the first tool is not right."""
-_COUNTED = 50  # hidden tools that match better; more are not counted
+"""The least confidence of a match. If the first tool is probably wrong, confidence is lower."""
+_COUNTED = 50  # the most hidden tools with a better match that are counted
 
 
 class Decision(StrEnum):
@@ -59,7 +60,7 @@ class Decision(StrEnum):
     MATCH = "match"
     """The first hit probably fits the query; others may, too."""
     UNSURE = "unsure"
-    """The hits are the nearest tools; whether one fits is to be checked before it is called."""
+    """The hits are the nearest tools; check whether one fits before calling it."""
     NONE = "none"
     """Probably no tool fits the query."""
 
@@ -73,7 +74,7 @@ class Certainty(StrEnum):
 
 
 class Alternative(Struct, frozen=True):
-    """How a tool differs from those that fit equally well."""
+    """The differences of a tool from others that fit about equally well."""
 
     server: ServerName
     tool: ToolName
@@ -88,9 +89,9 @@ class OfferingHit(Struct, frozen=True):
 
     entry: OfferingEntry
     address: str
-    """The address by which it is read or got."""
+    """The URI or name by which clients request it."""
     relevance: float
-    """The same measure as in a `Hit`; comparable with that of tools."""
+    """The relevance, comparable with that of a `Hit`."""
 
 
 class SearchAnswer(Struct, frozen=True):
@@ -98,22 +99,22 @@ class SearchAnswer(Struct, frozen=True):
 
     query: str
     hits: tuple[Hit, ...]
-    """The tools that fit or, in an unsure answer, might; those far below the first are left out."""
+    """The tools that fit, or may fit in an unsure answer, without those far below the first."""
     notices: tuple[Notice, ...] = ()
     confidence: float = 0.0
     """The probability that one of the first tools fits."""
     alike: int = 1
-    """How many of the first hits fit about equally well."""
+    """The number of first hits that fit about equally well."""
     nearest: tuple[Hit, ...] = ()
     """The nearest tools, if nothing fits."""
     uncovered: tuple[str, ...] = ()
-    """Words of the query that no tool mentions; of an unsure answer, none of its first hits."""
+    """Words of the query that no tool mentions; in an unsure answer, that no first hit mentions."""
     undone: tuple[str, ...] = ()
-    """The verbs that the query asks for, if no near tool of the first server seems to do them."""
+    """Verbs of the query for which the first server seems to have no similar tool."""
     elsewhere: str = ""
-    """The server that the query names, if the first hit of an unsure answer is of another one."""
+    """The server that the query names, if an unsure answer begins with a tool of another one."""
     offerings: tuple[OfferingHit, ...] = ()
-    """The resources, templates and prompts that fit, if they were asked for."""
+    """The resources, templates and prompts that fit, if the search included them."""
 
     @property
     def decision(self) -> Decision:
@@ -123,39 +124,42 @@ class SearchAnswer(Struct, frozen=True):
 
     @property
     def certainty(self) -> Certainty | None:
-        """How certain a match is; None without one."""
+        """The certainty of a match; None for other decisions."""
         if self.decision is not Decision.MATCH:
             return None
         return Certainty.SURE if self.confidence >= _SURE else Certainty.LIKELY
 
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
-        """How the hits of a match that fit equally well differ; empty if the first stands out."""
+        """The differences of the hits that fit equally well; empty if the first stands out."""
         is_match = self.decision is Decision.MATCH
         entries = [hit.entry for hit in self.hits[: self.alike]] if is_match else []
         return tuple(_alternative(e, entries) for e in entries) if len(entries) > 1 else ()
 
 
 class QueryRunner(Struct, frozen=True):
-    """Runs one query over all tools or some."""
+    """Runs one query over all tools or some of them."""
 
     query: AnalyzedQuery
     searcher: Searcher
-    """The one that analyzed the query."""
+    """The searcher that analyzed the query."""
     similarities: Similarities | None
     limit: int
     """The most hits of an answer."""
     least: float
     """The confidence below which nothing fits."""
     usage: Mapping[ToolKey, float]
-    """How much tools are used, from 0 to 1."""
+    """The share of uses of each tool, from 0 to 1."""
 
     def answer(
         self,
         accepts: Callable[[Entry], bool],
         within: Subset | None = None,
     ) -> SearchAnswer:
-        """The accepted tools that fit, otherwise the nearest; `within` has all that are."""
+        """Return the accepted tools that fit, or else the nearest ones.
+
+        `within` contains all accepted tools, and speeds up the search; None for all tools.
+        """
         candidates = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
         assessment = self.searcher.assess(self.query, candidates, self.similarities)
         fits = bool(candidates) and assessment.confidence >= self.least
@@ -176,7 +180,7 @@ class QueryRunner(Struct, frozen=True):
     def better_hits(
         self, shown: SearchAnswer, accepts: Callable[[Entry], bool], within: Subset
     ) -> tuple[Hit, ...]:
-        """The accepted tools that fit better than all that are shown."""
+        """Return the accepted tools that fit better than every tool in the answer `shown`."""
         best = max((hit.relevance for hit in (*shown.hits, *shown.nearest)), default=0.0)
         if best >= 1:
             return ()
@@ -200,12 +204,12 @@ class QueryRunner(Struct, frozen=True):
 
 
 def _head(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Without the tail that is far below the first."""
+    """Drop the hits whose relevance is far below that of the first."""
     return tuple(hit for hit in hits if hit.relevance >= _TAIL * hits[0].relevance)
 
 
 def _alternative(entry: Entry, entries: Sequence[Entry]) -> Alternative:
-    # Only after a search, which has loaded it; its patterns take a millisecond of other starts.
+    # A search has imported it already; at the top it would slow every start by a millisecond.
     from discovery_engine.search.text.tokenizer import words  # noqa: PLC0415
 
     tool = entry.tool
@@ -225,10 +229,12 @@ class SearchMemo(Struct):
 
     has_hidden: bool | None = None
     shown: tuple[Searcher, Subset] | None = None
-    """The tools of a scope, in the index of that searcher."""
+    """A searcher, and the tools of the scope in its index."""
 
 
 class ToolSearch(Struct, frozen=True):
+    """Searches the tools of a view; `search` and `search_everything` are those of `View`."""
+
     settings: Settings
     catalog: Catalog
     addresses: AddressBook
@@ -282,7 +288,7 @@ class ToolSearch(Struct, frozen=True):
         if has_hidden:
             better = runner.better_hits(answer, is_hidden, _both(candidates, self.searcher.hidden))
         if better and answer.decision is Decision.MATCH:
-            # Only after a search, which has loaded it: lists and other answers do without.
+            # The search has imported it already; other answers do not need it.
             from discovery_engine.search.ranking.confidence import (  # noqa: PLC0415
                 UNSURE_CONFIDENCE,
             )
@@ -330,7 +336,7 @@ class ToolSearch(Struct, frozen=True):
         )
 
     def _shown(self) -> Subset | None:
-        """The tools of the view in the index; None if it has all of them."""
+        """Return the tools of the scope as a subset of the index; None if all are in scope."""
         if not isinstance(self.catalog, ScopedCatalog):
             return None
         cache = self.memo.shown
@@ -347,7 +353,7 @@ class ToolSearch(Struct, frozen=True):
         *,
         any_tag: bool = False,
     ) -> Subset | None:
-        """The tools of one server, and with some tags, of `subset`; None if these are all."""
+        """Restrict `subset` to one server and to tags; None stands for all tools."""
         if only:
             subset = _both(subset, self.searcher.tools_of({only: None}))
         return _both(subset, self.searcher.tools_with(tags, any_tag=any_tag)) if tags else subset
@@ -366,6 +372,7 @@ def _both(left: Subset | None, right: Subset) -> Subset:
 
 
 def may_be_listed(entry: Entry, *, include_disabled: bool) -> bool:
+    """Return whether a tool is visible, or at least not withheld with `include_disabled`."""
     return entry.is_visible or (include_disabled and not entry.is_withheld)
 
 
@@ -377,6 +384,8 @@ class NoticeMemo(Struct):
 
 
 class AnswerNotices(Struct, frozen=True):
+    """Makes the notices of a view's answers."""
+
     settings: Settings
     catalog: Catalog
     servers: ConfiguredServers
@@ -387,21 +396,21 @@ class AnswerNotices(Struct, frozen=True):
     is_for_owner: bool = True
 
     def general(self) -> tuple[Notice, ...]:
-        """Notices about the view as a whole."""
+        """Return the notices about the view as a whole."""
         rejected = (notices.rejected(self.rejection),) if self.rejection else ()
         off = () if self.settings.enabled else (notices.switched_off(),)
         none = () if self.settings.servers else (notices.no_server(self.settings),)
         return (*rejected, *self._of_registry(), *off, *none)
 
     def missing(self, only: ServerName | None) -> list[Notice]:
-        """Notices about what the servers in scope have, and an answer has not."""
+        """Return the notices about missing tools of one server, or of all in scope."""
         held_back = [*self._of_registry(), *self._held_back(only)]
-        # An agent that searches has no use for the few that are dropped beside others.
+        # For a search over all servers, some unusable tools of a server with others do not matter.
         unusable = [n for n in self.unusable(only) if only or not self._has_tools(n.server)]
         return [*self.servers.outages(only), *held_back, *unusable]
 
     def unusable(self, only: ServerName | None) -> tuple[Notice, ...]:
-        """Notices about what enabled servers in scope list, and cannot be used."""
+        """Return a notice for each enabled server in scope that lists unusable definitions."""
         if only:
             return tuple(_unusable_of([self.catalog.part(only)]))
         if self.memo.unusable is None:
@@ -409,18 +418,18 @@ class AnswerNotices(Struct, frozen=True):
         return self.memo.unusable
 
     def hidden(self, entries: Iterable[Entry]) -> Notice:
-        """The notice about tools that fit, and are hidden."""
+        """Return the notice about hidden tools that fit."""
         return self._public(notices.hidden([self._hidden_tool(entry) for entry in entries]))
 
     def for_nothing(
         self, only: ServerName | None, tags: set[str], fitting: Sequence[Hit], *, is_hidden: bool
     ) -> list[Notice]:
-        """Why no tool is found; servers that are missing come first.
+        """Return the reasons for an answer without hits, unlisted servers first.
 
         Args:
-            only: The server that the search is limited to.
-            tags: The tags that it is limited to.
-            fitting: What is found without these limits.
+            only: The server to which the search is limited; None for all.
+            tags: The tags to which it is limited.
+            fitting: The hits without these limits.
             is_hidden: Whether a notice about hidden tools that fit was added already.
         """
         if not self.settings.servers:
@@ -459,7 +468,7 @@ class AnswerNotices(Struct, frozen=True):
         return (*lost, *outage)
 
     def _held_back(self, only: ServerName | None) -> tuple[Notice, ...]:
-        """Notices about withheld tools of the servers in scope."""
+        """Return the notices about withheld tools of one server, or of all in scope."""
         if only:
             return tuple(_held_back_of([self.catalog.part(only)]))
         if self.memo.held_back is None:
@@ -470,7 +479,7 @@ class AnswerNotices(Struct, frozen=True):
         return server is not None and bool(self.catalog.part(server).entries)
 
     def _public(self, notice: Notice) -> Notice:
-        """A notice as its readers may have it: what waits for the registry is of all servers."""
+        """Remove the owner's text for other clients: it may concern servers hidden from them."""
         return notice if self.is_for_owner else replace(notice, to_owner="")
 
     def _hidden_tool(self, entry: Entry) -> notices.HiddenTool:

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     OpenSearcher: TypeAlias = Callable[[], Searcher]
     OpenBook: TypeAlias = Callable[[], ExampleBook]
-else:  # `help(View)` needs the names; loading the search for them would make every start slower
+else:  # `help(View)` needs these names; importing the search for them would slow every start
     OpenSearcher, OpenBook, ToolVectors, UriGuard = Callable, Callable, object, object
 
 
@@ -78,7 +78,7 @@ class _Memos(Struct):
 
 
 class ToolList(Struct, frozen=True):
-    """The tools of one server, and notices about what is missing."""
+    """The tools of one server, and notices about missing ones."""
 
     server: ServerName
     entries: tuple[Entry, ...]
@@ -86,7 +86,7 @@ class ToolList(Struct, frozen=True):
 
 
 class ToolSelection(Struct, frozen=True):
-    """Tools of several servers, and notices about what is missing."""
+    """Tools of several servers, and notices about missing ones."""
 
     entries: tuple[Entry, ...]
     notices: tuple[Notice, ...] = ()
@@ -98,32 +98,32 @@ class View(Struct, frozen=True, dict=True):
     settings: Settings
     catalog: Catalog
     open_searcher: OpenSearcher
-    """Opens the searcher over `catalog`; called at the first search."""
+    """Opens the searcher over `catalog`; called on the first search."""
     live: Mapping[ServerName, StateInfo] = field(default_factory=lambda: MappingProxyType({}))
-    """The live states of the servers used so far; those of the others follow from the catalog.
+    """The live states of the servers used so far; the states of others follow from the catalog.
 
     Computed for the servers in scope only, so that the cost of a call does not depend on the number
     of servers."""
 
     rejection: Rejection | None = None
-    """Why the files contain other settings that are invalid; None if they do not."""
+    """The errors of the present configuration files; None if `settings` are the present ones."""
     lost_at: float | None = None
-    """Unix time in seconds at which decisions of the owner were found to be lost; None if none."""
+    """Unix time in seconds at which a loss of decisions was noticed; None if there is no loss."""
     outage: RegistryOutage | None = None
-    """Why the catalog may be older than that of other gateways; None if the registry answers."""
+    """The outage of the shared registry, which may make the catalog stale; None if it answers."""
     vectors: ToolVectors | None = None
     """The vectors of tools; None if search is by words only."""
     usage: Mapping[ToolKey, float] = field(default_factory=lambda: MappingProxyType({}))
-    """How often tools were called after a search, from 0 to 1, if `search.learn` is set."""
+    """The share of uses of each tool, from 0 to 1; empty unless `search.learn` is set."""
     open_book: OpenBook | None = None
-    """Opens what knows the typical requests of tools; None for the owner's alone."""
+    """Opens the typical requests of tools; None to use only those of the owner."""
     whole: View | None = None
-    """The view of which this one shows a part; None if it shows all."""
+    """The view of which this one shows a part; None if it shows everything."""
     is_for_owner: bool = True
-    """True if its readers are shown what is for the owner alone: mistakes in the files, the places
-    of rules, and whatever else is about more than they are shown."""
+    """True if it includes information for the owner alone: errors in the configuration files, the
+    places of rules, and anything about items that its clients do not see."""
     guards: tuple[UriGuard, ...] = ()
-    """Guards that keep the templates of scopes from leading out of them."""
+    """Guards that keep the resource templates of a scope from reaching resources outside of it."""
 
     @cached_property
     def searcher(self) -> Searcher:
@@ -131,7 +131,7 @@ class View(Struct, frozen=True, dict=True):
 
     @property
     def book(self) -> ExampleBook:
-        """Knows the typical requests by which search finds tools."""
+        """The typical requests by which search finds tools."""
         if self.open_book:
             return self.open_book()
         from discovery_engine.search.examples.book import OWN_EXAMPLES  # noqa: PLC0415 - as above
@@ -139,7 +139,13 @@ class View(Struct, frozen=True, dict=True):
         return OWN_EXAMPLES
 
     def within(self, catalog: Catalog, settings: Settings, *guards: UriGuard) -> View:
-        """The same view of a part of its catalog, as a scope shows it; the searcher is shared."""
+        """Return a view of the part of the catalog that a scope shows; the searcher is shared.
+
+        Args:
+            catalog: That part.
+            settings: The settings within the scope.
+            guards: Guards of resource templates, added to those of this view.
+        """
         whole, guards = self.whole or self, (*self.guards, *guards)
         return replace(self, catalog=catalog, settings=settings, whole=whole, guards=guards)
 
@@ -149,45 +155,45 @@ class View(Struct, frozen=True, dict=True):
         rejection: Rejection | None,
         outage: RegistryOutage | None = None,
     ) -> View:
-        """The same snapshot with other live states."""
+        """Return the same snapshot with other live states, rejection and outage."""
         rejection = rejection if self.is_for_owner else None
         view = replace(self, live=live, rejection=rejection, outage=outage)
         # None of these depends on live states. The engine makes such a view for each read, and
-        # made again they would cost each of them some 0.4 us for every server.
+        # computing them again would take 0.4 us for each server.
         view.__dict__.update({name: getattr(self, name) for name in _SHARED})
         if "searcher" in self.__dict__:
             view.__dict__["searcher"] = self.searcher
         return view
 
     def snapshot(self) -> View:
-        """The view with its live states copied, for use after the engine is closed."""
+        """Return the view with a copy of its live states, for use after the engine is closed."""
         return self.with_live(dict(self.live), self.rejection, self.outage)
 
     def servers(self) -> tuple[ServerReport, ...]:
-        """Every configured server, in the order of names."""
+        """Return a report of every configured server, sorted by name."""
         return self._servers.reports()
 
     def general_notices(self) -> tuple[Notice, ...]:
-        """Notices about the view as a whole."""
+        """Return the notices about the view as a whole."""
         return self._notices.general()
 
     def unusable_notices(self) -> tuple[Notice, ...]:
-        """Notices about what servers list, and cannot be used."""
+        """Return a notice for each server that lists unusable definitions."""
         return self._notices.unusable(None)
 
     def server(self, name: str) -> ServerReport:
-        """The report of a server, by its exact name or by a unique one in another case.
+        """Return the report of a server, by its name or by one that differs in case only.
 
         Raises:
-            ServerNotFoundError: With the nearest names.
+            ServerNotFoundError: If there is no such server; the error suggests the nearest names.
         """
         return self._servers.report(self.addresses.server(name))
 
     def server_settings(self, name: str) -> ServerSettings:
-        """The settings of a server; the name is resolved as by `server`.
+        """Return the settings of a server; the name is resolved as in `server`.
 
         Raises:
-            ServerNotFoundError: With the nearest names.
+            ServerNotFoundError: If there is no such server; the error suggests the nearest names.
         """
         return self._servers.find(name).settings
 
@@ -202,19 +208,21 @@ class View(Struct, frozen=True, dict=True):
         include_disabled: bool = False,
         query_vectors: Sequence[Vector] = (),
     ) -> SearchAnswer:
-        """The tools that fit a query best, the best first.
+        """Search for the tools that fit a query best, the best first.
 
         Args:
             query: Words, a tool's name, or both.
-            server: Only this server's tools.
-            tags: Only tools that carry all of these.
-            any_tag: One of `tags` is enough.
+            server: The only server to search; None for all.
+            tags: Tags that each hit must have, all of them.
+            any_tag: True if one of `tags` is enough.
             limit: The most hits; the configured `search.limit` if None.
-            include_disabled: Also tools that a rule disables; never those that are withheld.
-            query_vectors: That of the query, and those of its clauses, to find tools by meaning.
+            include_disabled: True to include tools that a rule disables; withheld tools are never
+                included.
+            query_vectors: The vectors of the query and then of its clauses, to find tools by
+                meaning.
 
         Raises:
-            InputTooLongError: If `query`, `server` or `tags` are longer than any may be.
+            InputTooLongError: If `query`, `server` or `tags` exceed their limits.
             ServerNotFoundError: If `server` is not configured.
         """
         return self._tool_search.search(
@@ -236,23 +244,23 @@ class View(Struct, frozen=True, dict=True):
         limit: int | None = None,
         query_vectors: Sequence[Vector] = (),
     ) -> SearchAnswer:
-        """The answer if nothing was hidden: neither disabled, nor withheld. For its owner alone.
+        """Search among all tools, including disabled and withheld ones; for the owner alone.
 
         Args:
-            query: As for `search`, and so are the others.
-            server: Only this server's tools.
-            tags: Only tools that carry all of these.
-            limit: The most hits.
-            query_vectors: Those of the query.
+            query: See `search`, also for the other arguments.
+            server: The only server to search; None for all.
+            tags: Tags that each hit must have, all of them.
+            limit: The most hits; the configured `search.limit` if None.
+            query_vectors: The vectors of the query.
 
         Raises:
-            InputTooLongError, ServerNotFoundError: As `search`.
+            InputTooLongError, ServerNotFoundError: See `search`.
         """
         search = self._tool_search.search_everything
         return search(query, server=server, tags=tags, limit=limit, query_vectors=query_vectors)
 
     def list_tools(self, server: str, *, include_disabled: bool = False) -> ToolList:
-        """A server's tools, in the order of their names.
+        """List a server's tools, sorted by name; with `include_disabled` also disabled ones.
 
         Raises:
             ServerNotFoundError: If the server is not configured.
@@ -278,12 +286,13 @@ class View(Struct, frozen=True, dict=True):
         any_tag: bool = False,
         include_disabled: bool = False,
     ) -> ToolSelection:
-        """The tools of all servers, in the order of server and name.
+        """List the tools of all servers, sorted by server and name.
 
         Args:
-            tags: Only tools that carry all of these; all tools if there are none.
-            any_tag: One of `tags` is enough.
-            include_disabled: Also tools that a rule disables; never those that are withheld.
+            tags: Tags that each tool must have, all of them.
+            any_tag: True if one of `tags` is enough.
+            include_disabled: True to include tools that a rule disables; withheld tools are never
+                included.
         """
         selection = [
             entry
@@ -299,25 +308,26 @@ class View(Struct, frozen=True, dict=True):
         return ToolSelection(entries, tuple(missing))
 
     def find(self, server: str | None, tool: str) -> Entry:
-        """The tool of that name, visible or not.
+        """Return the tool of that name, visible or not.
 
-        Without a server, `tool` may name it too: `github:create_issue`, `github__create_issue`,
+        Without a server, `tool` may include it: `github:create_issue`, `github__create_issue`,
         `mcp__github__create_issue`, or a tool's name that only one server has.
 
         Raises:
             ServerNotFoundError: If `server` is given and not configured.
-            ToolNotFoundError: With the nearest names.
-            ToolAmbiguousError: If several servers have that tool.
+            ToolNotFoundError: If there is no such tool; the error suggests the nearest names.
+            ToolAmbiguousError: If several servers have a tool of that name.
         """
         with concerning(server, tool):
             return self.addresses.tool(server, tool)
 
     def details(self, server: str | None, tool: str) -> Entry:
-        """The tool of that name, if it may be seen.
+        """Return the tool of that name if it is visible.
 
         Raises:
-            NotFoundError: As `find`.
-            ToolDisabledError: If a rule disables it; the rule is named.
+            NotFoundError: See `find`.
+            ToolDisabledError: If a rule disables the tool; the error names the rule.
+            ToolWithheldError: If the tool waits for a review, or differs from the lock file.
             ServerDisabledError: If its server is switched off.
             UntrustedServerError: If its server must not be started.
         """
@@ -334,33 +344,33 @@ class View(Struct, frozen=True, dict=True):
         raise ToolWithheldError(*names, command=f"discovery {command}")
 
     def reason(self, entry: Entry | OfferingEntry) -> str:
-        """Why a tool, a resource or a prompt has its verdict, in a few words."""
+        """Explain the verdict on a tool, a resource or a prompt in a few words."""
         if not self.is_for_owner:
             return public_reason(entry)
         return verdict_reason(self.settings, entry)
 
     def place(self, entry: Entry | OfferingEntry) -> str:
-        """Describe what decided its verdict, with the place in the configuration, for the owner."""
+        """Name the rule or setting behind a verdict, and its place in the file, for the owner."""
         return verdict_place(self.settings, entry)
 
     def findings(self, entry: Entry) -> tuple[Finding, ...]:
-        """The suspicious findings in the definition of a tool."""
+        """Return the suspicious findings in the definition of a tool."""
         return self.catalog.part(entry.tool.server).found_in(entry.tool.upstream_name)
 
     def refusals(self) -> list[UntrustedServerError]:
-        """The servers that must not be started, in the order of the settings."""
+        """Return the errors of servers that must not be started, in the order of the settings."""
         return [error for server in self._servers if (error := server.refusal)]
 
     def owner_description(self, name: ServerName) -> str:
-        """The owner's description of a server; empty while it waits for the owner's approval."""
+        """Return the owner's description of a server; empty while the server awaits approval."""
         return self._servers.find(name).owner_description
 
     def is_known(self, name: ServerName) -> bool:
-        """Return whether a server was ever listed with its current transport."""
+        """Return whether a server was ever listed with its present transport."""
         return self.catalog.part(name).listed_at is not None
 
     def unlisted(self, names: Iterable[ServerName]) -> list[ServerName]:
-        """Return the servers of `names` that are enabled and were never listed."""
+        """Return those of the named servers that are enabled and were never listed."""
         return [name for name in names if self.settings.enabled and self._is_unlisted(name)]
 
     def _is_unlisted(self, name: ServerName) -> bool:
@@ -378,11 +388,11 @@ class View(Struct, frozen=True, dict=True):
         return {s.settings.name: s.settings for s in self._servers if s.is_connectable}
 
     def require_connectable(self, name: str) -> ServerSettings:
-        """The settings of a server that may be started or reached.
+        """Return the settings of a server that may be started or reached.
 
         Raises:
-            ServerNotFoundError: If it is not configured.
-            ConfigurationError: If its entry cannot be used.
+            ServerNotFoundError: If the server is not configured.
+            ConfigurationError: If its entry is not usable.
             ServerDisabledError: If it is switched off.
             UntrustedServerError: If it must not be started.
         """
@@ -392,7 +402,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def addresses(self) -> AddressBook:
-        """Finds servers and tools by the names that callers use."""
+        """The book that finds servers and tools by the names that callers use."""
         # A bound method would make a reference cycle and keep an unused view alive.
         place = partial(verdict_place, self.settings)
         naming = self.settings.server.naming
@@ -400,7 +410,7 @@ class View(Struct, frozen=True, dict=True):
 
     @cached_property
     def offerings(self) -> OfferingBook:
-        """Finds resources, templates and prompts by the addresses that callers use."""
+        """The book that finds resources, templates and prompts by their addresses."""
         place, rules = partial(verdict_place, self.settings), self.settings.resource_rules
         return OfferingBook(
             self.catalog, self.addresses, rules, place, self.settings, guards=self.guards
@@ -416,65 +426,66 @@ class View(Struct, frozen=True, dict=True):
         any_tag: bool = False,
         limit: int | None = None,
     ) -> tuple[OfferingHit, ...]:
-        """The resources (with templates) and prompts that fit a query, the best first.
+        """Search for resources (including templates) and prompts, the best first.
 
         Args:
-            query: As for `search`.
-            kinds: Which; `tool` is ignored.
-            server: Only this server's.
-            tags: Only those that carry all of these.
-            any_tag: One of `tags` is enough.
+            query: See `View.search`.
+            kinds: The kinds to find; `tool` is ignored.
+            server: The only server to search; None for all.
+            tags: Tags that each hit must have, all of them.
+            any_tag: True if one of `tags` is enough.
             limit: The most hits; the configured `search.limit` if None.
 
         Raises:
-            InputTooLongError, ServerNotFoundError: As `search`.
+            InputTooLongError, ServerNotFoundError: See `View.search`.
         """
         search = self._offering_access.search
         return search(query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit)
 
     def resource(self, server: str | None, uri: str) -> ResourceTarget:
-        """Return the target of a URI, if it may be read.
+        """Return the target of a URI if it may be read.
 
         Raises:
             NotFoundError: See `OfferingBook.resource`.
-            ResourceDisabledError: If a rule disables it; the rule is named.
+            ResourceDisabledError: If a rule disables it; the error names the rule.
             ServerDisabledError: If its server is switched off.
             UntrustedServerError: If its server must not be started.
         """
         return self._offering_access.resource(server, uri)
 
     def template(self, server: str | None, address: str) -> OfferingEntry | None:
-        """The resource template of that address, if it may be seen; None if there is none.
+        """Return the visible resource template of that address; None if there is no template.
 
         Raises:
-            ResourceDisabledError, ServerDisabledError, UntrustedServerError: As `resource`.
+            ResourceDisabledError, ServerDisabledError, UntrustedServerError: See `resource`.
         """
         return self._offering_access.template(server, address)
 
     def list_offerings(
         self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
     ) -> OfferingList:
-        """The resources, the templates or the prompts, in the order of servers and identifiers.
+        """List the resources, templates or prompts, sorted by server and identifier.
 
         Args:
-            kind: Which of them.
-            server: Only those of this server.
-            include_disabled: Also those that a rule disables; never those that are withheld.
+            kind: The kind to list.
+            server: The only server whose items are listed; None for all.
+            include_disabled: True to include items that a rule disables; withheld ones are never
+                included.
 
         Raises:
             ServerNotFoundError: If `server` is not configured.
-            ServerDisabledError, UntrustedServerError: As `list_tools`.
+            ServerDisabledError, UntrustedServerError: See `list_tools`.
         """
         access = self._offering_access
         return access.of_kind(kind, server, include_disabled=include_disabled)
 
     def prompt(self, server: str | None, name: str) -> OfferingEntry:
-        """The prompt of that name, if it may be used.
+        """Return the prompt of that name if it may be used.
 
         Raises:
-            NotFoundError: As `OfferingBook.prompt`.
-            PromptDisabledError: If a rule disables it; the rule is named.
-            ServerDisabledError, UntrustedServerError: As `resource`.
+            NotFoundError: See `OfferingBook.prompt`.
+            PromptDisabledError: If a rule disables it; the error names the rule.
+            ServerDisabledError, UntrustedServerError: See `resource`.
         """
         return self._offering_access.prompt(server, name)
 

@@ -1,10 +1,10 @@
-"""Edits of a `discovery.yaml`: each is planned on a copy of its text, then applied as a whole.
+"""Edits of a `discovery.yaml`: each is planned on a copy of the text, then applied as a whole.
 
     edit = disable_server(path, "github")
     print(edit.diff())
     edit.apply()
 
-A plan that would not load, or that asks for what is not there, is refused before anything is
+An edit whose result would not load, or whose server does not exist, is refused before anything is
 written.
 """
 
@@ -42,7 +42,7 @@ from discovery_engine.tools.model import ServerName
 
 BACKUP_SUFFIX = ".bak"
 KEPT_BACKUPS = 4
-"""`.bak` is the file before the last edit; `.bak.1` to `.bak.3` are those before that."""
+"""The number of backups: `.bak` is from before the last edit, `.bak.1` to `.bak.3` are older."""
 
 
 class Edit(Struct, frozen=True):
@@ -50,14 +50,15 @@ class Edit(Struct, frozen=True):
 
     path: Path
     before: bytes | None
-    """None if there is no such file yet."""
+    """The present content; None if the file does not exist."""
     after: str
+    """The new text."""
     has_schema: bool = False
-    """True if the schema that the file refers to is written beside it."""
+    """True to write the JSON Schema that the file refers to beside it."""
     has_backup: bool = True
-    """True if the file of before is kept beside it."""
+    """True to save the present content as a backup."""
     limit: int = SIZE_LIMIT
-    """Bytes that the file may have."""
+    """The most bytes of the present file."""
 
     @property
     def is_empty(self) -> bool:
@@ -65,28 +66,28 @@ class Edit(Struct, frozen=True):
 
     @property
     def backup(self) -> Path:
-        """Where the file of before is kept, if there was one."""
+        """The path of the newest backup."""
         return self.path.with_name(self.path.name + BACKUP_SUFFIX)
 
     def diff(self, context: int = 3) -> str:
-        """A unified diff; it shows the text as it is, with the secrets that stand in it.
+        """Return a unified diff with `context` lines around each change.
 
-        Around what differs are `context` lines.
+        It shows the text of the file, including any secrets in it.
         """
         before = (self.before or b"").decode(errors="replace").splitlines(keepends=True)
         after = self.after.splitlines(keepends=True)
         return _headed_diff(before, after, str(self.path), context)
 
     def lost_comments(self) -> list[str]:
-        """The comments that go, in their order."""
+        """Return the comments that the edit removes, in order."""
         return lost_comments((self.before or b"").decode(errors="replace"), self.after)
 
     def apply(self) -> None:
-        """Write the file in one step, after a backup of the one that is there.
+        """Back up the present file, and replace it atomically.
 
         Raises:
-            ConfigurationError: If the file has changed since the plan, or cannot be written; it is
-                then as it was.
+            ConfigurationError: If the file has changed since the plan, or cannot be written; it
+                then stays unchanged.
         """
         if self.is_empty:
             return
@@ -106,26 +107,27 @@ class Edit(Struct, frozen=True):
 
 
 class FileText(Struct, frozen=True):
-    """A file as it is now, to be edited."""
+    """The present content of a file to edit."""
 
     path: Path
     content: bytes | None
-    """None if it is not there."""
+    """The bytes of the file; None if it does not exist."""
     text: str
+    """The decoded text; empty if the file does not exist."""
 
 
 def read_file(path: Path, limit: int = SIZE_LIMIT) -> FileText:
-    """A file as it is now, of so many bytes; the text of one that is not there is empty.
+    """Read a file of at most `limit` bytes, which need not exist.
 
     Raises:
-        ConfigurationError: If it cannot be read, or is no text.
+        ConfigurationError: If it cannot be read, is too large, or is not UTF-8.
     """
     content = _content(path, limit)
     return FileText(path, content, "" if content is None else _decoded(path, content))
 
 
 def new_file(path: Path, text: str) -> Edit:
-    """A file with this text, in place of the one that is there, if there is one.
+    """Plan to write a file with this text, whether or not it exists.
 
     Raises:
         ConfigurationError: If the text would not load.
@@ -134,10 +136,10 @@ def new_file(path: Path, text: str) -> Edit:
 
 
 def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[Rule] = ()) -> Edit:
-    """Servers and tool rules behind those of the file, which is made if it is not there.
+    """Plan to append servers and tool rules to a file, which is created if it does not exist.
 
     Raises:
-        ConfigurationError: If a server of that name is there, or the file does not load.
+        ConfigurationError: If the file has a server of one of these names, or does not load.
     """
     before = _content(path)
     text = MODELINE + "\n" if before is None else _decoded(path, before)
@@ -152,43 +154,43 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
 
 
 def replace_server(path: Path, server: ServerSettings) -> Edit:
-    """The file with another entry for the server of that name; what stays the same is not touched.
+    """Plan to change the entry of a server; equal parts of it keep their text.
 
     Raises:
-        ConfigurationError: If it has no such entry, or does not load.
+        ConfigurationError: If the file has no entry of that name, or does not load.
     """
     return _edit_entry(path, server.name, lambda text, old: with_server(text, old, server))
 
 
 def remove_server(path: Path, name: str) -> Edit:
-    """The file without the entry of a server.
+    """Plan to remove the entry of a server.
 
     Raises:
-        ConfigurationError: If it has no such entry, or does not load.
+        ConfigurationError: If the file has no entry of that name, or does not load.
     """
     return _edit_entry(path, name, lambda text, old: yaml_text.without_server(text, old.name))
 
 
 def enable_server(path: Path, name: str) -> Edit:
-    """The file with a server enabled; rules may disable it still.
+    """Plan to enable a server; rules may still disable it.
 
     Raises:
-        ConfigurationError: If the file has no such entry, or does not load.
+        ConfigurationError: If the file has no entry of that name, or does not load.
     """
     return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, True))
 
 
 def disable_server(path: Path, name: str) -> Edit:
-    """The file with a server disabled.
+    """Plan to disable a server.
 
     Raises:
-        ConfigurationError: If the file has no such entry, or does not load.
+        ConfigurationError: If the file has no entry of that name, or does not load.
     """
     return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
 
 
 def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
-    """Return the rules that the file does not have yet, each once."""
+    """Return the rules that the file does not contain, without duplicates."""
     there = [replace(rule, origin=Origin("")) for rule in settings.tool_rules]
     new: list[Rule] = []
     for rule in (replace(candidate, origin=Origin("")) for candidate in rules):
@@ -220,7 +222,7 @@ def _settings(path: Path, text: str) -> Settings:
 
 
 def _content(path: Path, limit: int = SIZE_LIMIT) -> bytes | None:
-    """Return the content of a file; None if it is not there."""
+    """Return the content of a file; None if it does not exist."""
     try:
         return read_input(str(path), limit=limit)[0]
     except FileNotFoundError:
@@ -238,14 +240,16 @@ def _decoded(path: Path, content: bytes) -> str:
 
 @contextmanager
 def _only_editor(path: Path) -> Iterator[None]:
-    """A block in which no other process applies an edit, and none is overwritten unseen.
+    """Lock the folder of a file, so that no other process applies an edit in it.
+
+    On Windows, and if the folder does not exist, nothing is locked.
 
     Raises:
-        ConfigurationError: If another one does so at this moment.
+        ConfigurationError: If another process holds the lock.
     """
     try:
         folder = os.open(path.resolve().parent, os.O_RDONLY)
-    except OSError:  # on Windows, and where the folder is made with the file
+    except OSError:  # on Windows, and if the folder is created together with the file
         yield
         return
     try:
@@ -265,9 +269,9 @@ def _lock(path: Path, folder: int) -> None:
 
 
 def _keep_backups(newest: Path) -> None:
-    """Make way for the next backup: each becomes the one before it, and the oldest goes.
+    """Rotate the backups: each gets the next number, and the oldest is replaced.
 
-    A link or a folder that a project may have put there is no backup, and stays.
+    A link or a folder of that name, which a project may contain, is no backup and stays.
     """
     backups = [newest, *(Path(f"{newest}.{age}") for age in range(1, KEPT_BACKUPS))]
     for older, newer in reversed([*zip(backups[1:], backups, strict=False)]):
@@ -293,25 +297,25 @@ def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
     return ConfigurationError.of_file("CONFIG_NOT_EDITED", path, message, hint)
 
 
-# The text of a `discovery.yaml` with another entry for a server: only what differs is written.
+# Changes of an entry in the text of a `discovery.yaml`; only differences are written.
 #
-# Keys that stay the same keep their lines, with their order, quotes and comments. A key that
-# differs gets another value in its place; an item of a list that goes takes its line along. An
-# entry that cannot be changed in this way is written anew as a whole.
+# Unchanged keys keep their lines, with their order, quotes and comments. A changed key gets its new
+# value in place, and the line of a removed item of a list is deleted. An entry that cannot be
+# changed in this way is rewritten as a whole.
 
 _Change: TypeAlias = tuple[tuple[str, ...], JSONValue]
-"""The keys that lead to a value, and the value; None if it goes."""
+"""The path of keys to a value, and the new value; None to remove it."""
 
-_ONE_LINE = 10**9  # columns: YAML folds longer texts, and these stand behind their key
+_ONE_LINE = 10**9  # columns: texts longer than this are folded, and a value must stay on one line
 
 
 def with_server(text: str, before: ServerSettings, server: ServerSettings) -> str | None:
-    """The text with another entry for a server of `servers`; None if it has none of its name.
+    """Change the entry of a server in a text; return None if `servers` has none of its name.
 
     Args:
         text: A configuration that loads.
-        before: The server as the text describes it.
-        server: The same one, as the text is to describe it.
+        before: The server that the text describes.
+        server: The server of the same name that the new text must describe.
     """
     plain, end = yaml_text.with_unix_lines(text)
     after: str | None = plain
@@ -323,7 +327,7 @@ def with_server(text: str, before: ServerSettings, server: ServerSettings) -> st
 
 
 def lost_comments(before: str, after: str) -> list[str]:
-    """The comments of a YAML text that another one lacks, in their order."""
+    """Return the comments of one YAML text that another lacks, in order."""
     counts = Counter(_comments(after))
     lost: list[str] = []
     for comment in _comments(before):
@@ -335,7 +339,7 @@ def lost_comments(before: str, after: str) -> list[str]:
 
 
 def _comments(text: str) -> Iterator[str]:
-    """Comments are what stands between tokens; line ends and blanks alone are none."""
+    """Yield the comments of a YAML text, which are found between its tokens."""
     plain, at = text.replace("\t", " "), 0
     for token in yaml.scan(plain, Loader=yaml.SafeLoader):
         yield from _comments_between(text[at : token.start_mark.index])
@@ -349,7 +353,7 @@ def _comments_between(text: str) -> Iterator[str]:
 
 
 def _changes(before: JSONObject, after: JSONObject, way: tuple[str, ...] = ()) -> Iterator[_Change]:
-    """Yield the differences, removals last, so that no mapping is empty in between."""
+    """Yield the differences of two entries, removals last, so that no mapping is ever empty."""
     for key, value in after.items():
         old_value = before.get(key)
         if isinstance(value, dict) and isinstance(old_value, dict) and value and old_value:
@@ -360,7 +364,7 @@ def _changes(before: JSONObject, after: JSONObject, way: tuple[str, ...] = ()) -
 
 
 def _with_value(text: str, name: str, keys: tuple[str, ...], value: JSONValue) -> str | None:
-    """The text with another value at a place of an entry; None if the entry lacks the way there."""
+    """Set or remove the value at a path of keys in an entry; return None if the path is missing."""
     parent = yaml_text.entry_node(text, name)
     *above, key = keys
     for step in above:
@@ -382,7 +386,7 @@ def _with_value(text: str, name: str, keys: tuple[str, ...], value: JSONValue) -
     start = text.rfind("\n", 0, key_node.start_mark.index) + 1
     stop = yaml_text.line_after(text, yaml_text.end_of(node))
     lines = yaml_text.block({key_node.value: value}, column=key_node.start_mark.column)
-    dash = text[start : key_node.start_mark.index]  # of the first key of an item, if it has one
+    dash = text[start : key_node.start_mark.index]  # the dash, before the first key of an item
     return text[:start] + dash + lines[len(dash) :] + text[stop:]
 
 
@@ -391,7 +395,7 @@ def _member(node: Any, key: str) -> tuple[Any, Any]:
 
 
 def _with_items(text: str, node: Any, value: list[JSONValue]) -> str | None:
-    """The text with another list of texts, if each has a line of its own; else None."""
+    """Change a list of texts line by line; return None unless each has a line of its own."""
     items = node.value if isinstance(node, yaml.SequenceNode) else []
     are_texts = all(isinstance(item, yaml.ScalarNode) for item in items)
     if yaml_text.is_flow(node) or not (items and value and are_texts):
@@ -404,9 +408,9 @@ def _with_items(text: str, node: Any, value: list[JSONValue]) -> str | None:
 
 
 def _with_run(text: str, node: Any, run: tuple[int, int], new: list[JSONValue]) -> str:
-    """The text with other items in place of some that stand beside each other, or of none."""
+    """Replace the adjacent items `run[0]` to `run[1]` (exclusive) of a list, or insert there."""
     (start, stop), items = run, node.value
-    if stop - start == len(new):  # in their places, with what stands behind them
+    if stop - start == len(new):  # in place, so that comments behind the items stay
         for item, value in reversed([*zip(items[start:stop], new, strict=True)]):
             text = _instead(text, item, _inline(value, is_flow=False))
         return text
@@ -436,12 +440,12 @@ def _inline(value: JSONValue, *, is_flow: bool) -> str:
 
 def _instead(text: str, node: Any, replacement: str) -> str:
     start, end = node.start_mark.index, node.end_mark.index
-    ending = "\n" if text[start:end].endswith("\n") else ""  # as a text in a block has one
+    ending = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends with one
     return text[:start] + replacement + ending + text[end:]
 
 
 def _describes(text: str, server: ServerSettings) -> bool:
-    """Return whether a configuration has exactly this server under its name."""
+    """Return whether a configuration contains exactly this server under its name."""
     try:
         servers = parse_settings(text.encode(), file="").servers
     except ConfigurationError:
@@ -455,12 +459,12 @@ def _describes(text: str, server: ServerSettings) -> bool:
 
 
 def _form(server: ServerSettings) -> JSONObject:
-    """Its entry, with lists as JSON has them."""
+    """Return the entry of a server as plain JSON, with lists in place of tuples."""
     form: JSONObject = json.loads(json.dumps(serialize_server(server)))
     return form
 
 
-# Headings for the parts of a diff: the keys that its first line stands under, as in `diff -p`:
+# Headings of the hunks of a diff: the keys above the first line, as in `diff -p`:
 # `@@ -12,7 +12,7 @@ servers: mail: env:`.
 
 _PART = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
@@ -468,7 +472,7 @@ _KEY = re.compile(r"""\s*(["']?)([^\s"'#{}\[\],:-][^"'#:]*)\1\s*:(?=\s|$)""")
 
 
 def _headed_diff(before: Sequence[str], after: Sequence[str], name: str, context: int) -> str:
-    """A unified diff of lines, of which the last may have no end."""
+    """Return a unified diff with headings; the last lines may lack a newline."""
     lines = (
         _headed(line, before) if line.startswith("@@") else line
         for line in unified_diff(before, after, name, name, n=context)
@@ -477,9 +481,9 @@ def _headed_diff(before: Sequence[str], after: Sequence[str], name: str, context
 
 
 def keys_above(lines: Sequence[str], at: int) -> str:
-    """The keys that a line of YAML or JSON stands under, the outermost first, as it is indented.
+    """Return the keys above a line of YAML or JSON by its indentation, the outermost first.
 
-    Of an item of a list, its first line stands for it.
+    An item of a list is represented by its first line.
     """
     keys: list[str] = []
     limit = next((_column(line) for line in lines[at:] if _has_content(line)), 0.0)
@@ -499,7 +503,10 @@ def _headed(line: str, before: Sequence[str]) -> str:
 
 
 def _column(line: str) -> float:
-    """Where a line starts; a dash may stand below its key, and is deeper all the same."""
+    """Return the column of a line's first character; a dash counts as half a column deeper.
+
+    A dash may be in the column of its key, but belongs below it.
+    """
     plain = line.lstrip(" \t")
     return len(line) - len(plain) + (0.5 if plain.startswith("- ") else 0)
 
@@ -540,7 +547,7 @@ toolRules:
 
 
 def first_configuration(sources: Sequence[Source], *, with_rules: bool) -> str:
-    """The text of a first configuration."""
+    """Return the text of a new configuration with these sources, and with rules if wanted."""
     text = _HEAD
     if sources:
         entries = serialize(Settings(sources=tuple(sources)))["sources"]

@@ -1,8 +1,8 @@
-"""The owner's own servers and those of all sources, merged: no name and no server twice.
+"""Merges the owner's servers with those of all sources; no name and no server occurs twice.
 
 `discovery.yaml` always wins, and an earlier source wins over a later one. A server whose name is
-taken is renamed; a second entry of the same server is skipped. An own entry that `replaces` the one
-of a source takes its place, whatever either says.
+taken is renamed, and a second entry for the same server is skipped. An entry of the owner with
+`replaces` takes the place of a source's entry, even if their contents differ.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ _ORIGIN_OF_URL = re.compile(r"[a-z]+://[^/?#]*", re.IGNORECASE)
 
 
 def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
-    """Its command with all arguments, or its address; empty for a server that has neither."""
+    """Return the words of a server's command, or its URL; empty if it has neither.
+
+    `value_of` resolves references. Schemes and hosts of URLs are lower-cased, and a final `/` is
+    removed.
+    """
     if server.transport is None:
         return ()
     if isinstance(server.transport, StdioTransport):
@@ -56,7 +60,7 @@ def endpoint(server: ServerSettings, value_of: ValueOf) -> Endpoint:
 def value_of(
     reference: Reference, secrets: SecretResolver, kinds: Collection[str] = ("variable",)
 ) -> str:
-    """The value of a reference of these kinds, as far as it is known; others stay as written."""
+    """Return the value of a reference, or its text if it is of another kind or has no value."""
     if reference.kind not in kinds:
         return str(reference)
     try:
@@ -66,7 +70,7 @@ def value_of(
 
 
 def _resolved(text: str, value_of: ValueOf) -> str:
-    """A text with values in place of its references."""
+    """Replace the references in a text by their values; return a malformed text unchanged."""
     try:
         parts = split(text)
     except MalformedReferenceError:
@@ -78,9 +82,9 @@ _Values: TypeAlias = frozenset[tuple[str, str]]
 
 
 def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretResolver) -> Settings:
-    """The settings with the servers, rules, inputs and warnings of all sources.
+    """Add the servers, rules, inputs and warnings of all sources to the settings.
 
-    Entries are compared with the values that `secrets` gives to their references.
+    `secrets` resolves references, so that entries are compared by their values.
     """
     index = _ServerIndex(secrets)
     index.add_own([server for server in settings.servers if server.source == OWN_SOURCE])
@@ -101,18 +105,18 @@ def merge(settings: Settings, results: Iterable[SourceResult], secrets: SecretRe
 
 
 class _ServerIndex:
-    """The names that are taken, and the servers that are there."""
+    """The servers merged so far, by name and by endpoint."""
 
     def __init__(self, secrets: SecretResolver) -> None:
         self._value_of = partial(value_of, secrets=secrets)
         self._names: set[str] = set()
         self._own: set[ServerName] = set()
         self._copies: dict[tuple[str, str], ServerSettings] = {}
-        """Own servers that replace one of a source that was not found yet, by source and name."""
+        """Own servers whose replaced entry has not been found yet, by source and folded name."""
         self._switched_off: dict[Endpoint, ServerName] = {}
-        """By the owner, whatever the values of another entry are."""
+        """Endpoints that the owner has switched off, for entries with any values."""
         self._servers: dict[tuple[Endpoint, _Values, bool], ServerName] = {}
-        """By what they are, and whether they are enabled."""
+        """Names of servers by endpoint, values, and whether they are enabled."""
 
     def add_own(self, servers: Iterable[ServerSettings]) -> None:
         for server in servers:
@@ -132,16 +136,19 @@ class _ServerIndex:
                 self._servers.setdefault(key, server.name)
 
     def _add_twin(self, server: ServerSettings, name: ServerName) -> None:
-        """Have entries with the same values left out as those of a server, enabled or not."""
+        """Register a server so that entries with its endpoint and values are duplicates of it.
+
+        This holds for enabled and for disabled entries.
+        """
         if endpoint := self._endpoint(server):
             for enabled in (True, False):
                 self._servers.setdefault((endpoint, self._values(server), enabled), name)
 
     def without_replaced(self, result: SourceResult) -> SourceResult:
-        """The servers of a source, without those that an own one replaces.
+        """Return the servers of a source without those that an own entry replaces.
 
-        Which one that is depends on what it would be called without its copy, or was called when
-        that was made and another server had the name.
+        A replaced entry is recognized by the name that it would have without its copy, or by the
+        name `NAME@SOURCE` and the same endpoint, if its name was taken when the copy was made.
         """
         gone = set()
         for server in result.servers:
@@ -164,10 +171,15 @@ class _ServerIndex:
     def without_duplicates(
         self, result: SourceResult
     ) -> tuple[SourceResult, list[Diagnostic], tuple[Rule, ...]]:
-        """Return what is new, warnings of duplicates, and the rules that restrict these anyway.
+        """Split off the servers that are configured already.
 
-        Two entries of one client are two to that client, and are both kept. What one client denies
-        of a server is denied in another client's entry of it, but not in the owner's own.
+        Two entries of one client are different servers to that client, and both stay. Tools that a
+        client denies are also denied in another client's entry of the same server, but not in the
+        owner's own entry.
+
+        Returns:
+            The new servers, warnings of the duplicates, and the rules by which duplicates restrict
+            the servers that stay.
         """
         duplicates = {
             server.name: twin
@@ -212,7 +224,10 @@ class _ServerIndex:
         return endpoint(server, self._value_of)
 
     def _values(self, server: ServerSettings) -> _Values:
-        """Return what distinguishes two accounts at an endpoint: variables, headers, the folder."""
+        """Return the values that distinguish accounts at one endpoint.
+
+        They are environment variables and the folder, or headers and the OAuth client.
+        """
         match server.transport:
             case StdioTransport(env=env, cwd=cwd):
                 named = [*env.items(), ("", cwd or "")]
@@ -225,9 +240,9 @@ class _ServerIndex:
 
 
 def unique_name(name: ServerName, source: str, taken: Container[str]) -> ServerName:
-    """The name itself, or one with its source's if it is taken.
+    """Return the name itself, or `NAME@SOURCE`, `NAME@SOURCE-2` … if it is taken.
 
-    Names are compared without case, as the patterns of rules do; `taken` are case-folded.
+    Case is ignored, as in the patterns of rules; the names in `taken` are case-folded.
     """
     if name.casefold() not in taken:
         return name

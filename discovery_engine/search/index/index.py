@@ -1,6 +1,7 @@
-"""The index of one catalog, made from the index of the catalog before it, and stored as bytes.
+"""The inverted index of a catalog: built incrementally, and stored as bytes.
 
-An index is immutable: a search reads one while the next is being built.
+An index is immutable, so searches can read one while the next is being built. It consists of
+levels, each with the postings of some servers, as in a log-structured merge tree.
 """
 
 from __future__ import annotations
@@ -41,24 +42,26 @@ if TYPE_CHECKING:
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.tools.model import ServerName, Tool
 
-_DELETED_PART = 8  # a level is rewritten when more than one in so many of its tools is deleted
+_DELETED_PART = 8  # a level is rewritten if more than an eighth of its tools is deleted
 
 
 class Level(Struct, frozen=True):
+    """Postings of some servers, of which some may be deleted since."""
+
     postings: Postings
     deleted: frozenset[int] = frozenset()
-    """Numbers of tools that are no longer as the postings have them: whole servers, always."""
+    """The numbers of deleted tools; always all tools of a server."""
     deleted_counts: Mapping[str, int] = field(default_factory=dict)
-    """How many of the deleted tools hold each term."""
+    """The number of deleted tools that contain each term."""
 
     @property
     def size(self) -> int:
         return self.postings.size - len(self.deleted)
 
     def document_frequency(self, term: str) -> int:
-        """How many tools hold `term`."""
-        # Counted once at deletion: to look for deleted tools in each list would cost every query
-        # the length of its lists.
+        """Return the number of tools that contain `term`, without deleted ones."""
+        # Deleted tools are counted once, on deletion: finding them in each posting list would cost
+        # every query the length of its lists.
         posting_list = self.postings.lists.get(term)
         return len(posting_list[1]) - self.deleted_counts.get(term, 0) if posting_list else 0
 
@@ -66,7 +69,7 @@ class Level(Struct, frozen=True):
         return span.start in self.deleted
 
     def without(self, span: ServerSpan, documents: Iterable[Document]) -> Level:
-        """The level without a server's tools, which were indexed as `documents`."""
+        """Return the level with the tools at `span` deleted; they were indexed as `documents`."""
         counts = dict(self.deleted_counts)
         for document in documents:
             for term in document:
@@ -76,9 +79,10 @@ class Level(Struct, frozen=True):
 
 
 def _compacted(levels: Iterable[Level]) -> tuple[Level, ...]:
-    """The largest first; none is empty, has many deleted tools, or is nearly as small as the next.
+    """Merge levels until each is more than twice as large as the next; the largest comes first.
 
-    Deleted tools still cost a query time, since their postings are read and thrown away.
+    Empty levels are dropped, and those with many deleted tools are rewritten, since queries still
+    read the postings of deleted tools.
     """
     live_levels = [
         merged([level]) if len(level.deleted) * _DELETED_PART > level.postings.size else level
@@ -92,7 +96,7 @@ def _compacted(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 
 def merged(levels: Sequence[Level]) -> Level:
-    """One level with everything in `levels` that is not deleted."""
+    """Merge levels into one, without deleted tools."""
     writer = PostingsWriter()
     for level in levels:
         if level.deleted:
@@ -103,28 +107,29 @@ def merged(levels: Sequence[Level]) -> Level:
 
 
 class DocId(NamedTuple):
-    """Where a tool stands in an index."""
+    """The position of a tool in an index."""
 
     level: int
+    """The number of the level."""
     doc: int
-    """Its number within the level."""
+    """The number of the tool within the level."""
 
 
 class IndexedServer(Struct, frozen=True):
-    """The data that a server's tools were indexed from."""
+    """The input from which the tools of a server were indexed."""
 
     part: ServerPart
     description: str
     tags: frozenset[tuple[str, ...]]
-    """Every combination of tags that its tools have."""
+    """The distinct combinations of tags of its tools."""
     book: ExampleBook = OWN_EXAMPLES
-    """Knows the examples of its tools."""
+    """The book with the examples of its tools."""
 
     @classmethod
     def from_part(
         cls, part: ServerPart, description: str, book: ExampleBook, old: IndexedServer | None
     ) -> IndexedServer:
-        """Return what `part` is indexed from; `old` itself if it is the same."""
+        """Return the input for indexing `part`; `old` itself if nothing differs."""
         if old and old.part is part and old.description == description and old.book == book:
             return old
         tags = frozenset(verdict.tags for verdict in part.verdicts if verdict.tags)
@@ -136,14 +141,14 @@ class IndexedServer(Struct, frozen=True):
 
     @property
     def examples(self) -> dict[str, Examples]:
-        """The examples of its tools, by the names that the server gave them; read anew each time.
+        """The examples of its tools, by the server's own names for them; read on each access.
 
-        Kept, they would take as much memory as all else of a tool, and only indexing needs them.
+        In memory they would double the size of a tool, and only indexing needs them.
         """
         return self.book.of_tools(self.tools)
 
     def has_documents_of(self, other: IndexedServer | None) -> bool:
-        """Return whether both give the same documents."""
+        """Return whether indexing both would produce the same documents."""
         if self is other:
             return True
         if other is None or self.description != other.description:
@@ -153,7 +158,7 @@ class IndexedServer(Struct, frozen=True):
         if self.book == other.book:
             return True
         same = self.examples == other.examples
-        # Known only now: a book that was not read before may have become unreadable meanwhile.
+        # Checked after reading: a book may have become unreadable since it was opened.
         return same and not (self.book.has_failed or other.book.has_failed)
 
 
@@ -162,7 +167,7 @@ class Index(Struct, frozen=True, dict=True):
     servers: Mapping[ServerName, IndexedServer] = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """Every server that has tools, in the order of names."""
+    """All servers that have tools, sorted by name."""
 
     @cached_property
     def size(self) -> int:
@@ -170,18 +175,18 @@ class Index(Struct, frozen=True, dict=True):
 
     @property
     def is_storable(self) -> bool:
-        """True if the requests in the index are those that the digests of its books say."""
+        """True if all books could be read, so that their digests describe the indexed requests."""
         return not any(server.book.has_failed for server in self.servers.values())
 
     def document_frequency(self, term: str) -> int:
-        """How many tools hold `term`."""
+        """Return the number of tools that contain `term`."""
         count = 0  # a query calls this hundreds of times, and sum() takes twice as long
         for level in self.levels:
             count += level.document_frequency(term)
         return count
 
     def known_terms(self, terms: Collection[str]) -> set[str]:
-        """Return the terms that some tool holds, or a deleted one did."""
+        """Return those of the terms that a tool contains; it may be a deleted one."""
         return {term for level in self.levels for term in level.postings.held_terms(terms)}
 
     def postings(self, level: int, docs: Sequence[int], terms: Iterable[str]) -> Postings:  # noqa: ARG002 - of all
@@ -194,21 +199,25 @@ class Index(Struct, frozen=True, dict=True):
         return self.servers[server].part.entries[doc - start]
 
     def profile(self, doc_id: DocId) -> int:
-        """Return what a tool does, as `ToolProfile.packed` encodes it."""
+        """Return the profile of a tool, as `ToolProfile.packed` encodes it."""
         return self.levels[doc_id.level].postings.profile(doc_id.doc)
 
     def profiles(self, doc_ids: Iterable[DocId]) -> list[int]:
-        """The same of many tools."""
+        """Return the packed profiles of tools, in the order of `doc_ids`."""
         by_level = [level.postings.packed_profiles for level in self.levels]
         return [by_level[level][doc] for level, doc in doc_ids]
 
     def doc_ids(self, server: ServerName) -> Iterable[DocId]:
-        """The tools of a server, in the order of their names."""
+        """Return the positions of a server's tools, in the order of their names."""
         number, span = self.locate(server)
         return (DocId(number, doc) for doc in range(span.start, span.stop))
 
     def locate(self, server: ServerName) -> tuple[int, ServerSpan]:
-        """The number of the level that has a server's tools, and where they are in it."""
+        """Return the number of the level that has a server's tools, and their span in it.
+
+        Raises:
+            LookupError: If the server is not indexed.
+        """
         for number, level in enumerate(self.levels):
             span = level.postings.by_server.get(server)
             if span and not level.is_deleted(span):
@@ -216,7 +225,7 @@ class Index(Struct, frozen=True, dict=True):
         raise LookupError(server)
 
     def doc_id(self, tool: Tool) -> DocId | None:
-        """Where a tool stands; None if no tool with this definition is indexed."""
+        """Return the position of a tool; None if no tool with this definition is indexed."""
         server = self.servers.get(tool.server)
         entries = server.part.entries if server else ()
         at = bisect_left(entries, tool.name, key=lambda entry: entry.tool.name)
@@ -226,7 +235,10 @@ class Index(Struct, frozen=True, dict=True):
         return DocId(number, span.start + at)
 
     def impacts(self, doc_id: DocId, terms: Iterable[str]) -> dict[str, int]:
-        """The impact of each of `terms` that a tool holds, from 1 to `documents.MAX_IMPACT`."""
+        """Return the impact of each of `terms` in a tool, from 1 to `documents.MAX_IMPACT`.
+
+        Terms that the tool does not contain are left out.
+        """
         postings = self.levels[doc_id.level].postings
         impacts = {term: postings.impact(term, doc_id.doc) for term in terms}
         return {term: impact for term, impact in impacts.items() if impact}
@@ -240,9 +252,14 @@ class Index(Struct, frozen=True, dict=True):
         *,
         names_only: bool = False,
     ) -> Index:
-        """The index of `catalog`; what did not change is shared with this one.
+        """Build the index of `catalog`; unchanged levels are shared with this index.
 
-        With `names_only`, as for this one, tools have places and names, but hold no terms.
+        Args:
+            catalog: The catalog.
+            descriptions: The descriptions of servers by name.
+            lexicon: The lexicon, the same as for this index.
+            book: The book of examples.
+            names_only: True to index names without terms. It must be the same as for this index.
         """
         servers = indexed_servers(catalog, descriptions, book, self.servers)
         stale = [
@@ -256,12 +273,12 @@ class Index(Struct, frozen=True, dict=True):
             if not server.has_documents_of(self.servers.get(name))
         ]
         levels = list(self.levels)
-        unknown = set()  # levels whose counts are no longer known
+        unknown = set()  # levels whose counts of deleted terms cannot be computed
         for name in stale:
             number, span = self.locate(name)
-            # Made again from the old definitions, to find the terms to count less: postings are
-            # by term, and to keep the terms of each tool besides would cost memory for this alone.
-            # If those cannot be had, the level is rewritten.
+            # The documents are built again from the old definitions, to find the terms of deleted
+            # tools: postings are stored by term, and terms by tool would cost memory for this use
+            # alone. If the examples cannot be read any more, the level is rewritten.
             server = self.servers[name]
             documents: Iterable[Document] = (
                 () if names_only else _documents(name, server, server.examples, lexicon)
@@ -284,7 +301,7 @@ def indexed_servers(
     book: ExampleBook = OWN_EXAMPLES,
     known: Mapping[ServerName, IndexedServer] = MappingProxyType({}),
 ) -> dict[ServerName, IndexedServer]:
-    """Return what to index of every server that has tools; `known` ones are reused if unchanged."""
+    """Return the input for indexing each server that has tools; reuse unchanged `known` ones."""
     return {
         server: IndexedServer.from_part(part, descriptions.get(server, ""), book, known.get(server))
         for server, part in catalog.parts.items()
@@ -295,7 +312,10 @@ def indexed_servers(
 def profiles_of(
     tools: Iterable[Tool], examples: Mapping[str, Examples], lexicon: Lexicon
 ) -> Iterator[int]:
-    """Yield what each tool does, as `ToolProfile.packed` encodes it, given the tools' examples."""
+    """Yield the profile of each tool, as `ToolProfile.packed` encodes it.
+
+    `examples` are by the server's own names for its tools.
+    """
     for tool in tools:
         requests = examples.get(tool.upstream_name)
         yield read_tool(
@@ -335,22 +355,22 @@ def _level_of_names(
     return Level(writer.build())
 
 
-# A subset is a byte for each tool of the index, and nothing else: there may be many views.
+# A subset is stored as one byte for each tool of the index, since there may be many views.
 
 Flags: TypeAlias = bytes
-"""A byte for each of some tools, in their order: 1 for those of the subset, otherwise 0."""
+"""One byte for each tool in order: 1 if it belongs to the subset, else 0."""
 
 
 class Subset:
-    """Immutable, and valid for the index that it was made of."""
+    """Some tools of an index; immutable, and valid for that index only."""
 
     def __init__(self, levels: Iterable[Flags]) -> None:
         self.levels: Sequence[Flags] = tuple(levels)
-        """By level, in the order of their numbers there."""
+        """The flags of each level, in the order of the tools' numbers."""
 
     @classmethod
     def of(cls, index: Index, accepts: Callable[[Entry], bool]) -> Subset:
-        """The accepted tools."""
+        """Select the tools whose entries are accepted."""
         return cls.by_server(
             index,
             {
@@ -361,7 +381,7 @@ class Subset:
 
     @classmethod
     def by_server(cls, index: Index, chosen: Mapping[ServerName, Flags | None]) -> Subset:
-        """Return the chosen tools of each server, in the order of their names; None for all."""
+        """Select tools by flags for each server, in the order of their names; None for all."""
         levels = [bytearray(level.postings.size) for level in index.levels]
         for server, flags in chosen.items():
             if server in index.servers:
@@ -383,14 +403,14 @@ class Subset:
                 yield DocId(number, doc)
 
     def servers(self, index: Index) -> Iterator[ServerName]:
-        """The servers that have any of them; `index` is that which it was made of."""
+        """Yield the servers with at least one tool of the subset; `index` is its index."""
         for level, flags in zip(index.levels, self.levels, strict=True):
             for server, start, stop in level.postings.spans:
                 if any(flags[start:stop]):
                     yield server
 
     def __and__(self, other: Subset) -> Subset:
-        """The tools that both have."""
+        """Return the intersection."""
         return Subset(map(_both, self.levels, other.levels))
 
 
@@ -402,7 +422,7 @@ Tags = tuple[str, ...]
 
 
 class TagTable:
-    """Which servers have tools with which tags, in the order of their names."""
+    """The servers by the combinations of tags that their tools have."""
 
     def __init__(self, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon) -> None:
         self._lexicon = lexicon
@@ -412,16 +432,16 @@ class TagTable:
                 self._servers[tags].append(server)
 
     def shares(self, stems: frozenset[str]) -> dict[Tags, float]:
-        """For tags of which the query names some: the share that it names."""
+        """Return, for each combination of tags, the share that a query names, if above 0."""
         shares = {tags: self._share(tags, stems) for tags in self._servers}
         return {tags: share for tags, share in shares.items() if share}
 
     def matching(self, tags: Tags, stems: frozenset[str]) -> Tags:
-        """Return the tags that the query names."""
+        """Return those of the tags that a query names."""
         return tuple(tag for tag in tags if self._is_named(tag, stems))
 
     def servers(self, tags: Iterable[Tags]) -> list[ServerName]:
-        """The servers that have tools with any of these tags."""
+        """Return the servers with tools that have any of these combinations, sorted by name."""
         return sorted({server for combination in tags for server in self._servers[combination]})
 
     def _share(self, tags: Tags, stems: frozenset[str]) -> float:
@@ -432,25 +452,25 @@ class TagTable:
         return bool(stems_of_tag) and stems.issuperset(stems_of_tag)
 
 
-# To load 5,000 tools takes 5 ms, to build their index a second. `marshal` reads the payload in
-# 0.4 ms: it parses no text and makes no instances of classes.
+# Loading the index of 5,000 tools takes 5 ms, building it a second. `marshal` reads the payload in
+# 0.4 ms, since it parses no text and creates no instances of classes.
 #
 #     digest    of everything below, and of everything that the bytes depend on
 #     payload   marshal of (spans, buckets of posting lists and their filter, names by length,
 #               profiles)
 #
 # The digest covers the format, the versions of this project and of Python, the lexicon, and the
-# catalog. If it differs, the payload is not read. It is a checksum and no signature: every user can
+# catalog. If it differs, the payload is not read. It is a checksum, not a signature: anybody can
 # compute it, so the bytes must be stored where no other user can write.
 
 logger = logging.getLogger(__name__)
 
 FORMAT = 5
-"""Raise it when the layout of the bytes changes, or when the same tools give other bytes."""
+"""The version of the format; raise it if the layout or the bytes of the same tools change."""
 
 
 def dump_index(index: Index, lexicon: Lexicon) -> bytes:
-    """The index as bytes for `load_index`: one level without deleted tools."""
+    """Encode an index for `load_index`, as one level without deleted tools."""
     with gc_pause.paused():
         postings = merged(index.levels).postings
         spans = [tuple(span) for span in postings.spans]
@@ -462,7 +482,7 @@ def dump_index(index: Index, lexicon: Lexicon) -> bytes:
 def load_index(
     data: bytes, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon
 ) -> Index | None:
-    """The index that was dumped; None if it is of other `servers`, or cannot be read."""
+    """Decode an index; return None if it is of other `servers` or versions, or is damaged."""
     digest, payload = data[: digests.SIZE], memoryview(data)[digests.SIZE :]
     if digest != _digest(payload, servers, lexicon):
         return None

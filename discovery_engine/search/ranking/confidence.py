@@ -1,8 +1,8 @@
-"""Confidence that one of the first hits serves a query, and the signals that it is estimated from.
+"""Estimates the confidence that one of the first hits serves a query, from a set of signals.
 
-Signals are measured for each passage of a query.
-Words weigh by their inverse document frequency (idf) in published tools. What an argument says (a
-name, a quote, a path) is no part of what is asked for: hardly any tool mentions it.
+Signals are measured for each passage of a query. Words are weighted by their inverse document
+frequency (idf) in published tools. The words of arguments (a name, a quote, a path) do not count as
+part of the request, since hardly any tool mentions them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.search.text.lexicon import Lexicon
 
-_SUBJECT_CREDIT = 0.25  # what a word of the same subject is values beside the word itself
-_UNLISTED_IDF = 0.9  # of a word that the table lacks, since hardly any tool contains it
-_NOTHING_ASKED = 0.5  # what is explained of a query of arguments alone
-_FIRST_FEW = 5  # tools, of which the last shows how far the first one leads
+_SUBJECT_CREDIT = 0.25  # the value of a word of the same subject, if the word itself has 1
+_UNLISTED_IDF = 0.9  # the idf of a word that the table lacks, since hardly any tool contains it
+_NOTHING_ASKED = 0.5  # the signal `explained` of a query that consists of arguments alone
+_FIRST_FEW = 5  # the place of the tool with which `lead` compares the best one
 _AGREEMENTS = {
     Relation.SAME: 1.0,
     Relation.KINDRED: 0.5,
@@ -48,60 +48,68 @@ DIFFERENT = frozenset((Relation.OTHER, Relation.CHANGES, Relation.READS, Relatio
 
 
 class AnswerSignals(Struct, frozen=True):
-    """The signals of the request as a whole, whatever its passages."""
+    """The signals of a request as a whole, which do not depend on its passages."""
 
     size: int
-    """How many tools there are."""
+    """The number of tools."""
     lead: float = 0.0
-    """From 0 to 1: how much less relevant the fifth tool is than the best."""
+    """The relative difference in relevance of the best and the fifth tool, from 0 to 1."""
     gap: float = 0.0
-    """The same of the second tool."""
+    """The relative difference in relevance of the best and the second tool, from 0 to 1."""
     is_elsewhere: bool = False
-    """True if the request names a server, and the best tool says nothing of it."""
+    """True if the request names a server that the best tool does not mention."""
     has_examples: bool = False
-    """True if the best tool has requests that it serves."""
+    """True if the best tool has examples of requests."""
     operation: float = 0.5
-    """From 0 to 1: how well the best tool does what is asked, by its operation."""
+    """The agreement of the best tool's operation with the request, from 0 to 1."""
     operations: float = 0.5
-    """The same of the one of the first tools that does it best."""
+    """The highest such agreement among the first tools."""
     types: bool = False
-    """True if the best tool takes an argument of a kind that the request gives."""
+    """True if the best tool accepts an argument of a kind that the request contains."""
     similarity: float | None = None
     """The similarity of the best tool, as `Similarities.relative`; None without vectors."""
     accord: bool = False
-    """True if words and vectors have the same tool first."""
+    """True if words and vectors rank the same tool first."""
 
 
 class Signals(Struct, frozen=True):
+    """The signals of one passage; the comment below explains each."""
+
     fit: float
-    """From 0 to 1."""
+    """A share, from 0 to 1."""
     asked: float
-    """From 0 up, in idf: a word has 1 at most."""
+    """A sum of idf, at least 0; a word adds 1 at most."""
     pair: float
-    """From 0 to 2."""
+    """A sum of two idf, from 0 to 2."""
     several: bool
     explained: float
-    """From 0 to 1."""
+    """A share, from 0 to 1."""
     name: float
-    """From 0 to 1."""
+    """A share, from 0 to 1."""
     strange: float
-    """From 0 up."""
+    """A sum of idf, at least 0."""
     answer: AnswerSignals
 
 
 def operation_agreement(reading: RequestReading, profile: ToolProfile) -> float:
-    """From 0 to 1; what is but guessed of a request is worth half."""
+    """Return the agreement of the operations of a request and a tool, from 0 to 1.
+
+    If the request's operation is only guessed, the result is closer to 0.5 by half.
+    """
     agreement = _AGREEMENTS[relation(reading.operations, profile.operations)]
     return agreement if reading.is_explicit else (agreement + 0.5) / 2
 
 
 def operation_differs(reading: RequestReading, profile: ToolProfile) -> bool:
-    """Return whether a request says its operation, and a tool does another one."""
+    """Return whether a request states its operation and the tool has another one."""
     return reading.is_explicit and relation(reading.operations, profile.operations) in DIFFERENT
 
 
 def lead(relevances: Sequence[float], place: int = _FIRST_FEW) -> float:
-    """How much less relevant the tool at `place` is than the best, from 0 to 1."""
+    """Return the relative difference in relevance of the best tool and that at `place`.
+
+    It is from 0 to 1; 1 if there are fewer tools.
+    """
     if len(relevances) < place or not relevances[0]:
         return 1.0
     return 1 - relevances[place - 1] / relevances[0]
@@ -117,23 +125,23 @@ def measure_signals(
     idf: Mapping[str, float],
     answer: AnswerSignals,
 ) -> Signals:
-    """The signals of one answer.
+    """Measure the signals of a query or a passage.
 
     Args:
         query: The terms of the query, or of a passage of it.
-        impacts: Of the query's terms on each of the first tools, the best tool first, from 0 to
-            `documents.MAX_IMPACT`; at least one.
-        name: The stems of the best tool's name, without those of its server's.
-        arguments: The stems that only arguments of the query have.
-        lexicon: Synonyms and subjects.
+        impacts: For each of the first tools, of which there is at least one, the best tool first,
+            the impacts of the query's terms, from 0 to `documents.MAX_IMPACT`.
+        name: The stems of the best tool's name, without those of its server's name.
+        arguments: The stems that occur only in arguments of the query.
+        lexicon: The lexicon, for synonyms and subjects.
         idf: The inverse document frequency of each stem, from 0 to 1.
-        answer: The signals of the whole.
+        answer: The signals of the request as a whole.
     """
     words = list(_word_terms(query, lexicon))
     rarities = [idf.get(word, _UNLISTED_IDF) for word, _ in words]
     unknown = dict.fromkeys(map(lexicon.stem, query.unknown))
     strange = {stem: idf.get(stem, 0.0) for stem in unknown}
-    # A number that no tool mentions is an argument, and asks for nothing.
+    # A number that no tool mentions is an argument, which is no part of the request.
     unindexed = math.fsum(w for stem, w in strange.items() if stem.isalpha())
     values = [[(term, _credit(term)) for term in terms] for _, terms in words]
     shares = [[_extent(terms, tool_impacts) for terms in values] for tool_impacts in impacts]
@@ -150,7 +158,7 @@ def measure_signals(
 
 
 def contains_all_words(query: QueryTerms, impacts: Mapping[str, int], lexicon: Lexicon) -> bool:
-    """Return whether a tool has every word of the query, or a synonym of it."""
+    """Return whether a tool contains every word of the query or a synonym of it."""
     if not query.weights or any(word.isalpha() for word in query.unknown):
         return False
     return all(_contains(terms, impacts) for _, terms in _word_terms(query, lexicon))
@@ -163,7 +171,10 @@ def _fit(query: QueryTerms, impacts: Mapping[str, int]) -> float:
 
 
 def _pair(rarities: Sequence[float], shares: Sequence[float]) -> float:
-    """The two rarest words that a tool has; the square root lets their impact count for less."""
+    """Return the sum of the two highest products of a word's idf and the square root of its share.
+
+    The square root reduces the influence of impacts.
+    """
     both = nlargest(2, (w * math.sqrt(share) for w, share in zip(rarities, shares, strict=True)))
     return math.fsum(both)
 
@@ -176,7 +187,7 @@ def _explained(
     arguments: Container[str],
     idf: Mapping[str, float],
 ) -> float:
-    """The share of the words of a query, its arguments aside, that a tool has."""
+    """Return the share of a query's words, except those of arguments, that a tool contains."""
     total = held = 0.0
     for (word, terms), rarity in zip(words, rarities, strict=True):
         if word not in arguments:
@@ -191,7 +202,7 @@ def _explained(
 def _named(
     name: Sequence[str], query: QueryTerms, lexicon: Lexicon, idf: Mapping[str, float]
 ) -> float:
-    """The share of a tool's name that the query has, or a synonym of it."""
+    """Return the share of a tool's name that the query contains, itself or by a synonym."""
     whole = said = 0.0
     for stem in name:
         rarity = idf.get(stem, _UNLISTED_IDF)
@@ -204,7 +215,10 @@ def _named(
 
 
 def _word_terms(query: QueryTerms, lexicon: Lexicon) -> Iterator[tuple[str, Sequence[str]]]:
-    """The stem and the terms of each word; where tools only have a synonym, the synonym."""
+    """Yield the stem and the terms of each word of a query.
+
+    If tools contain only synonyms of a word, yield the term of the synonyms instead.
+    """
     met: set[str] = set()
     for term in query.weights:
         if not term.startswith((CONCEPT, SUBJECT)):
@@ -221,21 +235,21 @@ def _contains(terms: Sequence[str], among: Container[str]) -> bool:
 
 
 def _extent(values: Iterable[tuple[str, float]], impacts: Mapping[str, int]) -> float:
-    """How much a tool has of a word, or of a synonym or subject of it, from 0 to 1."""
+    """Return the share of a word, its synonyms or its subject in a tool, from 0 to 1."""
     return max(share * impacts.get(term, 0) for term, share in values) / MAX_IMPACT
 
 
 def _credit(term: str) -> float:
-    """Return how much a term of a tool counts, where the word itself counts 1."""
+    """Return the value of a term if the word itself has 1."""
     if term.startswith(CONCEPT):
         return CONCEPT_WEIGHT
     return _SUBJECT_CREDIT if term.startswith(SUBJECT) else 1.0
 
 
-# Relevance orders tools, and does not show whether the first ones are any good: some tool is
-# always the nearest. Confidence is a logistic model of these signals (`ranking.signals`), each of
-# which can only raise it or only lower it; words weigh by their inverse document frequency (idf) in
-# published tools:
+# Relevance orders tools, but does not show whether the first ones are good, since some tool is
+# always the nearest. Confidence is a logistic model of these signals (`Signals`), each of which
+# can only raise it or only lower it. Words are weighted by their inverse document frequency (idf)
+# in published tools:
 #
 #     fit         up     the share of the highest possible score that the best tool has
 #     asked       up     the idf of all words of the query
@@ -252,19 +266,19 @@ def _credit(term: str) -> float:
 #     similarity  up     with vectors: how similar the best tool is
 #     accord      up     with vectors: whether words and vectors have the same tool first
 #
-# The passages of a long request (see `passages`) have log odds each. Those of the request are those
-# of the best, plus a share of the second best, since a task is about one thing over several
-# sentences, and less the more passages there are, since among many one fits by chance.
+# Each passage of a long request (see `passages`) has log odds of its own. The log odds of the
+# request are those of the best passage, plus a share of the second best, since several sentences
+# may be about one thing. They fall with the number of passages, since one of many fits by chance.
 #
-# There is a model for each way to find tools: by words alone or by vectors, too, and with or
-# without examples of requests for the best tool. The coefficients and the idf are data, fitted by
-# `scripts/fit_confidence.py`, which also shows how well the probabilities hold.
+# There are four models: with or without vectors, and with or without examples of requests for the
+# best tool. The coefficients and the idf are data, fitted by `scripts/fit_confidence.py`, which
+# also measures the calibration of the probabilities.
 
 _DATA = Path(__file__).parents[1] / "data"
 FIRST_HIT_FILE = _DATA / "first_hit.txt"
-"""Written by `scripts/fit_first_hit.py`."""
+"""The coefficients that `scripts/fit_first_hit.py` writes."""
 FIRST = 5
-"""How many hits the confidence is about."""
+"""The number of first hits to which the confidence refers."""
 _NAMED_CONFIDENCE = {
     NameMatchKind.EXACT: 0.99,
     NameMatchKind.SPELLING: 0.99,
@@ -273,31 +287,31 @@ _NAMED_CONFIDENCE = {
 }
 # Of 59 tools with all words, 47 were right, and 3 were found for queries that nothing serves.
 _ALL_WORDS_CONFIDENCE = 0.6
-_TAG_CONFIDENCE = 0.5  # of a query that names all tags of the tool, and nothing else
+_TAG_CONFIDENCE = 0.5  # for a query that names all tags of the tool, and nothing else
 UNSURE_CONFIDENCE = 0.49
-"""Below what a match needs, by words and by a model."""
+"""The confidence of an answer that must not be a match: just below the least of a match."""
 _LEAST_FIT = 0.01
 _LEAST_IDF = 0.1
 _LEAST_LEAD = 0.05
-# Of 1,700 tools the best one for a request is at 0.4 to 0.9; as a logit of this the signal gains
-# 2 to 3 % of log loss beside the similarity itself.
+# Among 1,700 tools the best one for a request has a similarity of 0.4 to 0.9. Its logit improves
+# the log loss by 2 to 3 % over the similarity itself.
 _SIMILARITIES = (0.05, 0.98)
-_SIZES = (200, 4_000)  # tools; beyond these, the sets show, a size makes no difference
+_SIZES = (200, 4_000)  # tools; the measured sets show no effect of the size beyond these
 
 
 class Assessment(Struct, frozen=True):
-    """How good the hits of a query are."""
+    """The quality of the hits of a query."""
 
     confidence: float
     """The probability that one of the first hits serves the query; 0 without hits."""
     alike: int
-    """How many of the first hits fit about equally well; 1 if the first stands out."""
+    """The number of first hits that fit about equally well; 1 if the first stands out."""
     unknown: tuple[str, ...]
-    """Words of the query that no tool has."""
+    """Words of the query that no tool contains."""
 
 
 class ConfidenceModel(Struct, frozen=True):
-    """Coefficients; those of signals, `second` and `passages` are not below 0."""
+    """The coefficients of a model; those of signals, `second` and `passages` are at least 0."""
 
     fit: float
     asked: float
@@ -319,10 +333,10 @@ class ConfidenceModel(Struct, frozen=True):
     passages: float
     """Coefficient of the logarithm of the number of passages, which is subtracted."""
     long_offset: float
-    """Added for a request of several passages."""
+    """The offset added for a request of several passages."""
 
     def probability(self, passages: Sequence[Signals]) -> float:
-        """The probability that one of the first hits serves the request, from 0 to 1.
+        """Return the probability that one of the first hits serves the request, from 0 to 1.
 
         Args:
             passages: The signals of each passage, at least one.
@@ -340,10 +354,10 @@ class ConfidenceModel(Struct, frozen=True):
 
 
 class FirstHitModel(Struct, frozen=True):
-    """Coefficients of the log odds that the first hit serves a request, so that it is a match.
+    """The coefficients of the log odds that the first hit is right, which a match requires.
 
-    The confidence is about the first few: it is high as well where the right tool is missing, and
-    one with another operation, object or product is the nearest.
+    The confidence refers to the first few hits. It can be high although the right tool is missing,
+    if the nearest one has another operation, object or product.
     """
 
     asked: float
@@ -357,7 +371,7 @@ class FirstHitModel(Struct, frozen=True):
     offset: float
 
     def is_right(self, passages: Sequence[Signals]) -> bool:
-        """Return whether the first hit is more probably right than wrong, by the best passage."""
+        """Return whether the first hit is probably right, by the passage that fits it best."""
         return max(map(self.log_odds, passages)) > 0
 
     def log_odds(self, signals: Signals) -> float:
@@ -366,7 +380,7 @@ class FirstHitModel(Struct, frozen=True):
 
 
 def first_hit_features(signals: Signals) -> tuple[float, ...]:
-    """Return the values that the coefficients of a `FirstHitModel` apply to, without the offset."""
+    """Return the values for the coefficients of a `FirstHitModel`, in their order."""
     answer = signals.answer
     return (
         math.log(signals.asked + _LEAST_IDF),
@@ -381,7 +395,7 @@ def first_hit_features(signals: Signals) -> tuple[float, ...]:
 
 
 def features(signals: Signals) -> tuple[float, ...]:
-    """Return the values that the coefficients apply to, in their order, without the offset."""
+    """Return the values for the coefficients of a `ConfidenceModel`, in their order."""
     least, most = _SIZES
     answer = signals.answer
     return (
@@ -403,7 +417,7 @@ def features(signals: Signals) -> tuple[float, ...]:
 
 
 def _logit(similarity: float) -> float:
-    """Return the logit, since a similarity counts more the nearer it is to identity."""
+    """Return the logit of a similarity, which stresses differences close to identity."""
     bounded = min(max(similarity, _SIMILARITIES[0]), _SIMILARITIES[1])
     return math.log(bounded / (1 - bounded))
 
@@ -416,14 +430,14 @@ def overall_confidence(
     has_all_words: bool,
     is_first_right: bool,
 ) -> float:
-    """The confidence of the model, raised for a query that is a name, a tag, or a few words.
+    """Return the confidence of the model, raised for a query that is a name, a tag, or keywords.
 
-    Set by hand: hardly any query that the model is fitted on is a name, a tag, or a keyword or two.
-    It is bounded for a tool that is probably not right, unless it is named.
+    The constants are set by hand, since the model is fitted on few such queries. The confidence is
+    bounded if the first tool is probably not right, unless the query names it.
 
     Args:
         by_words: The confidence by the model.
-        name_match: How the query names the tool.
+        name_match: The way in which the query names the tool.
         tagged: The share of the tool's tags that the query names.
         has_all_words: Whether `contains_all_words` holds.
         is_first_right: Whether the first tool is right by the `FirstHitModel`.
@@ -438,7 +452,7 @@ def overall_confidence(
 
 @cache
 def default_model(*, with_vectors: bool = False, with_examples: bool = False) -> ConfidenceModel:
-    """The model for tools found by words alone, or by vectors, too."""
+    """Return the model for searches by words, or by words and vectors."""
     return ConfidenceModel(
         **_coefficients(model_file(with_vectors=with_vectors, with_examples=with_examples))
     )

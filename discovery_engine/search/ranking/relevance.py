@@ -1,4 +1,4 @@
-"""Hits and their relevance: what a name, words, vectors, tags and use of a tool add up to."""
+"""Hits and their relevance: the combined scores of names, words, vectors, tags and uses."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class ScoreParts(Struct, frozen=True):
     meaning: float = 0.0
     """The part of `partial` that comes from vectors; the rest comes from words."""
     agreement: float = 0.0
-    """The change of `partial` because the tool does what is asked for, or does not."""
+    """The change of `partial` by the agreement of request and tool, see `Agreement`."""
     usage: float = 0.0
-    """The part that former uses add; next to nothing."""
+    """The part of earlier uses, which is very small."""
 
 
 class Hit(Struct, frozen=True):
@@ -52,7 +52,7 @@ class Hit(Struct, frozen=True):
 
     entry: Entry
     relevance: float
-    """From 0 to 1: how well it fits, not how probable it is."""
+    """The quality of the match, from 0 to 1; it is not a probability."""
     parts: ScoreParts
 
     @classmethod
@@ -64,7 +64,15 @@ class Hit(Struct, frozen=True):
         agreement_share: float,
         by_usage: float,
     ) -> Hit:
-        """The hit of a tool; the shares are those of `partial` by vectors and by agreement."""
+        """Build a hit from its parts of relevance.
+
+        Args:
+            entry: The tool.
+            parts: The parts `exact`, `partial` and `tag`.
+            meaning_share: The share of `partial` that comes from vectors.
+            agreement_share: The share of `partial` that comes from agreement.
+            by_usage: The part of earlier uses.
+        """
         exact, partial, tag = parts
         score_parts = ScoreParts(
             exact,
@@ -77,13 +85,16 @@ class Hit(Struct, frozen=True):
         return cls(entry, sum(parts) + by_usage, score_parts)
 
 
-_USAGE_SHARE = 0.02  # the most that usage adds: less than separates tools that fit unalike
+_USAGE_SHARE = 0.02  # the most that usage adds: less than separates a better tool from a worse
 
 
 def relevance_parts(
     weights: Weights, *, exact: float, partial: float, tag: float
 ) -> tuple[float, float, float]:
-    """Noisy-or: each part adds its share of what the parts before it left to 1."""
+    """Combine three scores, each from 0 to 1, to parts whose sum is at most 1.
+
+    As in a noisy-or, each part is a share of what the parts before it leave to 1.
+    """
     by_exact = weights.exact * exact
     by_partial = (1 - by_exact) * weights.partial * partial
     by_tag = (1 - by_exact - by_partial) * weights.tag * tag
@@ -91,15 +102,15 @@ def relevance_parts(
 
 
 def usage_part(parts: tuple[float, ...], share: float) -> float:
-    """Return what a tool's share of usage, from 0 to 1, adds; 0 if the tool does not fit at all."""
+    """Return the part of usage, by its share from 0 to 1; 0 if all other parts are 0."""
     return (1 - sum(parts)) * _USAGE_SHARE * share if any(parts) else 0.0
 
 
 def name_likeness(query: str) -> Callable[[str], int]:
-    """How many words of a name a query has in the same form, and how many pairs in that order.
+    """Return a function that counts the words of a name that the query contains unstemmed.
 
-    It decides between equal hits alone: those of `text_to_speech` and `speech_to_text`, or of
-    `get_issue` and `get_issues`.
+    To these it adds the number of adjacent pairs of them in the query's order. It only breaks ties,
+    such as of `text_to_speech` and `speech_to_text`, or of `get_issue` and `get_issues`.
     """
     places = {word: place for place, word in reversed(list(enumerate(words(query))))}
 
@@ -110,17 +121,17 @@ def name_likeness(query: str) -> Callable[[str], int]:
     return likeness
 
 
-# A score is the share of the highest possible one, from 0 to just under 1. A tool that does all of
-# one clause of a long request scores above one that has a little of each.
+# A score is a share of the highest possible one, from 0 to just under 1. A tool that matches one
+# clause of a long request completely scores above one that matches a little of each.
 
-# `scripts/fit_ranking.py`: a quarter less and a quarter more change the macro NDCG@10 of 0.6858 by
-# -8 and 0 for the one, by -4 and -17 for the other, in 1/10,000.
-_CLAUSE_SHARE = 0.3  # of the score: that of the clause that fits best
-_SHORT_CLAUSE = 0.7  # the power by which a clause counts less that is a small part of a request
+# By `scripts/fit_ranking.py`, a quarter less and a quarter more change the macro NDCG@10 of 0.6858
+# by -0.0008 and 0 for `_CLAUSE_SHARE`, and by -0.0004 and -0.0017 for `_SHORT_CLAUSE`.
+_CLAUSE_SHARE = 0.3  # the share of the clause that fits best in the score
+_SHORT_CLAUSE = 0.7  # the exponent by which clauses that are a small part of a request count less
 
 
 def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> list[float]:
-    """The score of each of `docs`, which ascend."""
+    """Return the score by words of each of `docs`, which must ascend; from 0 to just under 1."""
     places = {doc: place for place, doc in enumerate(docs)}
     whole = [0.0] * len(docs)
     parts = [[0.0] * len(docs) for _ in query.clauses]
@@ -143,9 +154,9 @@ def score_tools(postings: Postings, docs: Sequence[int], query: QueryTerms) -> l
 
 
 def shares_of(sums: Sequence[float], query: QueryTerms) -> list[float]:
-    """Return sums of weighted impacts as shares of the highest possible sum.
+    """Divide sums of weighted impacts by the highest possible sum.
 
-    Where there are no clauses, these are the scores.
+    For a query without clauses the results are the scores.
     """
     known_weight = sum(query.weights.values())
     reachable = (known_weight + query.unknown_weight) * (MAX_IMPACT + 1)
@@ -153,7 +164,7 @@ def shares_of(sums: Sequence[float], query: QueryTerms) -> list[float]:
 
 
 def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, float]:
-    """Return what each term adds to the score of a tool that holds terms with these impacts."""
+    """Return the contribution of each term to the score of a tool, by the terms' impacts in it."""
     gains = {term: query.weights[term] * impact for term, impact in impacts.items()}
     known_weight = sum(query.weights.values())
     clause, lift = _best_fitting(gains, query, known_weight)
@@ -168,7 +179,7 @@ def contributions(impacts: Mapping[str, int], query: QueryTerms) -> dict[str, fl
 def _best_clause(
     parts: Sequence[Sequence[float]], query: QueryTerms, known: float
 ) -> Sequence[float]:
-    """For each tool the score of the clause that it fits best, with short clauses lifted."""
+    """Return, for each tool, the score of its best clause; short clauses are lifted."""
     best: Sequence[float] = [0.0] * len(parts[0])
     for clause, part in zip(query.clauses, parts, strict=True):
         if lift := _lift(clause, query, known):
@@ -179,7 +190,7 @@ def _best_clause(
 def _best_fitting(
     gains: Mapping[str, float], query: QueryTerms, known: float
 ) -> tuple[frozenset[str], float]:
-    """The clause that one tool fits best, and how much it is lifted."""
+    """Return the clause that a tool fits best, and the factor by which it is lifted."""
     lifted = ((clause, _lift(clause, query, known)) for clause in query.clauses)
 
     def fit(pair: tuple[frozenset[str], float]) -> float:
@@ -190,33 +201,34 @@ def _best_fitting(
 
 
 def _lift(clause: frozenset[str], query: QueryTerms, known: float) -> float:
-    """Return the factor of a clause by its share of the request; 0 if nothing of it is known."""
+    """Return the factor of a clause by its share of the request; 0 if its terms are unknown."""
     share = fsum(query.weights[term] for term in clause) / known if known else 0.0
     return share ** (_SHORT_CLAUSE - 1) if share else 0.0
 
 
-# The fused score is a weighted mean. The weight of the vectors is set for each query: by the best
-# score that words reach in it. Within a query, the fused score rises strictly with either.
+# The fused score is a weighted mean of the scores by words and by vectors. The weight of the
+# vectors depends on the best score by words for the query. Within a query, the fused score rises
+# strictly with either.
 
-# `scripts/fit_ranking.py --embedder` shows what each is worth.
-_WEIGHT = 1.0  # of the vectors of a sentence model; that of words is 1
-# Of sums of word vectors. At 0.7 these find 1 % more everyday requests, and two of 13 sets lose
-# 0.015 of NDCG.
+# `scripts/fit_ranking.py --embedder` measures the effect of each constant.
+_WEIGHT = 1.0  # the weight of vectors of a sentence model; the weight of words is 1
+# The weight of sums of word vectors. At 0.7 these find 1 % more everyday requests, and two of 13
+# sets lose 0.015 of NDCG.
 _STATIC_WEIGHT = 0.4
-_STEEPNESS = 1.8  # of the fall from the most similar tool to one of mean similarity
-_LEAST_BEST = 0.1  # taken for the best score by words where it is lower
-_LEAST_SPREAD = 0.15  # between the best and the mean similarity, where all are much alike
+_STEEPNESS = 1.8  # the slope from the most similar tool to one of mean similarity
+_LEAST_BEST = 0.1  # the lower bound of the best score by words
+_LEAST_SPREAD = 0.15  # the lower bound of the difference of the best and the mean similarity
 
 
 class Contributions(NamedTuple):
-    """The parts that add up to the score."""
+    """The parts of a fused score, which is their sum."""
 
     words: float
     meaning: float
 
 
 class Fusion(Struct, frozen=True):
-    """The parameters for one query."""
+    """The parameters of the fusion for one query."""
 
     best_words: float
     """The best score by words of any tool, from 0 to 1."""
@@ -236,28 +248,28 @@ class Fusion(Struct, frozen=True):
         return Contributions(words / (1 + weight), meaning / (1 + weight))
 
     def _relative(self, similarity: float) -> float:
-        """1 for the most similar tool, 0 for one of mean similarity, less for those below."""
+        """Scale a cosine: 1 for the most similar tool, 0 for the mean, negative below it."""
         spread = max(self.best_similarity - self.mean_similarity, _LEAST_SPREAD)
         return 1 - (self.best_similarity - similarity) / spread
 
 
-# Agreement moves the score of a tool by words: its odds are multiplied by a factor for each trait
-# that request and tool have together. So a sibling with the wrong operation falls, and no score
-# leaves the range from 0 to 1.
+# Agreement adjusts the score of a tool by words: the odds of the score are multiplied by a factor
+# for each trait of the pair of request and tool. A similar tool with the wrong operation falls, and
+# every score stays between 0 and 1.
 #
 #     delete the branch old      delete_branch    the same operation
 #                                create_branch    the opposite one
 #     open issues                list_issues      the same operation, of many
 #                                close_issue      needs the identifier of one
 #
-# The weights of the traits are data, fitted by `scripts/fit_agreement.py`, which also shows what
-# they are worth.
+# The weights of the traits are data, fitted by `scripts/fit_agreement.py`, which also measures
+# their effect.
 
 _FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
-# In log odds. Of the everyday requests with the pack for half of the servers, those of the others
-# are right first in 57 % (54 % without this), of that half in 72 % (74 %), of both in 75 % (73 %).
+# In log odds. With the pack for half of the servers, the first hit is right for 57 % of everyday
+# requests to the other servers (54 % without this), 72 % (74 %) to that half, 75 % (73 %) to both.
 _SHIPPED_EXAMPLES = -0.26
-_READINGS = 64  # whose factors are kept: to weigh the traits of a dozen kinds of tools takes 50 us
+_READINGS = 64  # readings whose factors are cached: computing a dozen factors takes 50 us
 _IDENTIFIER = int(ArgumentKind.IDENTIFIER)
 _TYPED = int(
     ArgumentKind.URL
@@ -269,16 +281,16 @@ _TYPED = int(
     | ArgumentKind.CHANNEL
     | ArgumentKind.PERSON
 )
-"""The kinds that hardly any parameter takes unless it is made for them."""
+"""Kinds of arguments that only parameters made for them accept."""
 _TEXT = int(ArgumentKind.QUOTE | ArgumentKind.NAME)
 
 
 class Trait(StrEnum):
-    """A trait that a request and a tool may have together."""
+    """A trait of a pair of a request and a tool."""
 
     SAME = "same"
-    """The tool does what the request asks for. Where no verb says what is asked for, and in a long
-    request, which asks for several things, this and its contraries count for nothing."""
+    """Both have the same operation. This trait and its opposites count only if the request has an
+    explicit verb."""
     KINDRED = "kindred"
     OTHER = "other"
     CHANGES = "changes"
@@ -288,17 +300,17 @@ class Trait(StrEnum):
     OPPOSITE = "opposite"
     BOTH_MANY = "both_many"
     TOOL_MANY = "tool_many"
-    """The tool is for many things, the request about one or a few."""
+    """The tool handles many things, the request is about one or a few."""
     REQUEST_MANY = "request_many"
-    """The request is about many things, the tool for one."""
+    """The request is about many things, the tool handles one."""
     BOTH_ONE = "both_one"
     UNIDENTIFIED = "unidentified"
     """The tool needs an identifier, and the request has no argument that may be one."""
     LACKS_KIND = "lacks_kind"
-    """The request has an address, a path, a date …, and the tool takes nothing of the kind."""
+    """The request has an address, a path, a date …, and the tool has no parameter of that kind."""
     TAKES_IDENTIFIER = "takes_identifier"
     SHIPPED_EXAMPLES = "shipped_examples"
-    """The tool has shipped requests: more text, by which it would score above an equal tool."""
+    """The tool has shipped requests, whose text would lift it above an equal tool without."""
 
 
 _RELATED = {
@@ -312,7 +324,7 @@ _RELATED = {
 
 
 def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
-    """The traits that a request and a tool have together."""
+    """Yield the traits of a request and a tool."""
     related = _RELATED.get(relation(reading.operations, tool.operations))
     if related and reading.is_explicit:
         yield related
@@ -344,19 +356,21 @@ def _of_kinds(kinds: int, tool: ToolProfile) -> Iterator[Trait]:
 
 
 class TraitShare(NamedTuple):
+    """The effect of a trait on a score."""
+
     trait: Trait
     adds: float
-    """To the score; below 0 if it speaks against the tool."""
+    """The change of the score; negative if the trait is evidence against the tool."""
 
 
 class Agreement:
-    """The agreement of one request with tools."""
+    """Adjusts the scores of tools by their agreement with one request."""
 
     def __init__(self, reading: RequestReading, weights: Mapping[Trait, float]) -> None:
         self._reading = reading
         self._weights = weights
-        # Of a profile only the kinds of arguments count that are given, so that the tools of a
-        # query share a dozen factors.
+        # Only the kinds of arguments that the request has are counted in a profile, so that all
+        # tools of a query share a dozen factors.
         self._counted = ToolProfile(
             int(ALL),
             reading.given,
@@ -367,11 +381,11 @@ class Agreement:
         self._factors: dict[int, float] = {}
 
     def adjusted(self, score: float, profile: int) -> float:
-        """The score of a tool, moved by its agreement; `profile` is packed."""
+        """Return the score of a tool, from 0 to 1, adjusted by its packed profile."""
         return _moved(score, self._factor(profile & self._counted))
 
     def adjusted_all(self, scores: Iterable[float], profiles: Iterable[int]) -> list[float]:
-        """The same of many tools."""
+        """Return the adjusted scores of tools; see `adjusted`."""
         counted = self._counted
         kinds = [profile & counted for profile in profiles]
         factors = {kind: self._factor(kind) for kind in set(kinds)}
@@ -387,7 +401,7 @@ class Agreement:
         return self._factors[counted]
 
     def shares(self, score: float, profile: int) -> list[TraitShare]:
-        """Return what each trait adds to the score of a tool, the traits of most weight first."""
+        """Return the effect of each trait on the score of a tool, the greatest weight first."""
         shares = []
         log_odds = 0.0
         for trait, weight in sorted(self._weighed(profile), key=lambda pair: -abs(pair[1])):
@@ -403,12 +417,12 @@ class Agreement:
 
 
 def _moved(score: float, factor: float) -> float:
-    """A score with `factor` times the odds."""
+    """Multiply the odds of a score by a factor."""
     return score * factor / (1 + score * (factor - 1))
 
 
 def agreement_with(reading: RequestReading) -> Agreement:
-    """By the default weights; requests that are read alike share what was computed for one."""
+    """Return the agreement by the default weights; equal readings share one cached object."""
     return _agreement(reading._replace(arguments=(), text=""))  # `given` has the kinds
 
 

@@ -1,7 +1,7 @@
-"""The call log of an engine: `engine.call_log`. What happens is recorded, and can be read.
+"""The call log of an engine, `engine.call_log`: it records calls, and reads the entries.
 
-Recording costs a bounded copy of the arguments and the result, and never waits. Everything else
-happens in a thread, a few times a second.
+Recording makes a bounded copy of the arguments and the result, and never waits. A thread does
+everything else, a few times a second.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from discovery_engine.store.call_log.tally import ServerMetrics, Tally
     from discovery_engine.store.call_log.timeline import Timeline
 
-_LAST_WAIT = 2.0  # seconds for the last entries when the engine closes
+_LAST_WAIT = 2.0  # seconds to write the last entries when the engine closes
 _FLUSH_WAIT = 5.0  # seconds
-_POLL_INTERVAL = 0.25  # seconds between two looks for new entries
+_POLL_INTERVAL = 0.25  # seconds between two queries for new entries
 
 
 class CallLog:
-    """Made by the engine.
+    """The call log of one configuration; the engine makes it.
 
     Args:
         folder: The data folder.
-        scope: Names the configuration that the entries belong to.
-        settings: Those that are in force now.
-        clock: Unix time in seconds.
+        scope: The scope of the configuration.
+        settings: Returns the settings in force.
+        clock: Returns Unix time in seconds.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class CallLog:
         self._clock = clock
         self._place = folder, scope
 
-    # What writes and reads takes 10 ms to load, and an engine is often opened without a call.
+    # The reader and the writer take 10 ms to import, and many engines are opened without a call.
 
     @cached_property
     def reader(self) -> LogReader:
-        """The same entries without an event loop."""
+        """The reader of the same entries, which blocks instead of using an event loop."""
         from discovery_engine.store.call_log.log_reader import LogReader  # noqa: PLC0415
 
         return LogReader(*self._place)
@@ -82,12 +82,12 @@ class CallLog:
         *,
         is_known: bool = True,
     ) -> None:
-        """Have an entry written soon; it is dropped if too many wait.
+        """Queue an entry to be written; it is dropped if the queue is full.
 
         Args:
-            entry: Without arguments and result, and without their sizes.
-            arguments: As they were sent; the entry gets what the settings allow of them.
-            result: The same.
+            entry: The entry without arguments and result, and without their sizes.
+            arguments: The arguments as sent; the settings decide how much of them is stored.
+            result: The result; the settings decide how much of it is stored.
             is_known: Whether the server and the tool exist.
         """
         self._writer.record(entry, arguments, result, mode=self._mode, is_known=is_known)
@@ -103,18 +103,19 @@ class CallLog:
         return settings.log.calls if settings.cache.enabled else "off"
 
     def now(self) -> float:
-        """Unix time in seconds."""
+        """Return Unix time in seconds."""
         return self._clock()
 
     async def entries(
         self, chosen: LogFilter = EVERYTHING, *, limit: int = PAGE, before: int | None = None
     ) -> tuple[LogEntry, ...]:
-        """The newest entries, in the order in which they were written.
+        """Return the newest entries that match, in the order in which they were written.
 
         Args:
-            chosen: Which.
-            limit: The most.
-            before: Only those written before the entry with this id, for the page before.
+            chosen: The filter.
+            limit: The most entries.
+            before: The id of an entry; only those written before it are returned. None for the
+                newest page.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -124,7 +125,7 @@ class CallLog:
         return await anyio.to_thread.run_sync(read)
 
     async def count(self, chosen: LogFilter = EVERYTHING) -> int:
-        """How many entries there are, on all pages.
+        """Return the number of entries that match, on all pages.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -135,11 +136,11 @@ class CallLog:
     async def follow(
         self, chosen: LogFilter = EVERYTHING, *, after: int | None = None
     ) -> AsyncIterator[LogEntry]:
-        """Entries of all processes as they are written, without an end.
+        """Yield matching entries of all processes as they are written, without end.
 
         Args:
-            chosen: Which.
-            after: The id of the last one that is known; only new ones if None.
+            chosen: The filter.
+            after: The id of an entry; those written after it come first. None for new entries only.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -154,7 +155,7 @@ class CallLog:
                 await anyio.sleep(_POLL_INTERVAL)
 
     async def export(self, chosen: LogFilter = EVERYTHING, *, form: ExportForm) -> str:
-        """All entries as one text: lines of JSON, or a table of comma-separated values.
+        """Export all matching entries as one text, in JSON Lines or CSV.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -168,7 +169,7 @@ class CallLog:
         )
 
     async def clear(self) -> int:
-        """Delete all entries of this configuration; returns how many there were.
+        """Delete all entries of this configuration; return their number.
 
         Raises:
             CallLogError: If they cannot be deleted.
@@ -177,7 +178,7 @@ class CallLog:
         return await anyio.to_thread.run_sync(self._database().clear)
 
     async def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
-        """The calls of each server, or of one, in all processes.
+        """Return the metrics of each server, or of one, over all processes.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -188,16 +189,16 @@ class CallLog:
     async def timeline(
         self, *, since: float, until: float, step: float = 60.0, server: str | None = None
     ) -> Timeline:
-        """The calls of the last days in all processes, by spans of time.
+        """Return the counts of calls in all processes by spans of time.
 
-        Calls are counted by the minute for eight days, unless `log.calls` is `off`; a minute
-        belongs to the span in which it begins.
+        Calls are counted by the minute, and counts are kept for eight days; with `log.calls: off`
+        there are none. A minute belongs to the span in which it begins.
 
         Args:
-            since: Unix time in seconds.
-            until: The same.
-            step: Seconds of a span.
-            server: Only the calls of this one.
+            since: The begin, in Unix time in seconds.
+            until: The end, in Unix time in seconds.
+            step: The length of a span in seconds.
+            server: The only server whose calls count; None for all.
 
         Raises:
             CallLogError: If the log cannot be read.
@@ -221,7 +222,7 @@ class CallLog:
         return await anyio.to_thread.run_sync(read)
 
     async def reset_errors(self, server: str | None = None) -> None:
-        """Count the errors of a server, of all with None, from zero.
+        """Reset the error counts of a server, of all if None, to zero.
 
         Raises:
             CallLogError: If the log cannot be written.
@@ -231,26 +232,26 @@ class CallLog:
         await anyio.to_thread.run_sync(reset)
 
     async def flush(self) -> None:
-        """Wait until what was recorded in this process is written, at most some seconds."""
+        """Wait until all entries of this process are written, for at most five seconds."""
         await anyio.to_thread.run_sync(self._writer.flush, _FLUSH_WAIT)
 
     def hurry(self) -> None:
-        """Write what waits as soon as possible; returns at once."""
+        """Have queued entries written as soon as possible; return at once."""
         if "_writer" in vars(self):
             self._writer.hurry()
 
     def close(self) -> None:
-        """Write what waits; blocks for at most two seconds."""
+        """Write the queued entries; block for at most two seconds."""
         if "_writer" in vars(self):
             self._writer.close(_LAST_WAIT)
 
     @property
     def dropped(self) -> int:
-        """The entries of this process that were not written."""
+        """The number of entries of this process that were dropped."""
         return self._writer.dropped
 
     def tallies(self) -> dict[tuple[str, str], Tally]:
-        """Return the counts of this process, by server and tool; ("", "") for unknown ones."""
+        """Return the counts of this process by server and tool; `("", "")` for unknown tools."""
         return self._writer.tallies()
 
     def _retention(self) -> Retention:
