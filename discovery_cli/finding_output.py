@@ -1,4 +1,4 @@
-"""Findings of rules, the scanner and reviews, as the commands that have some show them."""
+"""Formats findings of rules, scans and reviews, for all commands that show them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discovery_engine.trust.lockfile import Deviation
     from discovery_engine.trust.review import Review
 
-# What stood under `kind` before there were codes; scripts may still read it.
+# The value of `kind` in JSON output, older than the codes; scripts may still read it.
 _KINDS = {
     "RULE_UNMATCHED": "matches nothing",
     "RULE_SHADOWED": "shadowed",
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def show_diagnostic(output: Output, diagnostic: Diagnostic) -> None:
-    """The message, which names what it is about, with its code; and the hint."""
+    """Write the severity, message and code of a diagnostic, and its hint on a second line."""
     output.line(one_line(f"{diagnostic.severity}: {diagnostic.message} [{diagnostic.code}]"))
     output.line(f"  hint: {one_line(output.hint(diagnostic.hint))}")
 
@@ -46,7 +46,7 @@ def finding_form(diagnostic: Diagnostic) -> JSONObject:
 
 
 def entry_form(diagnostic: Diagnostic) -> JSONObject:
-    """The same for a rule or an override, with its index."""
+    """Return the JSON form of a finding about a rule or an override, with its index."""
     section, _, index = diagnostic.subject.partition(".")
     return finding_form(diagnostic) | {
         "rule": int(index) if section == "toolRules" else None,
@@ -56,14 +56,17 @@ def entry_form(diagnostic: Diagnostic) -> JSONObject:
 
 
 def suspicion_lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """One line for each finding, safe for a terminal."""
+    """Yield one line for each finding, safe for a terminal."""
     for finding in findings:
         place, words = named(finding.where), quoted(finding.excerpt)
         yield f"{finding.severity}  {place}: {finding.message}: {words}"
 
 
 def review_lines(review: Review) -> Iterator[str]:
-    """A tool or the instructions: findings, and the changes, or the whole of a new text."""
+    """Yield the lines of a tool, or of a server's instructions, that is under review.
+
+    After the findings come the changes, or the full definition if it is new.
+    """
     is_new = review.before is None
     yield f"  {_name(review)}: {'new' if is_new else review.weight or 'changed'}"
     yield from (f"    {line}" for line in suspicion_lines(review.findings))
@@ -71,7 +74,7 @@ def review_lines(review: Review) -> Iterator[str]:
 
 
 def deviation_lines(deviation: Deviation) -> Iterator[str]:
-    """One server or tool that differs from the lock file."""
+    """Yield the lines of one difference between a server or tool and the lock file."""
     yield f"{deviation.message}  {visible(deviation.subject)} [{deviation.code}]"
     yield from change_lines(deviation.changes)
 

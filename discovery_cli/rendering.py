@@ -1,4 +1,4 @@
-"""Servers and tools as rows and paragraphs for people."""
+"""Renders servers, tools, search results and notices as text for a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _GOOD = {"idle", "ready", "starting", "pending"}
 
 
 def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Row:
-    """A mark, the name, the number of tools, and its purpose or its problem."""
+    """Return the row of a server: a mark, its name, its number of tools, and its description.
+
+    A problem takes the place of the description; with `with_status` the state has a column before.
+    """
     is_good = server.state in _GOOD and not server.has_problem
     status = starting_text(server) if server.state == "starting" else str(server.state)
     mark = output.open_mark() if is_open(server) else output.mark(good=is_good)
@@ -48,13 +51,13 @@ def server_row(output: Output, server: ServerReport, *, with_status: bool) -> Ro
 
 
 def wanted_server_row(output: Output, server: ServerReport) -> Row:
-    """With the state, and whether the server is wanted in the column before it."""
+    """Return the row of a server with two more columns: the switch (on or off) and the state."""
     mark, name, tools, *rest = server_row(output, server, with_status=True)
     return [mark, name, tools, "on" if server.is_wanted else "off", *rest]
 
 
 def long_server_row(output: Output, server: ServerReport) -> Row:
-    """All columns of a server, in the order of `LONG_COLUMNS`."""
+    """Return the row of a server with all columns, in the order of `LONG_COLUMNS`."""
     mark, name, tools, switch, state, about = wanted_server_row(output, server)
     details = [server.package or "-", server.source, ", ".join(server.tags) or "-"]
     dates = [_day(server.created_at), _day(server.updated_at)]
@@ -68,33 +71,39 @@ LONG_COLUMNS = (
 
 
 def _day(at: float | None) -> str:
-    """The day of a Unix time, in the person's own time zone; a dash if there is none."""
+    """Format a Unix time as a local date (`2026-11-30`); None gives a dash."""
     return "-" if at is None else time.strftime("%Y-%m-%d", time.localtime(at))
 
 
 def is_open(server: ServerReport) -> bool:
-    """Return whether the state of the server is not known yet."""
+    """Return whether the server is still starting or waiting, and was never listed before."""
     return server.listed_at is None and server.state in {"starting", "pending"}
 
 
 def short_detail(detail: str) -> str:
-    """The detail for the owner, without a long `PATH`, which `health SERVER` shows."""
+    """Return the owner's detail of a failure, or "" if it is a long `PATH`.
+
+    `health SERVER` shows the `PATH`.
+    """
     return "" if detail.startswith(_PATH) else detail
 
 
 def with_last_line(reason: str, stderr: str) -> str:
-    """A reason with the last line of the program's stderr."""
+    """Append the last line of the program's stderr to `reason`, if there are both."""
     lines = clean(stderr).strip().splitlines()
     return f"{reason}: {quoted(lines[-1])}" if reason and lines else reason
 
 
 def last_lines(stderr: str, most: int = 5) -> list[str]:
-    """The last lines of a program's stderr; `discovery health SERVER` shows all of it."""
+    """Return at most `most` last lines of a program's stderr, safe for a terminal.
+
+    `discovery health SERVER` shows all that is stored.
+    """
     return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []
 
 
 def say_last_lines(output: Output, stderr: str) -> None:
-    """Write the last lines of a failed program's stderr below its server."""
+    """Write the last lines of a failed program's stderr, below the line of its server."""
     if lines := last_lines(stderr):
         output.say("  stderr (last lines):")
     for line in lines:
@@ -109,9 +118,10 @@ def tool_row(
     with_tags: bool = False,
     with_server: bool = False,
 ) -> Row:
-    """A mark, the name, perhaps tags, and its summary or why it is disabled.
+    """Return the row of a tool: a mark, its name, and its summary or why it is disabled.
 
-    With the server before the name; else with the arguments behind it.
+    With `with_server` the name is `server:tool`; otherwise the tool's arguments follow it. With
+    `with_tags` a column of tags comes before the summary.
     """
     name = entry.key.label if with_server else _call_text(entry.tool)
     row: Row = [output.mark(good=entry.verdict.enabled), Cell(name, "strong")]
@@ -122,14 +132,17 @@ def tool_row(
 
 
 def _call_text(tool: Tool) -> str:
-    """For instance `create_issue(title, labels?)`; of many arguments the first ones."""
+    """Return the tool with its argument names, such as `create_issue(title, labels?)`.
+
+    At most six are named.
+    """
     names = [f"{named(p.name)}{'' if p.required else '?'}" for p in tool.parameters]
     cut = [*names[:_MOST_ARGUMENTS], "…"] if len(names) > _MOST_ARGUMENTS else names
     return f"{named(tool.name)}({', '.join(cut)})"
 
 
 def _why(entry: Entry, view: View) -> str:
-    """Why a tool is disabled, without the rule's path, which would fill the line."""
+    """Return why a tool is disabled, without the place of the rule, which would fill the line."""
     if entry.verdict.rule is None:
         return view.reason(entry)
     origin = view.settings.tool_rules[entry.verdict.rule].origin
@@ -137,7 +150,7 @@ def _why(entry: Entry, view: View) -> str:
 
 
 def hit_row(output: Output, hit: Hit) -> Row:
-    """The tool, its tags and its summary."""
+    """Return the row of a search result: a mark, the tool, and its tags and summary."""
     entry = hit.entry
     return [
         output.mark(good=entry.verdict.enabled),
@@ -147,7 +160,7 @@ def hit_row(output: Output, hit: Hit) -> Row:
 
 
 def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:
-    """A resource, template or prompt, with its summary or why it is disabled."""
+    """Return the row of a resource, template or prompt: its summary, or why it is disabled."""
     offering = entry.offering
     if not entry.is_visible:
         about = f"disabled: {view.reason(entry)}"
@@ -160,21 +173,27 @@ def offering_row(output: Output, entry: OfferingEntry, view: View) -> Row:
 
 
 def prompt_signature(entry: OfferingEntry) -> str:
-    """For instance `code=… [style=…]`: the arguments of a prompt as they are typed."""
+    """Return the arguments of a prompt as a user types them, such as `code=… [style=…]`."""
     required = [f"{named(p.name)}=…" for p in entry.offering.parameters if p.required]
     optional = [f"[{named(p.name)}=…]" for p in entry.offering.parameters if not p.required]
     return " ".join([*required, *optional])
 
 
 def explained_hit_row(output: Output, hit: Hit, *, is_match: bool) -> Row:
-    """The same with its relevance, a score for the order (not a probability)."""
+    """Return the row of a search result with its relevance, a ranking score and no probability.
+
+    The mark is good only for a result that counts as a match.
+    """
     relevance = Cell(f"{hit.relevance * 100:.0f}% relevance", to_the_right=True)
     mark, *rest = hit_row(output, hit)
     return [mark if is_match else output.mark(good=False), relevance, *rest]
 
 
 def explanation_rows(explanation: HitExplanation) -> list[Row]:
-    """The contribution of each word of the query, in percent of a full match; then the others."""
+    """Return a row for each word of the query, with its contribution in percent of a full match.
+
+    Then come the nearest recorded request, and the words that the tool lacks.
+    """
     rows: list[Row] = [
         [Cell(f"{share.adds * 100:+.1f}%", to_the_right=True), Cell(str(share), "faint")]
         for share in explanation.shares
@@ -197,7 +216,10 @@ def _summary(text: str) -> Cell:
 
 
 def say_notices(output: Output, notices: Iterable[Notice]) -> None:
-    """A line for each notice; servers of which the same is said share one."""
+    """Write a line for each notice; servers with the same notice share one line.
+
+    Notices about an unusable registry are left out: they were written when it was opened.
+    """
     servers: dict[str, list[str]] = {}
     for notice in notices:
         if notice.code in _REPORTED:
@@ -213,13 +235,16 @@ def say_notices(output: Output, notices: Iterable[Notice]) -> None:
 
 
 def say_not_embedded(output: Output, missing: Notice | None) -> None:
-    """Why tools have no vectors, and what makes them."""
+    """Write why tools have no vectors, and the command that makes them; no-op if none lacks one."""
     if missing:
         output.say(f"note: {missing.message}; then `discovery refresh` makes what is missing")
 
 
 def say_outages(output: Output, notices: Iterable[Notice]) -> None:
-    """One line with the servers that are missing from an answer; `health` shows why."""
+    """Write one line that names the servers missing from an answer, and the command that says why.
+
+    At most five are named.
+    """
     names = [notice.server for notice in notices if notice.kind == "unavailable" and notice.server]
     if len(names) == 1:
         output.say(f"note: {names[0]} is not available; `discovery health {names[0]}` explains")
@@ -229,7 +254,7 @@ def say_outages(output: Output, notices: Iterable[Notice]) -> None:
 
 
 def say_refusals(output: Output, refusals: Iterable[UntrustedServerError]) -> None:
-    """One line for each reason why servers must not be started, with what to do about it."""
+    """Write a line for each reason why servers must not be started, with its hint."""
     servers: dict[tuple[str, str], list[str]] = {}
     for refused in refusals:
         servers.setdefault((refused.reason, refused.hint), []).append(named(refused.server))
@@ -245,14 +270,14 @@ def _first(names: Sequence[str]) -> str:
 
 
 def say_held_back(output: Output, view: View, names: Iterable[str]) -> None:
-    """The numbers of withheld and unusable tools of these servers, and what shows them."""
+    """Write how many tools of these servers are withheld or unusable, and what shows them."""
     for name in names:
         notices = view.list_tools(name, include_disabled=True).notices
         say_notices(output, [notice for notice in notices if notice.code in _HELD_BACK])
 
 
 def to_owner(notice: Notice) -> str:
-    """The text of a notice for the owner, which may name hidden tools and files."""
+    """Return the text of a notice for the owner, which may name hidden tools and files."""
     if notice.code == "SERVER_STARTING":
         return _starting(notice)
     message = notice.to_owner or notice.message
@@ -260,13 +285,16 @@ def to_owner(notice: Notice) -> str:
 
 
 def _starting(notice: Notice) -> str:
-    """A note on a starting server, and the command that waits for it: this run has ended it."""
+    """Return a note about a server that was starting when this command stopped it.
+
+    It names the command that waits for the server.
+    """
     text = _with_progress(notice.message.partition(";")[0], notice.progress)
     return f"{text}; `discovery refresh {notice.server}` waits for it"
 
 
 def starting_text(server: ServerReport) -> str:
-    """How long a server has been starting, and the last line of its stderr."""
+    """Return for how many seconds a server has been starting, and its progress, if known."""
     if server.starting_for is None:
         return "starting"
     return _with_progress(f"starting, {int(server.starting_for)} s", server.progress)
@@ -277,7 +305,10 @@ def _with_progress(text: str, progress: str) -> str:
 
 
 def tool_count(server: ServerReport) -> str:
-    """The number of usable tools and of all; a dash if the server was never listed."""
+    """Return the number of enabled, of all and of unusable tools, in words.
+
+    A server that was never listed gives a dash.
+    """
     if server.listed_at is None and not server.tool_count:
         return "-"
     text = counted(server.tool_count, "tool")

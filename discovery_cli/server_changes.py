@@ -1,4 +1,4 @@
-"""How a change of the configured servers is shown, agreed to and reported."""
+"""Writes planned changes of the configured servers, and their results, to the terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLES: dict[str, Style] = {"+": "good", "-": "bad", "@": "faint"}
 
 
 def show_diff(output: Output, plan: ServerPlan) -> None:
-    """The lines that would be different, with control characters of names and values shown."""
+    """Write the diff of a change; control characters in names and values are escaped."""
     show_diff_lines(output, plan.diff)
 
 
@@ -26,7 +26,10 @@ def show_diff_lines(output: Output, diff: str) -> None:
 
 
 def show_copy(output: Output, plan: ServerPlan) -> None:
-    """How a server of another client's file becomes the owner's; nothing for other changes."""
+    """Write how a server of another client's file is copied to the owner's configuration.
+
+    No-op if the plan is no such copy.
+    """
     if plan.original is None:
         return
     client, file = plan.original.origin.client or plan.original.source, plan.original.origin.file
@@ -39,31 +42,31 @@ def show_copy(output: Output, plan: ServerPlan) -> None:
 
 
 def say_secrets(output: Output, plan: ServerPlan) -> None:
-    """Print which values of the entry are kept encrypted instead; no value is shown."""
+    """Write the names of the values that are stored encrypted instead of in the entry."""
     for name in plan.secrets:
         output.say(f"secret: {name} is kept encrypted, and the entry refers to it")
 
 
 def say_warnings(output: Output, plan: ServerPlan) -> None:
-    """Print what the owner should know before it is done."""
+    """Write the warnings of a change."""
     for warning in plan.warnings:
         output.say(f"note: {warning}")
 
 
 def place_of(plan: ServerPlan) -> str:
-    """Where the change is made, in words."""
+    """Return the place of a change: the path of the edited file, or `the registry`."""
     return str(plan.edit.path) if plan.edit else "the registry"
 
 
 def say_kept_secrets(output: Output, names: list[str]) -> None:
-    """The secrets that a removed server leaves behind."""
+    """Write which stored secrets of a removed server remain, and how to remove them."""
     if names:
         words = " ".join(names)
         output.say(f"its secrets are kept; `discovery secrets remove {words}` removes them")
 
 
 def say_obstacle(output: Output, report: ServerReport) -> None:
-    """Why a server that is wanted cannot be used all the same, and what to do about it."""
+    """Write why a server that was switched on cannot be used yet, with a hint; else no-op."""
     if report.state in _OBSTACLES:
         hint = f" ({report.hint})" if report.hint else ""
         output.say(f"note: it is {report.state} still: {report.detail or report.reason}{hint}")
@@ -86,7 +89,7 @@ def _problem_row(output: Output, problem: SyncProblem, *, good: bool) -> list[Ce
 
 
 def _what_it_runs(plan: ServerPlan) -> str:
-    """Say what the server runs or reaches, with every word that decides that."""
+    """Return the command with its arguments, or the URL, of a server, without secrets."""
     from discovery_engine.config.serialization import serialize_server_redacted
     from discovery_engine.engine.owner.candidates import shell_word
 

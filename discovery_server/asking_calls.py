@@ -1,7 +1,7 @@
-"""Calls that ask their client something, in the era without requests to clients.
+"""Calls that ask their client questions, in the revision of MCP without requests to clients.
 
-The question is the answer to the call. The call itself goes on in a task of its own, parked until
-the client sends the call again with its responses. A call that is not continued is cancelled.
+The questions are returned as the result of the call. The call is parked in its own task until the
+client sends it again with the responses. A call that is not continued in time is cancelled.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_GATHERING = 0.01  # seconds in which a call may ask more, so that one round has all its questions
-_ROUNDS = 64  # of one call; the SDK's client gives up after ten
-_QUESTIONS = 16  # of one call at once
+_GATHERING = 0.01  # seconds for which further questions are collected into one round
+_ROUNDS = 64  # rounds of one call; the SDK's client gives up after ten
+_QUESTIONS = 16  # open questions of one call
 
 
 class ParkingLimits(Struct, frozen=True):
     calls: int = 128
-    """The limit on calls of all clients that have asked; each holds a task and a server session."""
+    """The most calls of all clients that have asked; each holds a task and a server session."""
     calls_of_client: int = 32
 
 
 class CallChannel(Protocol):
-    """Where the messages go that a call causes, until its request is answered."""
+    """The receiver of a call's progress and notifications, until its request is answered."""
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
@@ -49,14 +49,14 @@ class CallChannel(Protocol):
 
 
 Work: TypeAlias = Callable[["AskingCall"], Awaitable["JSONObject"]]
-"""Makes the call; asks through it."""
+"""Executes the call, and asks questions through the `AskingCall` that it gets."""
 
 
 class InputRequired(Struct, frozen=True):
     """The questions of a call, returned instead of its result."""
 
     requests: JSONObject
-    """Each question, with its method and params, by a key of the call."""
+    """The method and params of each question, by a key that is unique within the call."""
     call: str
     round: int
 
@@ -67,15 +67,15 @@ class _Question(Struct):
 
 
 class AskingCall:
-    """One call, across the requests of its client."""
+    """One call, across the several requests in which its client sends it."""
 
     def __init__(self, calls: AskingCalls, client: str | None, work: Work) -> None:
-        """A call that runs, until its end or `cancel`."""
+        """Start the call, which runs until it ends or is cancelled."""
         self.id = ""
-        """Set when it asks for the first time."""
+        """Empty until the first question."""
         self.client = client
         self.round = 0
-        """The number of the questions that the client has now."""
+        """The number of the latest round of questions that was returned to the client."""
         self.servers: set[str] = set()
         """The servers that have asked the client."""
         self._calls = calls
@@ -84,7 +84,7 @@ class AskingCall:
         self._questions: dict[str, _Question] = {}
         self._numbers = count(1)
         self._wake: asyncio.Future[None] | None = None
-        """The future that `attend` waits for: it ends with a question, or with the call."""
+        """The future that `attend` awaits; resolved by a question or the end of the call."""
         self._scope = anyio.CancelScope()
         self._task = asyncio.get_running_loop().create_task(self._run(work))
         self._task.add_done_callback(self._end)
@@ -92,14 +92,14 @@ class AskingCall:
 
     @property
     def is_parked(self) -> bool:
-        """True if it waits for its client to send the call again."""
+        """True if no request of the client waits for the result."""
         return self._output is None
 
     async def ask(self, method: str, params: JSONObject) -> JSONObject:
-        """The client's response to a question.
+        """Ask the client a question, and return its response.
 
         Raises:
-            RpcError: If too many questions are open.
+            RpcError: If too many questions of this call are open, or too many calls have asked.
         """
         self._calls.admit(self)
         if len(self._questions) >= _QUESTIONS:
@@ -119,28 +119,29 @@ class AskingCall:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """To the request that waits for the result now; dropped while there is none."""
+        """Report progress to the request that waits for the result; dropped if none does."""
         if self._output:
             await self._output.report_progress(progress, total, message)
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """Notify the request that waits for the result now; dropped while there is none."""
+        """Send a notification to the request that waits for the result; dropped if none does."""
         if self._output:
             self._output.notify(method, params)
 
     def respond(self, responses: Mapping[str, object]) -> None:
-        """Answer its questions; a key that it has not asked for means nothing."""
+        """Answer open questions by key; unknown keys, and responses but objects, are ignored."""
         for key, response in responses.items():
             if isinstance(response, dict) and (question := self._questions.pop(key, None)):
                 question.response.set_result(response)
 
     async def attend(self, output: CallChannel) -> JSONObject | InputRequired:
-        """Its result, or what it asks before it can have one.
+        """Wait for the result of the call, or for its next questions.
 
-        A caller that is cancelled cancels the call.
+        If the caller is cancelled, so is the call.
 
         Raises:
-            RpcError: The error of the call.
+            RpcError: If the call failed, or asked in too many rounds.
+            InvalidStateError: If it was cancelled by its timer or a shutdown.
         """
         self._stop_timer()
         self._output = output
@@ -153,12 +154,12 @@ class AskingCall:
             self._output = None
 
     def park(self, seconds: float) -> None:
-        """It is cancelled unless it is continued within so many seconds."""
+        """Cancel the call unless the client continues it within `seconds`."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(seconds, self._scope.cancel)
 
     async def cancel(self) -> None:
-        """End it, and wait until it has ended."""
+        """Cancel the call, and wait until it has ended."""
         self._scope.cancel()
         if not self._task.done():
             with anyio.CancelScope(shield=True):
@@ -186,10 +187,10 @@ class AskingCall:
         return InputRequired(requests, self.id, self.round)
 
     async def _run(self, work: Work) -> JSONObject | None:
-        """The result; None if the call was cancelled."""
+        """Return the result; None if the call was cancelled."""
         # A scope, because cancelling the task would also interrupt shielded clean-up.
         with self._scope:
-            if not self._scope.cancel_called:  # takes effect at the first wait, after a request
+            if not self._scope.cancel_called:  # checked: a cancellation acts only at an await
                 return await work(self)
         return None
 
@@ -211,7 +212,7 @@ class AskingCall:
 
 
 class AskingCalls:
-    """The calls that have asked their client something, until each has ended."""
+    """All calls that have asked their client and have not ended."""
 
     def __init__(self, limits: ParkingLimits | None = None) -> None:
         self._limits = limits or ParkingLimits()
@@ -221,14 +222,14 @@ class AskingCalls:
         return len(self._calls)
 
     def begin(self, client: str | None, work: Work) -> AskingCall:
-        """A call of a client, which runs; its caller attends to it."""
+        """Start a call of a client; the caller then awaits `attend`."""
         return AskingCall(self, client, work)
 
     def admit(self, call: AskingCall) -> None:
-        """Let a call ask.
+        """Register a call that is about to ask; no-op if it is registered.
 
         Raises:
-            RpcError: If too many calls wait for responses already.
+            RpcError: If too many calls have asked already, of this client or of all.
         """
         if call.id:
             return
@@ -243,10 +244,10 @@ class AskingCalls:
         self._calls[call.id] = call
 
     def parked(self, call: str, number: int) -> AskingCall:
-        """The call that waits for the responses of this round.
+        """Return the parked call that waits for the responses of round `number`.
 
         Raises:
-            InvalidStateError: If there is none: it has ended, or was continued already.
+            InvalidStateError: If there is none, since it has ended or was continued already.
         """
         candidate = self._calls.get(call)
         if candidate is None or not candidate.is_parked or candidate.round != number:
@@ -254,11 +255,11 @@ class AskingCalls:
         return candidate
 
     def remove(self, call: AskingCall) -> None:
-        """A call has ended; no-op if it never asked."""
+        """Remove a call that has ended; no-op if it never asked."""
         self._calls.pop(call.id, None)
 
     async def end(self, client: str | None) -> None:
-        """Cancel the calls of a client that is gone."""
+        """Cancel all calls of a client that has disconnected."""
         for call in [call for call in self._calls.values() if call.client == client]:
             await call.cancel()
 

@@ -1,7 +1,7 @@
-"""Who wants to know of which change: lists that changed, and resources that were updated.
+"""Subscriptions of clients to changes of lists and to updates of resources.
 
-A change is "fetch it again", so that one that a client was not told of yet needs no second
-notification: a burst of changes is one, and a client that reads nothing costs a set of them.
+A notification only means "fetch it again". So a burst of changes is sent as one notification, and a
+client that does not read costs no more than the set of its pending changes.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ ListKind: TypeAlias = Literal["tools", "prompts", "resources"]
 
 LISTS: tuple[ListKind, ...] = get_args(ListKind)
 _ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-_CHANGES_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes are collected
-_INTERVAL = 1.0  # seconds between two notifications of one change, however often it happens
+_CHANGES_DEBOUNCE_INTERVAL = 0.05  # seconds for which changes are collected
+_INTERVAL = 1.0  # seconds, at least, between two notifications of the same change
 _SUBSCRIBERS = 1024
 _SUBSCRIBERS_OF_CLIENT = 32
-_URIS = 256  # of one subscriber
+_URIS = 256  # URIs of one subscriber
 _LONGEST_URI = 4 * NAME_LENGTH  # characters
 
 
 class ResourceFeed(Protocol):
-    """The servers' side: which updates of resources they are asked to send.
+    """Subscribes to updates of resources at their servers.
 
-    Each update is passed to `Subscriptions.resource_updated` by the URI under which it is watched.
+    Each update is passed to `Subscriptions.resource_updated`, with the URI that was watched.
     """
 
     async def watch(self, uri: str) -> None:
-        """Ask the server of a resource for its updates.
+        """Subscribe to the updates of a resource at its server.
 
         Raises:
             RpcError: If there is no such resource, or its server sends no updates.
         """
 
     async def unwatch(self, uri: str) -> None:
-        """No subscriber wants the updates of a resource any more."""
+        """Unsubscribe from the updates of a resource, which has no subscriber left."""
 
 
 class Subscriber:
-    """One stream of notifications; `Subscriptions.remove` ends it."""
+    """A client's subscription to lists and resources; `Subscriptions.remove` ends it."""
 
     def __init__(
         self,
@@ -74,20 +74,20 @@ class Subscriber:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to write notifications; until then they are kept."""
+        """Start to write notifications, beginning with those that are pending."""
         self._is_started = True
         if self._pending and self._timer is None:
             self._flush_later()
 
     def list_changed(self, kind: ListKind) -> None:
-        """No-op if it is not wanted."""
+        """Notify the client that a list has changed; no-op if it has not subscribed to it."""
         if kind in self.lists:
             self._notify(f"notifications/{kind}/list_changed", "")
 
     def list_changed_now(self, kind: ListKind) -> bool:
-        """Notify of a changed list at once, which includes all of its changes before.
+        """Notify the client of a changed list at once, in place of a pending notification.
 
-        Returns whether the client has been notified: it wants to be, and there is a stream.
+        Returns whether the client was notified: it has subscribed to the list, and has a stream.
         """
         stream = self._stream() if kind in self.lists else None
         if stream is None:
@@ -99,21 +99,21 @@ class Subscriber:
         return True
 
     def resource_updated(self, uri: str) -> None:
-        """No-op if neither the resource nor one that it is part of is wanted."""
+        """Notify of an updated resource, if the client watches it or a parent of its path."""
         if uri in self.uris or any(
             uri.startswith(f"{parent.rstrip('/')}/") for parent in self.uris
         ):
             self._notify("notifications/resources/updated", uri)
 
     def close(self) -> None:
-        """Notify of nothing more."""
+        """Drop all subscriptions and pending notifications."""
         self.lists, self.uris = frozenset(), set()
         self._pending.clear()
         if self._timer:
             self._timer.cancel()
 
     def _notify(self, method: str, uri: str) -> None:
-        if len(self._pending) < _URIS + len(self.lists):  # parts of a resource are without number
+        if len(self._pending) < _URIS + len(self.lists):  # a resource may have any number of parts
             self._pending[method, uri] = None
         if self._is_started and self._timer is None:
             self._flush_later()
@@ -141,7 +141,7 @@ class Subscriber:
 
 
 class _Watch(Struct):
-    """A resource that some subscriber wants the updates of."""
+    """A resource that at least one subscriber watches."""
 
     subscribers: int = 0
     is_active: bool = False
@@ -164,12 +164,12 @@ class Subscriptions:
         feed: ResourceFeed | None = None,
         total: SubscriberCount | None = None,
     ) -> None:
-        """No subscriber.
+        """Create an empty set of subscribers.
 
         Args:
             changing: The lists that can change; clients are notified of no others.
-            feed: Watches resources; without it there are no updates of them.
-            total: Counts these subscribers together with others of the same process.
+            feed: Watches resources; None if clients cannot watch any.
+            total: The count of subscribers that all gateways of the process share.
         """
         self.changing = frozenset(changing)
         self._feed = feed
@@ -186,7 +186,7 @@ class Subscriptions:
         return len(self._subscribers)
 
     def list_changed(self, kind: ListKind, *, client: object = None) -> None:
-        """The list of all clients, or of one, has changed; no-op for one that cannot change."""
+        """Notify all clients, or one, of a changed list; no-op unless it is in `changing`."""
         if kind not in self.changing:
             return
         for subscriber in self._subscribers:
@@ -204,12 +204,12 @@ class Subscriptions:
         stream: Callable[[], ClientStream | None],
         meta: JSONObject | None = None,
     ) -> Subscriber:
-        """A new subscriber of a client, of these lists; `start` it.
+        """Add a subscriber, whose notifications are held until its `start`.
 
         Args:
-            client: Identifies it.
-            lists: What it wants; one that can change later only is notified of then.
-            stream: Where notifications are written; while there is none, they are dropped.
+            client: The identity of its client.
+            lists: The lists that it subscribes to, also those that cannot change yet.
+            stream: Returns the stream for notifications; None drops them.
             meta: The `_meta` of each notification.
         """
         subscriber = Subscriber(client, frozenset(lists), stream, meta or {})
@@ -218,7 +218,7 @@ class Subscriptions:
         return subscriber
 
     async def remove(self, subscriber: Subscriber) -> None:
-        """End a subscriber, and the watches that were its alone."""
+        """End a subscriber, and unwatch the resources that no other one watches."""
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
             self._total.number -= 1
@@ -236,13 +236,13 @@ class Subscriptions:
         stream: ClientStream,
         tasks: TaskUpdates | None = None,
     ) -> JSONObject:
-        """Serve a `subscriptions/listen`, until it is cancelled.
+        """Serve a `subscriptions/listen` request until it is cancelled.
 
-        The acknowledgement is the first message on the stream, and names what is honoured. Without
-        `tasks`, that is no task.
+        The first message on the stream is the acknowledgement, which has the accepted
+        subscriptions. Tasks are accepted only with `tasks`.
 
         Raises:
-            RpcError: If there are too many, of this client or of all.
+            RpcError: If there are too many subscriptions, of this client or in this process.
         """
         of_client = sum(subscriber.client == client for subscriber in self._subscribers)
         if of_client >= _SUBSCRIBERS_OF_CLIENT or self._total.number >= _SUBSCRIBERS:
@@ -273,10 +273,11 @@ class Subscriptions:
         return {"_meta": meta}
 
     async def watch(self, subscriber: Subscriber, uri: str) -> None:
-        """Notify a subscriber of the updates of a resource; a server is asked once for all.
+        """Watch a resource for a subscriber; all subscribers share one watch at its server.
 
         Raises:
-            RpcError: If the resource does not exist, or too many are watched.
+            RpcError: If the resource does not exist or sends no updates, or the subscriber watches
+                too many.
         """
         if uri in subscriber.uris:
             return
@@ -288,18 +289,18 @@ class Subscriptions:
         if len(subscriber.uris) >= _URIS:
             text = f"a client may subscribe to {_URIS} resources; unsubscribe from one first"
             raise RpcError(INVALID_PARAMS, text)
-        subscriber.uris.add(uri)  # so that no second request for it is sent meanwhile
+        subscriber.uris.add(uri)  # before the request, so that no second one is sent meanwhile
         try:
             await self._acquire(self._feed, uri)
         except BaseException:
-            if uri in subscriber.uris:  # else it was removed meanwhile, with all that it watched
+            if uri in subscriber.uris:  # else the subscriber was removed meanwhile, with its URIs
                 subscriber.uris.remove(uri)
                 with anyio.CancelScope(shield=True):
                     await self._release(uri)
             raise
 
     async def unwatch(self, subscriber: Subscriber, uri: str) -> None:
-        """No-op if it is not watched."""
+        """Stop watching a resource for a subscriber; no-op if it does not watch it."""
         if uri in subscriber.uris:
             subscriber.uris.remove(uri)
             await self._release(uri)
@@ -323,6 +324,6 @@ class Subscriptions:
             if watch.subscribers == 0 and watch.is_active and self._feed:
                 watch.is_active = False
                 await self._feed.unwatch(uri)
-            # Not before: a new subscriber must wait until the server has ended the last one.
+            # Deleted last: a new subscriber must wait at the lock for the end of the unsubscription.
             if watch.subscribers == 0 and self._watches.get(uri) is watch:
                 del self._watches[uri]

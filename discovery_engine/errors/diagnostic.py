@@ -1,7 +1,7 @@
-"""A diagnostic: what is wrong or worth knowing, as a stable code, a message and the next step.
+"""A diagnostic: a problem or a note, as a stable code, a message and a hint.
 
-Every part that finds something constructs a `Diagnostic`, or a subclass that carries more. `codes`
-has the severity of each code; it is loaded only where one is needed, since most commands show none.
+Each check constructs a `Diagnostic`, or a subclass with more fields. The module `codes` has the
+severity of each code; it is imported only when one is read, since most commands show none.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 
 
 class Origin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Where something was written; `line` and `column` count from 1, 0 means unknown."""
+    """A place in a file; `line` and `column` count from 1, and 0 means unknown."""
 
     file: str
     line: int = 0
     column: int = 0
     client: str = ""
-    """The MCP client whose file it is, as it calls itself; empty for a file of this program."""
+    """The name of the MCP client that owns the file; empty for a file of this program."""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
     @property
     def brief(self) -> str:
-        """The same without the folder, for every reader."""
+        """The place without the folder of the file, so that any reader may see it."""
         name = self.file.replace("\\", "/").rpartition("/")[2]
         return str(Origin(name, self.line, self.column))
 
 
 class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One thing that is wrong, or that its reader should know."""
+    """One problem or note, with the place it is about."""
 
     code: str
     """A key of `codes.CODES`."""
     message: str
     hint: str = ""
-    """The next step; may be empty."""
+    """What to do next; may be empty."""
     subject: str = ""
-    """The subject: a key path (`toolRules.0.enabled`), a server, or `server:tool`."""
+    """A key path (`toolRules.0.enabled`), a server, or `server:tool`; may be empty."""
     origin: Origin = Origin("")
-    """Where it was written, if it was."""
+    """The place in a file that caused it; its `file` is empty if there is none."""
     excerpt: str = ""
-    """The line in question with a caret below it, without secrets; may be empty."""
+    """The line of the file with a caret below it, without secrets; may be empty."""
 
     @property
     def severity(self) -> Severity:
@@ -58,7 +58,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
     @property
     def sentence(self) -> str:
-        """The message, after the subject."""
+        """The message, preceded by the subject."""
         return f"{self.subject}: {self.message}" if self.subject else self.message
 
     @property
@@ -71,7 +71,7 @@ class Diagnostic(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         return f"{self.line} ({self.hint})" if self.hint else self.line
 
     def to_json(self) -> JSONObject:
-        """The form that all JSON output has; where it was written is null if that is unknown."""
+        """Return the JSON form in all output; an unknown file, line or column is null."""
         return {
             "code": self.code,
             "severity": self.severity,

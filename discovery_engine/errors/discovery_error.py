@@ -1,4 +1,4 @@
-"""The root of all errors, and how an error learns which tool it is about."""
+"""The base class of all errors, and a context manager that adds a tool to them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from discovery_engine._util.text import one_line
 
 
 class DiscoveryError(Exception):
-    """Whatever the engine raises: a stable `code`, a message, and a hint on what to do."""
+    """The base class of the engine's errors: a stable `code`, a message, and a hint."""
 
     code: ClassVar[str] = "DISCOVERY_ERROR"
     server: str | None = None
-    """The server that it is about, if it is about one."""
+    """The server that the error is about; None if it is about none."""
     tool: str | None = None
-    """The tool that was called or asked for, if one was."""
+    """The tool that the error is about; None if it is about none."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = one_line(message)
         self.hint = one_line(hint)
         self.detail = ""
-        """More, for the owner alone: it may name files of the owner's disk, and hidden tools."""
+        """More for the owner alone: it may contain paths of files and names of hidden tools."""
         super().__init__(self.message)
 
     def concerning(self, server: str | None, tool: str) -> Self:
-        """The same error, with these names where it has none yet.
+        """Return the error with these names, unless it has its own.
 
-        A copy, as several callers may get one failure.
+        A changed error is a copy, since several callers may get the same failure.
         """
         lacking = {"server": server, "tool": tool}
         lacking = {k: v for k, v in lacking.items() if v and getattr(self, k) is None}
@@ -36,11 +36,11 @@ class DiscoveryError(Exception):
         return self._copy(lacking)
 
     def with_hint(self, further: str) -> Self:
-        """The same error with a further hint; a copy."""
+        """Return a copy with `further` appended to the hint."""
         return self._copy({"hint": "; ".join(filter(None, (self.hint, one_line(further))))})
 
     def with_own_hint(self, hint: str) -> Self:
-        """The same error with another hint; a copy."""
+        """Return a copy with `hint` in place of its own."""
         return self._copy({"hint": one_line(hint)})
 
     def _copy(self, changes: dict[str, Any]) -> Self:
@@ -51,9 +51,9 @@ class DiscoveryError(Exception):
 
 
 class concerning:  # noqa: N801 - used as a function
-    """A block that is about a tool: so is every error that it raises.
+    """Context manager that adds the names of a server and a tool to errors raised in its block.
 
-    As a generator it took three times as long, twice in each call.
+    A class, since a generator takes three times as long, and each call enters two such blocks.
     """
 
     __slots__ = ("_server", "_tool")
@@ -63,7 +63,7 @@ class concerning:  # noqa: N801 - used as a function
         self._tool = tool
 
     def __enter__(self) -> None:
-        """No-op."""
+        """Enter the block; no-op."""
 
     def __exit__(
         self,

@@ -1,4 +1,4 @@
-"""How a server is reached: its connection fingerprint, its era, its resolved references.
+"""Connection parameters of a server: resolved references, the fingerprint and the era.
 
 An *era* is one of the two handshakes of MCP: `server/discover`, or the older `initialize`. The era
 of a server is stored under its connection fingerprint, so that the next connect skips the probe.
@@ -38,11 +38,11 @@ from discovery_engine.tools.model import ServerName, canonical_json, fingerprint
 
 TransportKind: TypeAlias = Literal["stdio", "http", "sse"]
 Admit: TypeAlias = Callable[[ServerSettings, StdioTransport | RemoteTransport], None]
-"""Raises UntrustedServerError unless the server may be started or reached this way."""
+"""Raises UntrustedServerError unless the server may be used with this transport."""
 
 
 class EraMemory(Protocol):
-    """Stores eras; a registry store is one. Its calls may block."""
+    """Stores eras by connection fingerprint, as a registry store does. Its methods may block."""
 
     def load_era(self, connection: str) -> JSONObject | None: ...
 
@@ -55,11 +55,11 @@ class Era(Struct, frozen=True):
 
     kind: TransportKind
     discover: JSONObject | None = None
-    """Its answer to `server/discover`; None for `initialize`."""
+    """The server's answer to `server/discover`; None for `initialize`."""
 
     @classmethod
     def from_json(cls, stored: JSONObject | None) -> Era | None:
-        """None if the stored value is not usable."""
+        """Parse a stored era; None if there is none, or it is invalid."""
         match stored:
             case {
                 "carrier": "stdio" | "http" | "sse" as kind,
@@ -74,7 +74,10 @@ class Era(Struct, frozen=True):
 
 
 def connection_fingerprint(server: ServerSettings) -> str:
-    """Equal for entries with the same transport; references stay unresolved."""
+    """Return the fingerprint of a server's transport, with references unresolved.
+
+    Settings of `oauth` and `sandbox` do not count.
+    """
     transport = server.transport
     fields = asdict(transport) if transport else None
     for key in ("oauth", "sandbox"):  # neither changes the era or the tools of a server
@@ -86,10 +89,10 @@ def connection_fingerprint(server: ServerSettings) -> str:
 def resolved_transport(
     server: ServerSettings, secrets: SecretResolver
 ) -> StdioTransport | RemoteTransport:
-    """The server's transport with every `${reference}` replaced by its value.
+    """Return the server's transport with every `${reference}` replaced by its value.
 
     Raises:
-        NeedsConfigError: If references have no value; names each.
+        NeedsConfigError: If values are missing or invalid; its message names each field.
         UnavailableError: If the entry has no transport.
     """
     if server.transport is None:
@@ -104,10 +107,11 @@ def resolved_transport(
 def resolved_fields(
     server: ServerSettings, secrets: SecretResolver
 ) -> tuple[Mapping[str, str], tuple[MissingValue, ...]]:
-    """The texts of an entry by place (`args.0`, `env.TOKEN`), with references resolved.
+    """Resolve the references in an entry's fields; return values by field, and what is missing.
 
-    A text with a reference that has no value is returned as missing instead. Relative paths in
-    `${file:…}` start at the folder of the file that contains the entry.
+    A field is named by its path, such as `args.0` or `env.TOKEN`. A field is missing if a reference
+    has no value, is malformed or not allowed, or if the value cannot be passed on. Relative paths
+    in `${file:…}` start at the folder of the file that contains the entry.
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     values: dict[str, str] = {}
@@ -131,12 +135,15 @@ def resolved_fields(
 
 
 def has_commands(server: ServerSettings) -> bool:
-    """Return whether an entry refers to the output of a command, whether it may be run or not."""
+    """Return whether an entry has `${command:…}` references, allowed or not."""
     return bool(_references(written_fields(server.transport).values(), "command"))
 
 
 def command_references(server: ServerSettings) -> tuple[Reference, ...]:
-    """The commands whose output the entry gives to its server, each once; those that may be run."""
+    """Return the distinct `${command:…}` references of an entry that may be run.
+
+    They are allowed in `env`, `headers` and `oauth` of the owner's own entries.
+    """
     if not server.may_run_commands:
         return ()
     fields = written_fields(server.transport).items()
@@ -144,7 +151,7 @@ def command_references(server: ServerSettings) -> tuple[Reference, ...]:
 
 
 def _references(texts: Iterable[str], kind: str) -> tuple[Reference, ...]:
-    """The references of a kind, each once."""
+    """Return the distinct references of a kind, in order."""
     references = (reference for text in texts for reference in references_in(text))
     return tuple(dict.fromkeys(reference for reference in references if reference.kind == kind))
 
@@ -152,13 +159,14 @@ def _references(texts: Iterable[str], kind: str) -> tuple[Reference, ...]:
 def admitted_transport(
     server: ServerSettings, secrets: SecretResolver, admit: Admit
 ) -> StdioTransport | RemoteTransport:
-    """The transport of a server that may be started or reached, its references resolved.
+    """Return the resolved transport of a server that `admit` accepts.
 
-    The commands among them are run, once the server is known to be admitted.
+    The commands of its references are run first, if `admit` accepts the server as configured.
 
     Raises:
-        NeedsConfigError: If references have no value; names each.
-        UnavailableError: If it may not be used, or the entry has no transport.
+        NeedsConfigError: If values are missing or invalid; its message names each field.
+        UntrustedServerError: If `admit` refuses the server.
+        UnavailableError: If the entry has no transport.
     """
     run_commands(server, secrets, admit)
     resolved = resolved_transport(server, secrets)
@@ -167,31 +175,31 @@ def admitted_transport(
 
 
 def run_commands(server: ServerSettings, secrets: SecretResolver, admit: Admit) -> None:
-    """Run the commands of an entry, each once; what they write are the values of its references.
+    """Run each command that an entry refers to, and keep the output as the reference's value.
 
     Raises:
-        UntrustedServerError: If the server may not be used; none is run then.
+        UntrustedServerError: If `admit` refuses the server; no command is run then.
     """
     commands = command_references(server)
     if server.transport is None or not commands:
         return
-    admit(server, server.transport)  # such an entry is its owner's: no value decides on it
+    admit(server, server.transport)  # unresolved: trust in the owner's entries needs no values
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     for command in commands:
         secrets.run(command, base_dir=base_dir)
         with suppress(UnsetReference):
-            # Before the server starts, which may print it at once.
+            # Redact the value before the server starts, which may print it at once.
             value = secrets.value(command, base_dir=base_dir)
             KNOWN_SECRETS.add_value(value, "", is_secret=True)
 
 
 def _is_kept_apart(place: str) -> bool:
-    """Return whether other users of the machine cannot see a place; they see arguments."""
+    """Return whether a field is hidden from other users of the machine, who see arguments."""
     return place.startswith(("env.", "headers.", "oauth."))
 
 
 def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[str, str]:
-    """The texts of a transport that may contain references, by place."""
+    """Return the unresolved fields of a transport that may contain references, by path."""
     match transport:
         case StdioTransport(command, args, env, cwd):
             fields = {"command": command}
@@ -210,7 +218,7 @@ def written_fields(transport: StdioTransport | RemoteTransport | None) -> dict[s
 
 
 def stored_secrets(server: ServerSettings) -> tuple[str, ...]:
-    """The names in `${secret:NAME}` of an entry, each once."""
+    """Return the distinct names in the `${secret:NAME}` references of an entry."""
     references = _references(written_fields(server.transport).values(), "secret")
     return tuple(dict.fromkeys(reference.name for reference in references))
 
@@ -223,20 +231,20 @@ def _refuse_commands(text: str) -> None:
 
 
 def _unsendable(place: str, value: str) -> str:
-    """Why a value cannot be sent or given: it would end there, and something else would begin."""
+    """Return why a value cannot be passed on: a character would end it early; "" if it can."""
     if place.startswith("headers.") and {"\r", "\n"} & set(value):
         return "its value has a line break, which a header cannot have"
     return "its value has a zero character" if "\0" in value else ""
 
 
 def secrets_in_arguments(server: ServerSettings) -> tuple[str, ...]:
-    """The references to stored secrets in a program's arguments, each once."""
+    """Return the distinct references to stored secrets in a program's arguments."""
     args = server.transport.args if isinstance(server.transport, StdioTransport) else ()
     return tuple(map(str, _references(args, "secret")))
 
 
 def _reason(error: UnsetReference) -> str:
-    """Why there is no value, without a path or a command: agents read it as well."""
+    """Return why a reference has no value, without paths and commands, since agents read it."""
     kind, colon, _ = error.name.partition(":")
     return f"its {kind} {error.reason}" if colon and kind != "secret" else str(error)
 
@@ -244,7 +252,7 @@ def _reason(error: UnsetReference) -> str:
 def with_fields(
     transport: StdioTransport | RemoteTransport, values: Mapping[str, str]
 ) -> StdioTransport | RemoteTransport:
-    """The transport with these texts instead of its own, by place."""
+    """Return a copy of the transport with `values` as its fields, by path."""
     match transport:
         case StdioTransport(args=args, env=env):
             return replace(
@@ -264,13 +272,13 @@ def with_fields(
             return replace(transport, url=values["url"], headers=resolved, oauth=login)
 
 
-# The era of one connection, kept between runs. A registry that fails costs a warning only.
+# The stored era of one connection. A registry that fails causes a warning only.
 
 logger = logging.getLogger(__name__)
 
 
 class StoredEra:
-    """`connection` is the fingerprint of the connection."""
+    """The stored era of one connection, which its fingerprint identifies."""
 
     def __init__(self, eras: EraMemory, connection: str, server: ServerName) -> None:
         self._eras = eras
@@ -278,7 +286,7 @@ class StoredEra:
         self._server = server
 
     async def load(self) -> Era | None:
-        """The era that last worked; None if none is known."""
+        """Return the era that last worked; None if none is stored or the registry fails."""
         try:
             load = self._eras.load_era
             return Era.from_json(await to_thread.run_sync(load, self._connection))
@@ -287,11 +295,11 @@ class StoredEra:
             return None
 
     async def save(self, era: Era) -> None:
-        """Keep an era for the next connect."""
+        """Store an era for the next connect, with secrets redacted."""
         await self._write(KNOWN_SECRETS.redact_json(era.to_json()))
 
     async def delete(self) -> None:
-        """The next connect probes the server."""
+        """Delete the era, so that the next connect probes the server."""
         await self._write(None)
 
     async def _write(self, era: JSONObject | None) -> None:

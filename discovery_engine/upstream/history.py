@@ -1,7 +1,7 @@
 """The history of one server across its sessions: failures, counters and state.
 
-Sessions and calls record each event here once. The history decides whether the server may be
-tried (through its breaker) and publishes every change of state.
+Sessions and calls record each event here. The circuit breaker of the history decides whether the
+server may be tried, and every change of state is published as an event.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _BACKING_OFF = (ServerState.FAILING, ServerState.CRASH_LOOPING)
 
 
 class Policy(Struct, frozen=True):
-    """Limits and clocks shared by the histories of all servers."""
+    """Limits and clocks that the histories of all servers share."""
 
     everywhere: int = 256
-    """Calls in flight at all servers; calls that wait in the queue of a server do not count."""
+    """The most calls in flight at all servers together; queued calls do not count."""
     own_sessions: int = 64
-    """Sessions of all servers with `session: per_client`."""
+    """The most open sessions of all servers with `session: per_client`."""
     clock: Callable[[], float] = time.monotonic
     """A monotonic clock in seconds, for backoff."""
     random: Callable[[], float] = chance.random
-    """A number in [0, 1): the jitter of the backoff."""
+    """Returns a number in [0, 1) for the jitter of the backoff."""
 
 
 class ServerHistory:
@@ -68,7 +68,7 @@ class ServerHistory:
         self.stderr = ""
         """The last stderr lines of a program that has exited."""
         self.start: Startup | None = None
-        """The newest start; None while it waits for a start slot."""
+        """The progress of the newest start; None before it has a start slot."""
 
     @property
     def state(self) -> ServerState:
@@ -81,14 +81,14 @@ class ServerHistory:
 
     @property
     def reason(self) -> str:
-        """Why it is in that state; may be empty."""
+        """The reason of the state; may be empty."""
         if self.is_in_doubt:
             return self._last.reason if self._last else ""
         return self._timeout or self._fault
 
     @property
     def detail(self) -> str:
-        """More of the reason, for the owner alone."""
+        """More about the reason, for the owner alone; may be empty."""
         return self._last.detail if self._last and self.is_in_doubt else ""
 
     @property
@@ -98,7 +98,7 @@ class ServerHistory:
 
     @property
     def awaits_login(self) -> bool:
-        """True if it failed because of its login, so that another login is worth a try."""
+        """True if the last failure was one of authorization, which a new login may end."""
         return self.is_in_doubt and isinstance(self._last, NeedsAuthError)
 
     @contextmanager
@@ -115,16 +115,18 @@ class ServerHistory:
             raise self._retry_later_error(refusal.seconds) from self._last
 
     def trial(self) -> AbstractContextManager[None]:
-        """`attempt`, if the server failed since its last answer; otherwise a block as any other."""
+        """Return `attempt()` if the server failed since its last answer; else a null context."""
         return self.attempt() if self.is_in_doubt else _ALLOWED
 
     async def acquire_slot(
         self, server: ServerSettings, observer: CallObserver | None = None
     ) -> CallLimiter:
-        """Take a slot for a call; release it at the limiter returned: `calls` may be another then.
+        """Acquire a slot for a call, and return its limiter, at which the caller releases it.
+
+        A change of settings may have replaced `calls` by then.
 
         Raises:
-            UnavailableError: If too many calls wait, or no slot is free in the time of a call.
+            UnavailableError: If the queue is full, or no slot gets free within the call timeout.
         """
         calls = self.calls
         if calls.acquire_now():
@@ -141,14 +143,14 @@ class ServerHistory:
         return calls
 
     def reset_backoff(self) -> None:
-        """Allow the next request at once, whatever failed before."""
+        """Allow the next request at once, regardless of earlier failures."""
         self._breaker.reset_backoff()
 
     def apply_settings(self, server: ServerSettings) -> None:
-        """Use the settings of the current request.
+        """Apply the settings of the current request.
 
-        If the transport differs, it is another server: its failures are reset. New limits apply
-        from this call on; earlier calls end under the old ones.
+        A different transport means another server, whose failures are reset. New limits apply to
+        later calls; calls in flight keep the old ones.
         """
         if server.limits is not self.calls.limits and server.limits != self.calls.limits:
             self.calls = CallLimiter(server.limits)
@@ -166,7 +168,7 @@ class ServerHistory:
         self._update_state()
 
     def record_ready(self) -> None:
-        """A session that was connecting is open now; faults of the last one are cleared."""
+        """Record that a connecting session is open now; clears the fault of the last one."""
         self._connecting -= 1
         self._ready += 1
         self._opened += 1
@@ -180,9 +182,13 @@ class ServerHistory:
         self._samples = session.samples or self._samples
 
     def record_closed(self, *, was_ready: bool, lost: UnavailableError | None = None) -> None:
-        """A session takes no more callers; `lost` if the server closed it.
+        """Record that a session takes no more calls.
 
-        A fault for which it was closed stays visible until the next session is open.
+        A fault for which it was closed stays in `reason` until the next session is open.
+
+        Args:
+            was_ready: True if it was open; False if it was still connecting.
+            lost: The failure, if the server closed the connection.
         """
         if was_ready:
             self._ready -= 1
@@ -201,18 +207,21 @@ class ServerHistory:
             self._update_state()
 
     def record_timeout(self, what: str, seconds: float) -> None:
-        """A request timed out; the session stays open for other requests."""
+        """Record that a request timed out after `seconds`; the session stays open."""
         self.stats.failures += 1
         self._timeout = f"{what} was not answered within {seconds:g} s"
         self._update_state()
 
     def record_fault(self, fault: str) -> None:
-        """The server violated the protocol, for example with unsolicited answers."""
+        """Record a violation of the protocol, such as unsolicited answers."""
         self._fault = fault
         self._update_state()
 
     def record_failure(self, error: UnavailableError, *, exited: bool = False) -> None:
-        """Connecting failed, or the connection broke during a request."""
+        """Record a failed connect, or a connection that broke during a request.
+
+        Failures for which the server was not tried, such as missing values, are ignored.
+        """
         if error.kind in _NOT_TRIED:
             return
         self.stats.failures += 1
@@ -223,12 +232,12 @@ class ServerHistory:
         self._update_state()
 
     def explain_loss(self, loss: UnavailableError, reason: str) -> None:
-        """Set the reason of a lost session once known; no-op if something else failed since."""
+        """Set the reason of a lost session, once it is known; no-op after a later failure."""
         if self._last is loss:
             self._last = UnavailableError(self.server, loss.kind, reason, stderr=self.stderr)
 
     def report(self, session: SessionStats | None) -> StateInfo:
-        """The state with its counters; `session` is the live session, if any."""
+        """Return the state with all counters; `session` has those of the live session, if any."""
         live = session or SessionStats()
         stats = replace(
             self.stats.plus(live),
@@ -251,7 +260,7 @@ class ServerHistory:
 
     @property
     def info(self) -> StateInfo:
-        """The state without counters; stderr only of a program that failed."""
+        """The state without counters; with stderr only if the server is down."""
         stderr = self.stderr if self._state.is_down else ""
         hint = self._last.hint if self._last and self.awaits_login else ""
         return StateInfo(self._state, self.reason, stderr, detail=self.detail, hint=hint)
@@ -303,14 +312,14 @@ def _busy(server: ServerSettings) -> UnavailableError:
     return error
 
 
-# A circuit breaker with exponential backoff: when a server that failed may be tried again.
+# A circuit breaker with exponential backoff, which decides when a failed server is tried again.
 #
-# Only failures of the connection count: a program that exits, a connection that breaks. A tool that
-# fails does not count, and a server that refuses a request is alive.
+# Only failures of the connection count, such as a program that exits. Errors of tools and refused
+# requests do not: the server is alive.
 
-_OPENS_AT = 5  # failures in a row
-_FIRST_PAUSE = 1.0  # seconds; the first failure of a row delays nothing
-_LONGEST_PAUSE = 48.0  # seconds, a minute with all its jitter
+_OPENS_AT = 5  # consecutive failures
+_FIRST_PAUSE = 1.0  # seconds, after the second failure; the first delays nothing
+_LONGEST_PAUSE = 48.0  # seconds; a minute with the largest jitter
 _LOOP_EXITS = 5
 _LOOP_SPAN = 120.0  # seconds
 _JITTER = 0.25
@@ -327,7 +336,7 @@ class RetryLater(Exception):  # noqa: N818 - a signal within this package, never
 class Breaker:
     """A circuit breaker that decides whether one server may be tried now.
 
-    `clock` gives seconds that never go back, `random` a number in [0, 1).
+    `clock` returns monotonic seconds, `random` a number in [0, 1).
     """
 
     def __init__(self, *, clock: Callable[[], float], random: Callable[[], float]) -> None:
@@ -337,12 +346,12 @@ class Breaker:
         self._exits: deque[float] = deque(maxlen=_LOOP_EXITS)
         self._trying = 0
         self.failures = 0
-        """Failures in a row, since the last answer."""
+        """The number of failures since the last answer."""
         self.is_crash_looping = False
 
     @property
     def is_open(self) -> bool:
-        """True if only one caller at a time may try the server, after each pause."""
+        """True if only one caller at a time may try the server."""
         return self.failures >= _OPENS_AT or self.is_crash_looping
 
     @property
@@ -369,7 +378,7 @@ class Breaker:
             self._trying -= 1
 
     def record_success(self) -> None:
-        """Reset failures and backoff; the exits of the program still count for crash looping."""
+        """Reset failures and backoff; earlier exits of the program still count as crashes."""
         self.failures = 0
         self.is_crash_looping = False
         self._next_try = self._clock()

@@ -1,6 +1,6 @@
-"""Reads a whole list of a server, page by page, and drops unusable definitions.
+"""Reads the lists of a server page by page, and drops unusable definitions.
 
-A bad definition costs only that tool, and the pages already read are kept if a later one fails.
+An invalid definition costs only itself. If a page fails, the earlier pages are used.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from discovery_engine.tools.offering import OfferingKind, decision_key
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObject]]
-"""Sends the request for a list with the given parameters, and waits for so long."""
+"""Requests one page with the given parameters, within the time limit."""
 FindFault: TypeAlias = Callable[[Any], str | None]
-"""Why what was listed cannot be used; None if it can."""
+"""Returns why a definition cannot be used; None if it can."""
 
-_OFFERINGS = 10.0  # seconds that the tools of a server wait for its resources and prompts
+_OFFERINGS = 10.0  # seconds, at most, that resources and prompts delay the list of tools
 _MAX_PAGES = 1000
-_MAX_LISTED = 20_000  # of one kind
+_MAX_LISTED = 20_000  # definitions of one list
 _MAX_SECONDS = 60.0
-_MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; honest ones stay under a tenth
+_MAX_SIZE = 64 * 1024  # characters of a definition as ASCII JSON; usual ones have under a tenth
 _MAX_DEPTH = 32
 _TEXTS = ("title", "description", "mimeType")
 _BATCH = 100  # tools per turn of the event loop: some 3 ms
@@ -53,7 +53,7 @@ _NAME_SHOWN = 100  # characters
 
 class Listing(Struct, frozen=True):
     tools: tuple[JSONObject, ...]
-    """The usable definitions, unchanged, in the order of the server."""
+    """The usable definitions, in the order of the server."""
     dropped: tuple[DroppedTool, ...] = ()
     instructions: str = ""
     ttl: float | None = None
@@ -69,10 +69,10 @@ class ListedOfferings(Struct, frozen=True):
     """The resources, the resource templates or the prompts of a server."""
 
     definitions: tuple[JSONObject, ...] = ()
-    """The usable ones, unchanged, in the order of the server."""
+    """The usable definitions, in the order of the server."""
     dropped: tuple[DroppedTool, ...] = ()
     failure: str = ""
-    """Why they could not be listed; empty if they were."""
+    """Why the list could not be read; empty if it was."""
     cut: str = ""
     """Why the list is incomplete; empty if it is complete."""
     ttl: float | None = None
@@ -88,21 +88,21 @@ class Pages(Struct, frozen=True):
 async def read_pages(
     fetch: FetchPage, *, seconds: float, method: str = "tools/list", member: str = "tools"
 ) -> Pages:
-    """All pages that arrive within `seconds` (at most a minute).
+    """Read the pages of a list until it ends or the time is up, at most 1,000 pages.
 
     Args:
-        fetch: Sends `method`.
-        seconds: The time limit.
-        method: Named in errors.
+        fetch: Requests a page.
+        seconds: The time limit for all pages; at most 60 are used.
+        method: The method that errors name.
         member: The member of a page that holds the list.
 
     Raises:
         TimeoutError: If the first page does not arrive in time.
-        ValueError: If the first page is not valid.
-        Exception: What `fetch` raises for the first page.
+        ValueError: If the first page has no list.
+        Exception: Any error of `fetch` for the first page.
     """
     reader = _PageReader(method, member)
-    clock = PausableClock()  # it stands still while an answer that has come is read
+    clock = PausableClock()  # paused while an answer that has arrived is read
     end = clock.time() + min(seconds, _MAX_SECONDS)
     try:
         while not reader.done:
@@ -167,10 +167,10 @@ class _PageReader:
 async def split_usable(
     definitions: Iterable[JSONValue], *, find_fault: FindFault
 ) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
-    """The tools that can be used, and the others with the reason; of equal names the first wins.
+    """Split tool definitions into the usable ones and the dropped ones, with a reason for each.
 
-    One without a usable name is called `#3` if it is the third in the list. A long list lets
-    other tasks run in between.
+    Of two tools with the same name the first is used. A tool without a valid name is reported by
+    its position, such as `#3`. Other tasks run after every 100 definitions.
     """
     return await split(
         definitions,
@@ -183,7 +183,7 @@ async def split_usable(
 async def split(
     definitions: Iterable[JSONValue], find_fault: FindFault, *, identifier: str, noun: str
 ) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
-    """Split definitions that the member `identifier` tells apart; see `split_usable`."""
+    """Split definitions whose member `identifier` must be unique; see `split_usable`."""
     good: dict[str, JSONObject] = {}
     dropped: list[DroppedTool] = []
     position = 0
@@ -202,14 +202,14 @@ async def split(
 async def header_maps(
     tools: Iterable[JSONObject], read: Callable[[JSONObject], HeaderMap | None]
 ) -> dict[str, HeaderMap]:
-    """The arguments that are sent as headers, by tool."""
+    """Return the arguments that are sent as headers, by tool name; other tools are left out."""
     return {
         tool["name"]: header_map async for tool in in_batches(tools) if (header_map := read(tool))
     }
 
 
 async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
-    """Yield definitions; let other tasks run after every batch."""
+    """Yield definitions; other tasks run after every 100."""
     for position, definition in enumerate(definitions, start=1):
         yield definition
         if position % _BATCH == 0:
@@ -217,7 +217,7 @@ async def in_batches(definitions: Iterable[T]) -> AsyncIterator[T]:
 
 
 def fault_of(definition: JSONValue) -> str | None:
-    """Why a definition cannot be shown or called; None if it can."""
+    """Return why a tool's definition cannot be shown or called; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
     if not isinstance(definition.get("name"), str) or not definition["name"].strip():
@@ -226,13 +226,13 @@ def fault_of(definition: JSONValue) -> str | None:
 
 
 def _with_texts(definition: JSONObject) -> JSONObject:
-    """The definition without the optional texts that are no text."""
+    """Return the definition without optional text members that are no strings."""
     odd = [name for name in _TEXTS if not isinstance(definition.get(name), str | None)]
     return {k: v for k, v in definition.items() if k not in odd} if odd else definition
 
 
 def depth_of(value: JSONValue, *, limit: int) -> int:
-    """The nesting depth of objects and arrays, counted up to `limit` + 1; 0 for a scalar."""
+    """Return how deep objects and arrays nest, counted up to `limit` + 1; 0 for a scalar."""
     depth = 0
     level = [value]
     while level := [node for node in level if isinstance(node, dict | list)]:
@@ -246,7 +246,7 @@ def depth_of(value: JSONValue, *, limit: int) -> int:
 
 
 def fault_of_size(definition: JSONObject) -> str | None:
-    """Why a definition is too large or nests too deep; None if it is not."""
+    """Return why a definition is too large or nests too deep; None if it is within the limits."""
     if depth_of(definition, limit=_MAX_DEPTH) > _MAX_DEPTH:
         return f"it nests more than {_MAX_DEPTH} levels deep"
     if not _is_small(definition) and len(json.dumps(definition)) > _MAX_SIZE:
@@ -255,12 +255,12 @@ def fault_of_size(definition: JSONObject) -> str | None:
 
 
 def _is_small(definition: JSONObject) -> bool:
-    """Return whether a definition is certainly small enough; eight times as fast as measuring."""
+    """Return whether a definition is certainly small enough, in an eighth of the exact time."""
     try:
         size = len(msgspec.json.encode(definition))
     except (ValueError, OverflowError):  # a lone surrogate, a number of more than 64 bits
         return False
-    # No character takes more than three times as much in `json.dumps`, and no blank is counted.
+    # `json.dumps` is at most three times as long: it escapes characters and adds spaces.
     return size * 3 <= _MAX_SIZE
 
 
@@ -275,13 +275,13 @@ def _seconds(ttl_ms: JSONValue) -> float | None:
     return min(max(0, ttl_ms), _MAX_TTL) / 1000
 
 
-# Lists the resources, the resource templates and the prompts of a server.
+# Resources, resource templates and prompts.
 #
-# Only what the server declares is asked for. Each kind is listed by itself: one that fails costs
-# neither the others nor the tools, and a bad definition costs only itself.
+# Only kinds that the server declares are requested. A kind that fails affects neither the others
+# nor the tools.
 
 FetchList: TypeAlias = Callable[[str, JSONObject, RequestTimeout], Awaitable[JSONObject]]
-"""Sends the method of a list with the given parameters, and waits for so long."""
+"""Requests one page by method and parameters, within the time limit."""
 
 _MESSAGE_LENGTH = 200  # characters of a server's message
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -290,7 +290,7 @@ logger = logging.getLogger(__name__)
 
 
 def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
-    """Return the kinds that a server with these capabilities may be asked for."""
+    """Return the kinds of offerings that these capabilities of a server declare."""
     declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
     return tuple(
         kind
@@ -302,9 +302,10 @@ def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
 async def list_offerings(
     fetch: FetchList, capabilities: JSONObject, *, tools: Collection[str], seconds: float
 ) -> Mapping[OfferingKind, ListedOfferings]:
-    """All declared kinds, side by side, at most `seconds` each; it never fails.
+    """List all declared kinds concurrently, within `seconds` each.
 
-    `tools` are the names of the server's tools: no key of a decision may be one of them.
+    A kind that cannot be listed has its reason in `failure`. `tools` are the names of the server's
+    tools: an offering whose decision key equals one of them is dropped.
     """
     offerings: dict[OfferingKind, ListedOfferings] = {}
 
@@ -351,7 +352,7 @@ def _failed(kind: OfferingKind, reason: str) -> ListedOfferings:
 def fault_of_offering(
     kind: OfferingKind, definition: JSONValue, *, tools: Collection[str] = ()
 ) -> str | None:
-    """Why a definition cannot be listed or read; None if it can."""
+    """Return why the definition of an offering cannot be used; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
     required = {kind.wire.identifier, "name"}
@@ -382,14 +383,14 @@ async def read_listing(
     seconds: float,
     find_fault: FindFault,
 ) -> Listing:
-    """The usable tools of these pages, with the other offerings of their server.
+    """Return the usable tools of `pages`, with the server's other offerings.
 
     Args:
-        pages: The tools that were listed.
-        capabilities: Those of the server.
-        fetch: Lists its resources and prompts.
-        seconds: The time limit for these.
-        find_fault: Why a tool cannot be used here.
+        pages: The pages of `tools/list`.
+        capabilities: The capabilities of the server.
+        fetch: Requests a page of resources, templates or prompts.
+        seconds: The time limit for each of these kinds; at most 10 are used.
+        find_fault: Returns why this connection cannot use a tool; None if it can.
     """
     tools, dropped = await split_usable(pages.definitions, find_fault=find_fault)
     offerings = await list_offerings(

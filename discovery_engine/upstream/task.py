@@ -1,8 +1,8 @@
-"""A task: the handle that a server returns in place of a result, its state, and the wait for it.
+"""Tasks: handles that servers return in place of results, their states, and waiting for them.
 
-A waiting caller's server is asked for the state at the interval that it wishes, within bounds. Its
-questions go to the caller's client, its changes to the caller's progress callback. A task that is
-not waited for to its end is cancelled at the server.
+While a caller waits, the server is polled at the interval that it requests, from 0.1 to 30 s.
+Questions of the task go to the caller's client, changes to the progress callback. A task whose
+caller stops waiting is cancelled at the server.
 
 Source: the extension `io.modelcontextprotocol/tasks` of the revision 2026-07-28.
 """
@@ -47,12 +47,12 @@ DECLARED: JSONObject = {TASKS_EXTENSION: {}}
 _NO_RESULT = "its task is over, and has no valid result"
 _ACTIVE = ("working", "input_required")
 _TERMINAL = ("completed", "failed", "cancelled")
-_ID_LENGTH = 1024  # characters; longer ones are no ids
+_ID_LENGTH = 1024  # characters; a longer id is invalid
 MESSAGE_LENGTH = 500
-"""Characters of a server's message."""
+"""The most characters that are used of a server's message."""
 SHORTEST_INTERVAL = 0.1
-"""Seconds between two requests for the state of a task, however often a client asks."""
-# Seconds; the longest is shorter than any task should be forgotten in.
+"""The least seconds between two requests for the state of a task."""
+# Seconds; the longest is shorter than the time after which servers should forget a task.
 _USUAL, _MAX_POLL_INTERVAL = 1.0, 30.0
 
 
@@ -63,18 +63,18 @@ class TaskState(Struct, frozen=True):
     status: str
     """`working`, `input_required`, `completed`, `failed` or `cancelled`."""
     message: str
-    """The server's own words, shortened; empty if it gave none."""
+    """The server's status message, at most 500 characters; may be empty."""
     interval: float
-    """Seconds until it should be asked for again."""
+    """Seconds to wait before the next request for the state."""
     fields: JSONObject
-    """All of it, as the server sent it."""
+    """All members of the state, as the server sent them."""
 
     @classmethod
     def from_json(cls, server: ServerName, reported: JSONObject) -> TaskState:
-        """Parse the result of `tasks/get`, or one with `resultType: task`.
+        """Parse the result of `tasks/get`, or a result with `resultType: task`.
 
         Raises:
-            UpstreamProtocolError: If it is not one of MCP.
+            UpstreamProtocolError: If the id or the status is invalid.
         """
         match reported:
             case {"taskId": str(id_), "status": str(status)} if (
@@ -84,10 +84,10 @@ class TaskState(Struct, frozen=True):
         raise invalid_task(server, "what it reports of its task is not one of MCP")
 
     def seed(self, handle: str, most_seconds: float) -> JSONObject:
-        """It as a call returns it that becomes a task: under another id, and without a result.
+        """Return the task as the result of a call, with the id `handle` and without an outcome.
 
-        Members that MCP demands and the server left out are added. The task is not known for
-        longer than `most_seconds` after it was created.
+        Members that MCP requires and the server left out are added. The time to live is at most
+        `most_seconds`.
         """
         fields = self.fields
         life, most = fields.get("ttlMs"), int(most_seconds * 1000)
@@ -109,10 +109,10 @@ class TaskState(Struct, frozen=True):
         return answer
 
     def shown(self, server: ServerName, handle: str, most_seconds: float) -> JSONObject:
-        """Return the same as `seed`, with the result or the error, and without the questions.
+        """Return the task as `seed` does, with its result or error if it has ended.
 
         Raises:
-            UpstreamProtocolError: If it is over, and has no valid result.
+            UpstreamProtocolError: If it has completed or failed without a valid result or error.
         """
         answer = self.seed(handle, most_seconds)
         match self.fields:
@@ -125,7 +125,7 @@ class TaskState(Struct, frozen=True):
         return answer
 
     def outcome(self, server: ServerName, subject: str) -> JSONObject:
-        """The result of a task that is over.
+        """Return the result of a task that has ended.
 
         Raises:
             UpstreamProtocolError: If it failed, or has no valid result.
@@ -148,7 +148,7 @@ class TaskState(Struct, frozen=True):
 
 
 def unexpected_task(server: ServerName, method: str) -> UpstreamProtocolError:
-    """The error for a request that cannot become a task, and has become one all the same."""
+    """Return the error for a server that returned a task where it must not."""
     if method == CALL_TOOL:
         reason = "it returned a task and does not declare the extension for them"
     else:
@@ -157,7 +157,7 @@ def unexpected_task(server: ServerName, method: str) -> UpstreamProtocolError:
 
 
 def offers_tasks(capabilities: JSONObject) -> bool:
-    """Return whether a server with these capabilities may return tasks, if clients know them."""
+    """Return whether these capabilities of a server declare the extension for tasks."""
     extensions = capabilities.get("extensions")
     return isinstance(extensions, dict) and TASKS_EXTENSION in extensions
 
@@ -165,7 +165,7 @@ def offers_tasks(capabilities: JSONObject) -> bool:
 def task_request(
     method: TaskMethod, task: str, subject: str, responses: JSONObject | None = None
 ) -> UpstreamRequest:
-    """A request about a task; `subject` is the tool that it belongs to."""
+    """Return a request about a task of the tool `subject`."""
     params: JSONObject = {"taskId": task}
     if responses is not None:
         params["inputResponses"] = responses
@@ -192,9 +192,9 @@ def _interval(reported: JSONObject) -> float:
     return min(max(interval / 1000, SHORTEST_INTERVAL), _MAX_POLL_INTERVAL)
 
 
-_MOST_FAILURES = 3  # of the requests for a task, one after another
-_HEARTBEAT = 10.0  # seconds; clients that hear nothing for a minute give up
-_CANCELLING = 2.0  # seconds that the caller waits for the server to acknowledge
+_MOST_FAILURES = 3  # consecutive failed requests about a task
+_HEARTBEAT = 10.0  # seconds between reports; clients give up after a minute without one
+_CANCELLING = 2.0  # seconds to wait for the server to acknowledge a cancellation
 _UNKNOWN = (INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_CLIENT_CAPABILITY)
 
 _FAILURES = (OutcomeUnknownError, UnavailableError, UpstreamProtocolError, UpstreamTimeoutError)
@@ -203,11 +203,11 @@ logger = logging.getLogger(__name__)
 
 
 AskServer: TypeAlias = Callable[[UpstreamRequest, float], Awaitable[JSONObject]]
-"""The answer to a request, within so many seconds; raises UpstreamError if there is none."""
+"""Sends a request and returns the answer, within seconds; raises UpstreamError if it fails."""
 
 
 class RisingProgress:
-    """The progress of a call: of its request, then of its task. It never falls, as MCP demands."""
+    """The progress of a call's request and then of its task, which never falls, as MCP requires."""
 
     def __init__(self, on_progress: OnProgress) -> None:
         self._on_progress = on_progress
@@ -219,16 +219,16 @@ class RisingProgress:
         await self._on_progress(progress, total, message)
 
     async def advance(self, message: str) -> None:
-        """Report that the task goes on; its progress is unknown."""
+        """Report that the task goes on, with a progress one higher than the last."""
         self._highest += 1
         try:
             await self._on_progress(self._highest, None, message)
-        except Exception:  # of the caller's own code: its call continues
+        except Exception:  # an error of the caller's own code must not end its call
             logger.debug("A progress callback failed", exc_info=True)
 
 
 class TaskWait:
-    """One wait for one task; its time stands still while a question waits for its answer."""
+    """Waits for one task; its timeout is paused while a question waits for its answer."""
 
     def __init__(
         self,
@@ -241,16 +241,16 @@ class TaskWait:
         seconds: float,
         is_lost: Callable[[], bool],
     ) -> None:
-        """Nothing is sent yet.
+        """Create a waiter, which sends nothing until `result`.
 
         Args:
-            state: What the server returned in place of the result.
-            call: The call that it belongs to.
-            subject: The tool, as errors name it.
-            ask: Sends a request about the task to its server.
-            progress: Gets the changes of the task.
-            seconds: The most that the task may take.
-            is_lost: Whether the session has ended, and the task with it.
+            state: The state that the server returned in place of the result.
+            call: The call that the task belongs to.
+            subject: The name of the tool in errors.
+            ask: Sends a request about the task to the server.
+            progress: Receives changes of the task; may be None.
+            seconds: The time limit of the task.
+            is_lost: Returns whether the session, and with it the task, has ended.
         """
         self._state = state
         self._call = call
@@ -267,14 +267,14 @@ class TaskWait:
         self._reported_at = 0.0
 
     async def result(self) -> JSONObject:
-        """The result of the call that became a task.
+        """Wait for the task, and return the result of the call.
 
         Raises:
-            UpstreamProtocolError: If the task failed, or what the server reports is not valid.
-            UpstreamError: If it was cancelled at the server.
-            OutcomeUnknownError: If the server went away, or does not know the task any more.
-            UpstreamTimeoutError: If it does not end in time.
-            InputRequiredError: If it needs input that the client does not give.
+            UpstreamProtocolError: If the task failed, or the server's report is invalid.
+            UpstreamError: If the server cancelled the task.
+            OutcomeUnknownError: If the session was lost, or the server has forgotten the task.
+            UpstreamTimeoutError: If the task does not end in time.
+            InputRequiredError: If the client does not give the input that the task needs.
         """
         try:
             await self._follow()
@@ -297,7 +297,7 @@ class TaskWait:
             interval = self._state.interval
 
     def _rest(self) -> float:
-        """The seconds that are left."""
+        """Return the seconds that are left; raises UpstreamTimeoutError if there are none."""
         rest = self._deadline - self._call.clock.time()
         if rest <= 0:
             raise UpstreamTimeoutError(self._call.server, repr(self._subject), self._seconds)
@@ -310,7 +310,7 @@ class TaskWait:
         return state
 
     async def _answer(self) -> None:
-        """Have each open question answered, once; the answers are sent until they are taken."""
+        """Ask the client each new question, and send responses until the server accepts them."""
         questions = self._call.read_questions(self._state.fields)
         new = {key: question for key, question in questions.items() if key not in self._responses}
         if new:
@@ -323,7 +323,7 @@ class TaskWait:
     async def _request(
         self, method: TaskMethod, responses: JSONObject | None = None
     ) -> JSONObject | None:
-        """The answer of the server; None if there is none, and it should be tried again."""
+        """Return the answer to a request about the task; None if it should be retried."""
         request = task_request(method, self._state.id, self._subject, responses)
         try:
             answer = await self._ask(request, self._rest())
@@ -341,7 +341,7 @@ class TaskWait:
         return answer
 
     async def _report(self) -> None:
-        """Report a change, or after a while that there is none."""
+        """Report a change of the task, or after 10 s without one that it goes on."""
         if self._progress is None:
             return
         now = self._call.clock.time()
@@ -352,7 +352,7 @@ class TaskWait:
                 await self._progress.advance(self._state.message or self._state.status)
 
     async def _cancel(self) -> None:
-        """The server may go on all the same; its result is discarded."""
+        """Cancel the task at the server; no-op if that fails within 2 s."""
         request = task_request("tasks/cancel", self._state.id, self._subject)
         with anyio.move_on_after(_CANCELLING, shield=True), suppress(UpstreamError):
             await self._ask(request, _CANCELLING)

@@ -1,4 +1,4 @@
-"""The base class of transports: messages to and from one server, and why they failed."""
+"""The base class of transports, and the errors of failed connects and handshakes."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import TransportKind
 
 OnNotification: TypeAlias = Callable[[Notification], None]
-"""Called with each notification of the server that is not about a request in flight."""
+"""Handles a notification of the server that does not belong to a request in flight."""
 RequestAnswer: TypeAlias = JSONObject | RpcError | Callable[[], Awaitable[JSONObject]]
-"""The answer to a request of the server; or the work that gives it, which may raise RpcError."""
+"""The answer to a request of the server, or a function that makes it, which may raise RpcError."""
 OnRequest: TypeAlias = Callable[[str, JSONObject], RequestAnswer]
-"""Called with the method and the params of each request of the server."""
+"""Handles a request of the server, given its method and parameters."""
 
 
 class MessageHandlers(NamedTuple):
-    """The handlers of a server's messages that are not about a request in flight."""
+    """The handlers of messages that a server sends on its own."""
 
     on_notification: OnNotification
     on_request: OnRequest
     answer_time: Callable[[], float]
-    """Seconds that `on_request` may take to answer now."""
+    """Returns the seconds in which a request of the server must be answered now."""
 
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ETOOMANYREFS)
 
 
 class Transport(ABC):
-    """An open transport to one server; created and closed by an `open_…_transport` function."""
+    """An open transport to one server, which an `open_…_transport` function opens and closes."""
 
     kind: TransportKind
     is_lost: bool = False
@@ -59,7 +59,7 @@ class Transport(ABC):
     def __init__(self, server: ServerName, peer: Peer) -> None:
         self.server = server
         self.peer = peer
-        """The server, for requests and notifications."""
+        """Sends requests and notifications to the server."""
 
     @property
     def stderr(self) -> str:
@@ -68,38 +68,38 @@ class Transport(ABC):
 
     @abstractmethod
     async def connect_error(self, error: Exception) -> UnavailableError:
-        """The error for a failed connect, from the exception that was caught."""
+        """Return the error for a connect that failed with the exception `error`."""
 
     def timeout_error(self, seconds: float) -> UnavailableError:
-        """The error for a server that did not answer the handshake within `seconds`."""
+        """Return the error for a server that did not answer the handshake within `seconds`."""
         return timed_out(self.server, seconds)
 
     def headers(self, method: str, details: RequestDetails) -> Mapping[str, str] | None:
-        """The HTTP headers of a request; None if this is not HTTP."""
+        """Return the HTTP headers of a request; None for a transport without HTTP."""
         del method, details
         return None
 
     def header_fault(self, definition: JSONObject) -> str | None:
-        """Why a tool cannot be used: an invalid header for one of its arguments; None if valid."""
+        """Return why the headers that a tool declares are invalid; None if they are valid."""
         del definition
         return None
 
     def header_map(self, definition: JSONObject) -> HeaderMap | None:
-        """The arguments of a tool that are sent as headers (`x-mcp-header`); None if none is."""
+        """Return which arguments of a tool are sent as headers (`x-mcp-header`); None if none."""
         del definition
         return None
 
     async def exit_reason(self) -> str:
-        """How the server closed the connection, as text."""
+        """Return how the server closed the connection, in words."""
         return "it closed the connection"
 
     @abstractmethod
     async def describe_loss(self, error: RpcError) -> str | None:
-        """Why the outcome of a request that failed with `error` is unknown; None if it is known."""
+        """Return why the outcome of a request that failed with `error` is unknown, else None."""
 
     @abstractmethod
     def refusal_error(self, error: RpcError) -> UnavailableError | None:
-        """Why a request that failed with `error` never reached the server; None if it did."""
+        """Return the error of a request that never reached the server; None if it may have."""
 
     def never_left(self, error: RpcError) -> bool:
         """Return whether a request that failed with `error` provably never left this process."""
@@ -112,7 +112,7 @@ class Transport(ABC):
 
 
 def handshake_error(server: ServerName, error: Exception, *, stderr: str = "") -> UnavailableError:
-    """The error for a server whose answer to the handshake is not usable."""
+    """Return the error for a server whose answer to the handshake is an error or invalid."""
     detail = ""
     if isinstance(error, InvalidAnswerError):
         reason = f"its answer to the handshake cannot be used: {error.message}"
@@ -134,7 +134,7 @@ def is_resource_exhausted(error: BaseException) -> TypeGuard[OSError]:
 
 
 def resources_exhausted(server: ServerName, error: OSError) -> UnavailableError:
-    """The error when this process is out of resources; the server is not at fault."""
+    """Return the error for a process that is out of resources, which is no fault of the server."""
     failure = UnavailableError(
         server,
         FailureKind.BUSY,
@@ -146,12 +146,12 @@ def resources_exhausted(server: ServerName, error: OSError) -> UnavailableError:
 
 
 class ForeignOutput(Struct, frozen=True):
-    """Output of a program that is not MCP; both fields are empty if there was none."""
+    """Output on a program's stdout that is not MCP; both fields are empty if there was none."""
 
     reason: str = ""
-    """One sentence without a quote, for agents too."""
+    """A description of the output without a quote, which agents may read."""
     detail: str = ""
-    """The same with a quote of the output, for the owner only."""
+    """A description with a quote of the output, for the owner only."""
 
 
 _NOTHING = ForeignOutput()
@@ -160,7 +160,10 @@ _NOTHING = ForeignOutput()
 def timed_out(
     server: ServerName, seconds: float, *, output: ForeignOutput = _NOTHING, stderr: str = ""
 ) -> UnavailableError:
-    """The error for a server that did not answer; `output` is what it wrote instead."""
+    """Return the error for a server that did not answer the handshake within `seconds`.
+
+    `output` describes what its program wrote instead, and `stderr` has its last lines.
+    """
     kind, reason = FailureKind.TIMEOUT, f"it did not answer the handshake within {seconds:g} s"
     hint = f"raise `timeouts.connect` of server {server!r} if it is slow to start"
     if output.reason:
@@ -175,7 +178,10 @@ def answer_request(
     working: IncomingRequests,
     respond: Callable[[Response | ErrorResponse | None], None],
 ) -> None:
-    """Answer a request of the server, at once or when its work is done; see `Respond`."""
+    """Answer a request of the server, at once or when the function for it returns.
+
+    See `Respond` for the None that `respond` may get.
+    """
     match on_request(request.method, request.params or {}):
         case dict() as result:
             respond(Response(request.id, result))
@@ -186,7 +192,7 @@ def answer_request(
 
 
 def encoded_answer(answer: Response | ErrorResponse) -> bytes:
-    """An answer to the server as a line; a client's answer that is not JSON becomes an error."""
+    """Encode an answer to the server; one that is not valid JSON becomes an internal error."""
     try:
         return encode(as_json(answer))
     except ValueError:
