@@ -1,7 +1,7 @@
-"""One run of the command line: its global options, and the source of its answer.
+"""One run of the command line: its global options, and how it gets a view or an engine.
 
-A reading command asks for a view: the remembered one if it can answer, which loads no event loop
-and no MCP SDK; otherwise the engine is opened and lists the servers that were not listed yet.
+A reading command is answered from the stored view if possible, without an event loop. Otherwise the
+engine is opened, and lists the servers that were never listed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Concerned = Callable[["View"], Iterable["ServerName"]]
 
-_MAX_WAIT = 10.0  # seconds for servers that were never listed, when all are needed
+_MAX_WAIT = 10.0  # seconds to wait for servers that were never listed, if all are relevant
 _MAX_LISTED_SERVERS = 5  # servers that a sentence names before it counts the others
 
 
 class Backend(Protocol):
-    """The source of answers; tests replace it."""
+    """The source of views and engines; tests replace it."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None: ...
 
@@ -54,7 +54,7 @@ class Backend(Protocol):
 
 
 class EngineBackend:
-    """The engine; its modules are imported when they are first needed."""
+    """The real engine, whose modules are imported on first use."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
         from discovery_engine.engine.restore import stored_view
@@ -70,7 +70,7 @@ class EngineBackend:
 
 
 class Invocation(Struct):
-    """One run. Its options are set while arguments are parsed, before and after a command."""
+    """One run; global options are set as they are parsed, before or after the command."""
 
     config: str | None = None
     data_dir: str | None = None
@@ -83,19 +83,19 @@ class Invocation(Struct):
     address: str | None = None
     """The URL of the one server of this run."""
     headers: Sequence[str] = ()
-    """Each `NAME: VALUE`, for requests to it."""
+    """Headers of requests to that server, each as `NAME: VALUE`."""
     backend: Backend = EngineBackend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
     screen: Screen = field(default_factory=Screen)
     first: FirstAnswer | None = None
-    """Where `serve` remembers its first answer; None for other commands."""
+    """The stored first answer of `serve`; None for other commands."""
     early: EarlyStart | None = None
-    """The input that `serve` has read, and perhaps answered, before the engine was loaded."""
+    """The input that `serve` has read, and maybe answered, before the engine was imported."""
     shown_notes: dict[str, None] = field(default_factory=dict)
-    """The distinct warnings of the library so far, in order."""
+    """The distinct warnings so far, in order."""
     at_end: ExitStack = field(default_factory=ExitStack)
-    """Closed after the last output, also that of an error."""
+    """Closed after the last output, including that of an error."""
 
     @property
     def output(self) -> Output:
@@ -105,19 +105,19 @@ class Invocation(Struct):
 
     @property
     def only_server(self) -> str | None:
-        """The name of the server that was given in place of a configuration."""
+        """The name of the server that options give in place of a configuration, if any."""
         return "server" if self.program or self.address else None
 
     @property
     def options(self) -> str:
-        """The options of another command about the same configuration and data."""
-        if self.only_server:  # these are gone at the end of the run
+        """The options with which another command uses the same configuration and data folder."""
+        if self.only_server:  # its data is deleted at the end of the run
             return ""
         flags = {"--config": self.config, "--data-dir": self.data_dir}
         return shlex.join(word for name, value in flags.items() if value for word in (name, value))
 
     def note_exposed_data(self) -> None:
-        """Say that others may write to the data folder, if they may."""
+        """Write a note if other users may write to the data folder."""
         from discovery_engine.config.files.data_folder import data_folder, exposed_data
 
         if problem := exposed_data(data_folder(self.data_dir, os.environ)):
@@ -126,15 +126,16 @@ class Invocation(Struct):
             self.output.say(f"note: {note}")
 
     def view(self, concerned: Concerned | None = None) -> View:
-        """The view to answer from; relevant servers that were never listed are listed first.
+        """Return the view to answer from, after listing relevant servers that never were.
 
         Args:
-            concerned: Which servers matter; all of them if None. Those are waited for however long
-                they take. But where all matter, a person who sees what is waited for can cut it
-                short, and a script is answered without a slow one at first (see `get_to_know`).
+            concerned: Selects the relevant servers; None for all. If they are only some of all
+                servers, they are waited for without a limit. Otherwise a script waits 10 s (see
+                `get_to_know`), and a person may end the wait with Ctrl-C.
 
         Raises:
-            DiscoveryError: What `concerned` raises, and ConfigurationError.
+            ConfigurationError: If the configuration cannot be used.
+            DiscoveryError: Any error of `concerned`.
         """
         concerned = concerned or every_server
         if (view := self.remembered(concerned)) is not None:
@@ -147,10 +148,11 @@ class Invocation(Struct):
         return view
 
     def remembered(self, concerned: Concerned) -> View | None:
-        """The view of the registry; None if a relevant server must be listed first.
+        """Return the stored view; None if a relevant server must be listed first.
 
         Raises:
-            DiscoveryError: What `concerned` raises, and ConfigurationError.
+            ConfigurationError: If the configuration cannot be used.
+            DiscoveryError: Any error of `concerned`.
         """
         view = self.recall()
         if view is None or view.unlisted(concerned(view)):
@@ -159,19 +161,19 @@ class Invocation(Struct):
         return view
 
     def recall(self) -> View | None:
-        """The view of the last run, if it is still valid."""
+        """Return the stored view; None if there is no valid one."""
         with logged(self.output, self.verbose, self.shown_notes):
             return self.backend.recall(self.config, self.data_dir, frozen=self.frozen)
 
     def observed(self, view: View) -> Mapping[ServerName, Sequence[Observation]]:
-        """The states of servers that running gateways of this configuration have observed."""
+        """Return the states of servers as running gateways of this configuration report them."""
         from discovery_engine.config.files.location import scope_of
         from discovery_engine.engine.gateway_reports import observations
 
         return observations(_folder(self), scope_of(view.settings.path))
 
     def known(self) -> View:
-        """The known view; no server is listed."""
+        """Return the stored view, or else that of a new engine; no server is listed."""
         view = self.recall()
         return view if view is not None else self.run(view_of)
 
@@ -185,9 +187,9 @@ class Invocation(Struct):
         """Run `work` with an open engine, and show the progress of connecting on stderr.
 
         Args:
-            work: What to do.
-            with_lines: Show progress as lines where no moving display can be shown, too.
-            settings: Those of the engine, in place of what the configuration has.
+            work: Uses the engine; its result is returned.
+            with_lines: Show progress as lines where a live table is impossible.
+            settings: Settings that replace the configuration.
         """
         from discovery_cli.progress import shown
 
@@ -206,12 +208,12 @@ class Invocation(Struct):
     async def _first_contact(
         self, engine: Engine, *, concerned: Concerned, max_wait: float | None
     ) -> View:
-        """Like `get_to_know`; Ctrl-C ends it, and the answer is given without the others."""
+        """Run `get_to_know` until Ctrl-C, and return a snapshot of the view so far."""
         import anyio
 
         servers = every_server(engine.view)
         if len(servers) == 1 or set(concerned(engine.view)) < set(servers):
-            max_wait = None  # the question is about these servers
+            max_wait = None  # the command is about these servers in particular
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
             await get_to_know(engine, concerned=concerned, max_wait=max_wait)
         return engine.view.snapshot()
@@ -230,7 +232,7 @@ def every_server(view: View) -> list[ServerName]:
 
 
 def named(names: Iterable[str]) -> str:
-    """Names as text: the first few, and the number of the others."""
+    """Join sorted names; after the first five, the number of the others is given."""
     ordered = sorted(names)
     rest = len(ordered) - _MAX_LISTED_SERVERS
     listing = ", ".join(ordered[:_MAX_LISTED_SERVERS])
@@ -238,7 +240,7 @@ def named(names: Iterable[str]) -> str:
 
 
 def _aged(view: View, name: ServerName, now: float) -> float | None:
-    """When a server was listed, if its list is older than its time to live."""
+    """Return the Unix time of a server's list if it is older than `cache.ttl`, else None."""
     part = view.catalog.parts.get(name)
     if part is None or part.listed_at is None or not part.verdict.enabled:
         return None
@@ -248,11 +250,11 @@ def _aged(view: View, name: ServerName, now: float) -> float | None:
 async def get_to_know(
     engine: Engine, *, concerned: Concerned, max_wait: float | None = None
 ) -> View:
-    """The view once those of the servers that matter were asked that never were.
+    """List the relevant servers that were never listed, and return the view.
 
-    Those that have been starting for longer than `max_wait` are waited for only if no other was
-    asked. The next question asks them alone, so that each is known after the second one: a program
-    that a command leaves is ended with it, and its start begins anew.
+    Servers that are still starting after `max_wait` seconds are left out, unless all of them are:
+    then they are waited for. So a second command lists the servers that the first one left out,
+    although their programs, which end with a command, have to start again.
     """
     if names := engine.view.unlisted(concerned(engine.view)):
         report = await engine.refresh(names, max_wait=max_wait)
@@ -266,14 +268,14 @@ async def view_of(engine: Engine) -> View:
 
 
 def log_reader(invocation: Invocation) -> LogReader:
-    """Reads what is logged of the configuration of this run."""
+    """Return a reader of the call log of this run's configuration."""
     from discovery_engine.store.call_log.log_reader import LogReader
 
     return LogReader(*_log_place(invocation))
 
 
 def log_database(invocation: Invocation) -> LogDatabase:
-    """Changes what is logged of the configuration of this run."""
+    """Return the writable call log of this run's configuration."""
     from discovery_engine.store.call_log.log_database import LogDatabase
 
     return LogDatabase(*_log_place(invocation))
@@ -293,7 +295,7 @@ def owner_secrets(invocation: Invocation) -> OwnerSecrets:
 
 
 def stored_values(invocation: Invocation) -> StoredSecretResolver:
-    """The values of references, of stored secrets too; these are decrypted when one is needed."""
+    """Return a resolver of references, which decrypts the stored secrets on first use."""
     from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
 
     return StoredSecretResolver(os.environ, _folder(invocation))

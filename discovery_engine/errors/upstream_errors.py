@@ -1,4 +1,4 @@
-"""Errors of servers that did not do their part."""
+"""Errors of servers: failed calls, lost connections, missing values and logins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors.diagnostic import Origin
 from discovery_engine.errors.discovery_error import DiscoveryError
 
-_PARSE_ERROR = -32700  # of JSON-RPC
+_PARSE_ERROR = -32700  # the JSON-RPC code
 
 
 class UpstreamError(DiscoveryError):
@@ -40,9 +40,9 @@ class ServerStartingError(UpstreamError):
 
     def __init__(self, server: str, seconds: float | None) -> None:
         self.seconds = seconds
-        """For how long it has been starting; None if it waits for its turn."""
+        """Seconds since the start began; None if it waits for a start slot."""
         self.retry_after = 5.0
-        """Seconds after which another try may succeed."""
+        """Seconds after which a retry may succeed."""
         since = "" if seconds is None else f", {int(seconds)} s"
         super().__init__(
             server,
@@ -58,7 +58,7 @@ class RateLimitedError(UpstreamError):
         self, subject: str, calls_per_minute: int, retry_after: float, server: str | None = None
     ) -> None:
         self.retry_after = math.ceil(retry_after * 10) / 10
-        """Seconds after which another try may succeed."""
+        """Seconds after which a retry may succeed, rounded up to tenths."""
         calls = counted(calls_per_minute, "call")
         super().__init__(
             server or "",
@@ -98,7 +98,7 @@ class InputRequiredError(UpstreamError):
     def __init__(
         self, server: str, wanted: str, why: str, *, hint: str, capabilities: Sequence[str] = ()
     ) -> None:
-        """`capabilities` are those that the client did not declare, if that is why."""
+        """Create the error; `capabilities` are those that the client would have to declare."""
         self.wanted = wanted
         self.why = why
         self.capabilities = capabilities
@@ -109,9 +109,12 @@ class UpstreamProtocolError(UpstreamError):
     code = "TOOL_EXECUTION_ERROR"
 
     def __init__(self, server: str, message: str, rpc_code: int | None = None) -> None:
-        """Without a code the server sent no error, but what is no answer; `message` is our own."""
+        """Create the error of an error answer, or without `rpc_code` of an invalid answer.
+
+        `message` is the server's for an error answer, and our own for an invalid one.
+        """
         self.given = message, rpc_code
-        """The arguments that made the error, for a recording."""
+        """The message and the code, for a recording of the call."""
         self.rpc_code = _PARSE_ERROR if rpc_code is None else rpc_code
         if rpc_code is None:
             text = f"sent an unusable answer: {message}"
@@ -122,7 +125,7 @@ class UpstreamProtocolError(UpstreamError):
 
 
 class FailureKind(StrEnum):
-    """Why a server cannot be reached."""
+    """The kind of reason why a server is unavailable."""
 
     NOT_FOUND = "not_found"
     PERMISSION = "permission"
@@ -178,22 +181,25 @@ class UnavailableError(UpstreamError):
         stderr: str = "",
         detail: str = "",
     ) -> None:
-        """Agents read `reason`, so the server's own words belong into `detail` and `stderr`."""
+        """Create the error; `hint` defaults to that of the kind.
+
+        Agents read `reason`, so text of the server belongs in `detail` and `stderr`.
+        """
         self.kind = kind
         self.reason = one_line(reason)
         self.stderr = stderr
-        """The last lines that the program wrote before it failed."""
+        """The last stderr lines of the program; empty for a remote server."""
         self.retry_after: float | None = None
-        """Seconds after which another try may succeed; None if nothing is known of that."""
+        """Seconds after which a retry may succeed; None if unknown."""
         self.was_open = False
-        """True if the server has this transport: its failure is reported, not an earlier one."""
+        """True if the server has this transport, so that no earlier failure is reported instead."""
         hint = hint or _NEXT_STEPS[kind].format(server=server)
         super().__init__(server, f"server {server!r} is unavailable: {reason}", hint=hint)
         self.detail = one_line(detail)
 
 
 def plain_reason(server: str, message: str) -> str:
-    """Why a server is unavailable, where its name stands before it already."""
+    """Return a message without the name of its server, to show after that name."""
     plain = message.replace(f"server {server!r} is unavailable: ", "", 1)
     return plain.removeprefix(f"server {server!r} ")
 
@@ -206,9 +212,9 @@ class MissingValue(Struct, frozen=True):
     """A `${reference}` of a server's entry that has no value."""
 
     field: str
-    """Where it stands in the entry, for instance `env.TOKEN`."""
+    """The path of the field in the entry, such as `env.TOKEN`."""
     reference: str
-    """The target, as `Reference.address` writes it; empty if the reference is malformed."""
+    """The target of the reference, as `Reference.address`; empty if the value is invalid."""
     reason: str
 
     @property
@@ -263,7 +269,7 @@ class NeedsAuthError(UnavailableError):
         hint: str = "",
         kind: Literal[FailureKind.AUTH, FailureKind.SCOPE] = FailureKind.AUTH,
     ) -> None:
-        """`kind` is SCOPE if the server accepts the token, but not for this request."""
+        """Create the error; `kind` is SCOPE if the token is valid, but not for this request."""
         super().__init__(server, kind, reason, hint=hint)
 
 

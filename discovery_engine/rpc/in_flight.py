@@ -1,7 +1,7 @@
-"""Requests in flight on a connection: ours that wait for answers, and those of the other side.
+"""Requests in flight on a connection, outgoing and incoming.
 
-Ours wait for a future each, without a task. Those of the other side are worked on in a task each,
-a bounded number at once.
+An outgoing request awaits a future, without a task of its own. Each incoming request is processed
+in a task; their number is bounded.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from discovery_engine.rpc.messages import (
 from discovery_engine.rpc.protocol import INTERNAL_ERROR
 from discovery_engine.rpc.request_timer import RequestTimer, SharedTimer
 
-_REMEMBERED = 1000  # finished requests
-_BACKLOG = 64  # progress notifications of one request that its caller has not taken yet
+_REMEMBERED = 1000  # ids of answered and of cancelled requests
+_BACKLOG = 64  # progress notifications of one request that wait for its caller
 
 logger = logging.getLogger(__name__)
 
 
 class PendingRequest:
-    """One request in flight: a future for its waiter, and the progress that was reported.
+    """One outgoing request: its outcome, and the progress that was reported.
 
-    The waiter itself awaits `on_progress`, so progress needs no task of its own, stays in order,
-    and is delivered before the result.
+    `on_progress` is awaited in the waiter's task, so progress needs no further task, stays in
+    order, and is delivered before the result.
     """
 
     def __init__(
@@ -59,22 +59,22 @@ class PendingRequest:
         self._progress: deque[tuple[float, float | None, str | None]] | None = (
             deque(maxlen=_BACKLOG) if on_progress else None
         )
-        self._work: anyio.CancelScope | None = None  # what `work` awaits
-        self._has_failed = False  # the callback, which is logged once for each request
+        self._work: anyio.CancelScope | None = None  # the scope of what `work` awaits
+        self._has_failed = False  # True once the callback failed: one warning for each request
         self._timer = RequestTimer(timeout, self.abort, timers) if timeout else None
-        self.clock = timeout.clock if timeout else None  # until it has stood still once
+        self.clock = timeout.clock if timeout else None  # None once `reading` has paused it
 
     @property
     def is_settled(self) -> bool:
         return self._outcome is not None
 
     async def wait(self) -> JSONObject:
-        """The result; the callbacks of progress run in the caller's task.
+        """Wait for the result; `on_progress` is awaited in the caller's task.
 
-        One that still runs when the time is over is cancelled; one that raises is logged.
+        A callback that still runs at the timeout is cancelled; one that raises is logged.
 
         Raises:
-            RpcError: The error answer, or that the connection has ended.
+            RpcError: If the answer is an error, or the connection has closed.
             RequestTimeoutError: If there was no answer in time.
         """
         try:
@@ -92,18 +92,18 @@ class PendingRequest:
         return self._outcome
 
     async def work(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Await something else for the request; its timeout and its connection end that, too."""
+        """Await `work()`, which the timeout and the end of the connection cancel, too."""
         with anyio.CancelScope() as self._work:
             await work()
 
     def settle(self, outcome: JSONObject | Exception) -> None:
-        """Set the outcome; no-op if it is set."""
+        """Set the outcome; no-op if it is set already."""
         if self._outcome is None:
             self._outcome = outcome
             self._wake_waiter()
 
     def abort(self, error: Exception) -> None:
-        """No answer can come any more; whatever the waiter awaits is cancelled."""
+        """Fail the request with `error`, and cancel whatever the waiter awaits."""
         self.settle(error)
         self.stop_timer()
         if self._progress:
@@ -128,7 +128,7 @@ class PendingRequest:
         while self._progress and self._on_progress:
             try:
                 await self._on_progress(*self._progress.popleft())
-            except Exception:  # of the caller's own code: its request continues
+            except Exception:  # an error of the caller's own code must not end its request
                 level = logging.DEBUG if self._has_failed else logging.WARNING
                 logger.log(level, "A progress callback failed", exc_info=True)
                 self._has_failed = True
@@ -139,7 +139,7 @@ class PendingRequest:
 
 
 class PendingRequests:
-    """All requests of one connection, by id; unsolicited answers are counted."""
+    """All outgoing requests of one connection, by id; counts unsolicited answers."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -149,9 +149,9 @@ class PendingRequests:
         self._cancelled: OrderedDict[RequestId, None] = OrderedDict()
         self._is_closed = False
         self.unsolicited = 0
-        """Answers without a request."""
+        """The number of answers to no request."""
         self.duplicates = 0
-        """Second answers."""
+        """The number of answers to requests that were answered already."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -159,10 +159,10 @@ class PendingRequests:
     def add(
         self, timeout: RequestTimeout | None, on_progress: OnProgress | None
     ) -> tuple[RequestId, PendingRequest]:
-        """A new request with an id of its own; end it with `discard`.
+        """Register a new request; the caller ends it with `discard`.
 
         Raises:
-            RpcError: If the connection has ended.
+            ConnectionClosedError: If the connection has closed.
         """
         if self._is_closed:
             raise ConnectionClosedError(was_sent=False)
@@ -175,13 +175,13 @@ class PendingRequests:
         return request_id in self._waiting
 
     def discard(self, request_id: RequestId) -> None:
-        """The caller gave up; an answer that is already on its way is not unsolicited."""
+        """End a request; a later answer to it does not count as unsolicited."""
         if request := self._waiting.pop(request_id, None):
             request.stop_timer()
             _add_bounded(self._cancelled, request_id)
 
     def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
-        """Give a request its answer; False if none waits for it, which is then counted."""
+        """Give a request its answer; return False, and count the answer, if none waits for it."""
         if not self.expects(request_id):
             return False
         key = correlated(request_id)
@@ -204,9 +204,9 @@ class PendingRequests:
         return False
 
     def reading(self, request_id: RequestId | None) -> AbstractContextManager[None]:
-        """A block in which what looks like the answer to a request is read, out of its time.
+        """Return a context in which a request's clock is paused while its likely answer is read.
 
-        Only the first for each request: a flood of such lines cannot stop the time.
+        The clock is paused once for each request, so that a flood of such answers cannot stop it.
         """
         request = self._waiting.get(correlated(request_id or 0))
         if not request or not (clock := request.clock):
@@ -225,7 +225,7 @@ class PendingRequests:
             request.report(progress, _number(params.get("total")), text)
 
     def close(self) -> None:
-        """The connection has ended: all requests fail, and later ones, too."""
+        """Fail all requests, and later ones, since the connection has closed."""
         self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for request in waiting.values():
@@ -233,7 +233,7 @@ class PendingRequests:
 
 
 def is_finite_number(value: JSONValue) -> TypeGuard[float]:
-    """Return whether a value is a number that a float can hold: JSON integers may be larger."""
+    """Return whether a value is a number within the range of a float, unlike some JSON integers."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and abs(value) <= float_info.max
 
@@ -249,21 +249,21 @@ def _add_bounded(past: OrderedDict[RequestId, None], request: RequestId) -> None
 
 
 class MessageStream(Protocol):
-    """Takes messages at once and writes them in order."""
+    """An outgoing stream that accepts messages at once and writes them in order."""
 
     @property
     def is_congested(self) -> bool:
-        """True if so much waits to be written that a sender should wait."""
+        """True if so much is buffered that a sender should `drain` first."""
 
     def write(self, message: JSONObject) -> None:
-        """Write a message; no-op if the other side reads no more.
+        """Write a message; no-op if the other side has stopped reading.
 
         Raises:
-            ValueError: If it contains what JSON cannot express, or nests too deeply.
+            ValueError: If JSON cannot express the message, or it nests too deep.
         """
 
     async def drain(self) -> None:
-        """Wait until it is not congested any more, or closed."""
+        """Wait until the stream is no longer congested, or is closed."""
 
 
 async def send_request(
@@ -276,16 +276,16 @@ async def send_request(
     on_progress: OnProgress | None = None,
     can_cancel: bool = True,
 ) -> JSONObject:
-    """The result of a request that is written to `stream` and registered in `pending`.
+    """Register a request in `pending`, write it to `stream`, and return its result.
 
-    Arguments and errors are those of `Peer.request`.
+    See `Peer.request` for the other arguments and the errors.
     """
     number, waiting = pending.add(timeout, on_progress)
     is_sent = False
     try:
         if stream.is_congested:
-            # A request that waits here was not sent, so there is nothing to cancel: a caller
-            # that gives up leaves nothing in the buffer.
+            # A request that waits here is not sent, so a caller that gives up has nothing to cancel
+            # and leaves nothing in the buffer.
             await waiting.work(stream.drain)
             if waiting.is_settled:
                 return await waiting.wait()
@@ -307,22 +307,24 @@ async def send_request(
 
 
 def cancellation(number: RequestId, error: BaseException) -> Notification:
-    """The notification that a request is cancelled because of `error`."""
+    """Return the notification that cancels a request because of `error`."""
     is_timeout = isinstance(error, RequestTimeoutError)
     reason = f"timed out: {error}" if is_timeout else "the caller was cancelled"
     return Notification("notifications/cancelled", {"requestId": number, "reason": reason})
 
 
 def with_progress_token(params: JSONObject | None, number: RequestId) -> JSONObject:
-    """The params of a request that wants to be notified of its progress."""
+    """Return a copy of `params` with a progress token, which requests progress notifications."""
     params = params or {}
     return {**params, "_meta": {**(params.get("_meta") or {}), "progressToken": number}}
 
 
 Work: TypeAlias = Callable[[], Awaitable[JSONObject]]
 Respond: TypeAlias = Callable[[Response | ErrorResponse | None], None]
-"""Called once for a request: with its answer, or with None if the other side cancelled it. Must not
-block."""
+"""Called once for each request, with its answer, or None if the other side cancelled it.
+
+It must not block.
+"""
 
 
 class _Incoming:
@@ -335,17 +337,17 @@ class _Incoming:
         self.size = size
         self.scope = anyio.CancelScope()
         self.is_cancelled = False
-        """By the other side, which then expects no answer."""
+        """True if the other side cancelled the request, and so expects no answer."""
 
 
 class IncomingRequests:
-    """The requests of one connection that have no answer yet; `close` ends them."""
+    """The unanswered incoming requests of one connection; `close` ends them."""
 
     def __init__(self, *, most: int, on_end: Callable[[], None] = lambda: None) -> None:
-        """No requests yet.
+        """Create an empty set of requests.
 
         Args:
-            most: How many are worked on at once; further ones wait.
+            most: The most requests that are processed at once; further ones are queued.
             on_end: Called after each request.
         """
         self._most = most
@@ -354,14 +356,14 @@ class IncomingRequests:
         self._waiting: deque[_Incoming] = deque()
         self._running: dict[asyncio.Task[None], _Incoming] = {}
         self.size = 0
-        """The bytes of all of them."""
+        """The bytes of all unanswered requests."""
 
     def __len__(self) -> int:
         return len(self._running) + len(self._waiting)
 
     def start(self, request_id: RequestId, work: Work, respond: Respond, *, size: int = 0) -> None:
         """Answer a request with the result of `work`, or with the `RpcError` that it raises."""
-        # A second request with the same id is worked on, too; a cancellation then means that one.
+        # A second request with the same id is processed, too, and is the one that can be cancelled.
         incoming = _Incoming(request_id, work, respond, size)
         self._unanswered[correlated(request_id)] = incoming
         self.size += size
@@ -373,7 +375,7 @@ class IncomingRequests:
     def cancel(self, params: JSONObject | None) -> None:
         """Cancel the request that a `notifications/cancelled` names, which then gets no answer.
 
-        No-op if it has one, or the params name none.
+        No-op if it is answered already, or the params name no request.
         """
         request_id = (params or {}).get("requestId")
         if not is_request_id(request_id):
@@ -408,7 +410,7 @@ class IncomingRequests:
         answer = _closed(incoming)
         # A scope, because cancelling the task would also interrupt shielded clean-up.
         with incoming.scope:
-            # A cancelled scope takes effect at the first wait, and by then a call would be sent.
+            # Checked, since a cancelled scope acts only at an await, after a call would be sent.
             if not incoming.scope.cancel_called:
                 answer = await _answer(incoming)
         self._settle(incoming, answer)
@@ -430,6 +432,6 @@ async def _answer(incoming: _Incoming) -> Response | ErrorResponse:
         return Response(incoming.id, await incoming.work())
     except RpcError as error:
         return ErrorResponse(incoming.id, error)
-    except Exception:  # a defect of ours must not end the connection
+    except Exception:  # a bug here must not end the connection
         logger.exception("A request failed")
         return ErrorResponse(incoming.id, RpcError(INTERNAL_ERROR, "Internal error"))

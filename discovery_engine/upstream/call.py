@@ -1,4 +1,4 @@
-"""A request to a server, its call in progress, and what the server asks of the client meanwhile."""
+"""Requests to servers, calls in progress, and the questions that servers ask during a call."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from discovery_engine.upstream.question import Question
 T = TypeVar("T")
 
 CALL_TOOL = "tools/call"
-_MOST_QUESTIONS = 100  # of one call
-_MOST_MESSAGES = 1_000  # of one call
+_MOST_QUESTIONS = 100  # questions of one call
+_MOST_MESSAGES = 1_000  # log messages of one call
 _ROOTS: dict[str, JSONObject] = {"roots": {}}
 _MOST_ROUNDS = 20
-_MOST_PASSED = 100  # questions of one result; of a call no more are asked
+_MOST_PASSED = 100  # questions of one result
 _INPUT_REQUIRED = "input_required"
 _LATER_HINT = (
     "call it again once those calls are over; `session: per_client` for the server gives each"
@@ -68,15 +68,15 @@ class UpstreamRequest(Struct, frozen=True):
     method: str
     params: JSONObject
     subject: str
-    """The subject that errors name: a tool's name, a URI."""
+    """The tool name, URI or prompt name that errors mention."""
     name: str | None = None
     """The value of the HTTP name header, for methods that have one."""
     pinned: frozenset[str] = frozenset()
-    """The names of the arguments that the owner gives; they are not recorded."""
+    """The names of arguments that the owner has set; they are not recorded."""
 
     @classmethod
     def call(cls, tool: str, arguments: JSONObject) -> UpstreamRequest:
-        """`tools/call`, by the server's own name of the tool."""
+        """Create a `tools/call` request; `tool` is the server's own name of the tool."""
         return cls(CALL_TOOL, {"name": tool, "arguments": arguments}, tool, tool)
 
     @classmethod
@@ -93,7 +93,7 @@ class UpstreamRequest(Struct, frozen=True):
         return cls("completion/complete", params, "completion/complete")
 
     def continued(self, continuation: Continuation) -> UpstreamRequest:
-        """The same request with the answers that the server asked for."""
+        """Return the request with the responses that the server requires."""
         return replace(self, params=self.params | continuation.params)
 
 
@@ -106,10 +106,10 @@ class RequestNotProcessed(Exception):  # noqa: N818 - internal signal
 
 
 async def at_most_twice(ask: Callable[[], Awaitable[T]]) -> T:
-    """The result of a request, which is sent a second time if it was not processed.
+    """Send a request, again if it was not processed, and return its result.
 
     Raises:
-        UpstreamError: If it fails, or was not processed both times.
+        UpstreamError: If the request fails, or was not processed twice.
     """
     try:
         return await ask()
@@ -125,9 +125,9 @@ class QuestionSettings(Struct, frozen=True):
     """The owner's settings for the questions of servers."""
 
     timeout: float = 120.0
-    """Seconds that a question waits for its answer."""
+    """Seconds to wait for the answer to a question."""
     roots: tuple[JSONObject, ...] | None = None
-    """Answers `roots/list`; None to ask the client."""
+    """The roots that the owner has set; None to ask the client."""
 
     @property
     def root_list(self) -> JSONObject | None:
@@ -136,28 +136,28 @@ class QuestionSettings(Struct, frozen=True):
 
 
 class CallObserver(Protocol):
-    """Gets what happens in the course of a call."""
+    """Records waits and questions of a call."""
 
     def record_wait(self, seconds: float) -> None:
-        """The call has waited so long for others."""
+        """Record that the call waited for a slot for `seconds`."""
 
     def record_question(
         self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
     ) -> None:
-        """Its server has asked the client something, and got an answer, or an error."""
+        """Record a question to the client, with its answer or error, after `seconds`."""
 
 
 Send: TypeAlias = Callable[[UpstreamRequest], Awaitable[JSONObject]]
 """Sends a request of a call."""
 QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
-"""The settings of a server's questions at this moment."""
+"""Returns the current settings for the questions of a server."""
 
 
 _WITHDRAWN = RpcError(INTERNAL_ERROR, "the question was withdrawn")
 
 
 class _Held:
-    """A context manager; one made by a generator takes three times as long, twice in each call."""
+    """Context manager that holds a slot; a generator takes three times as long."""
 
     __slots__ = ("_held", "_slot")
 
@@ -174,7 +174,7 @@ class _Held:
 
 
 class Call:
-    """From its first request to its result, in however many requests."""
+    """One call of a server, which may take several requests."""
 
     def __init__(
         self,
@@ -187,21 +187,21 @@ class Call:
         self.server = server
         self._observer = observer
         self.scheduler = scheduler
-        """The scheduler for work on the questions."""
+        """The scheduler for processing questions."""
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
         capabilities = declarable(self.client.capabilities)
         self.capabilities: Mapping[str, JSONObject] = (
             capabilities if self._settings.roots is None else capabilities | _ROOTS
         )
-        """The capabilities that its server may ask the client for."""
+        """The capabilities of the client that are declared to the server."""
         self.clock = PausableClock()
-        """It stands still while a question waits for its answer."""
+        """A clock that is paused while a question waits for its answer."""
         self.problem: InputRequiredError | None = None
-        """Why a question was not answered; the first of several."""
+        """The error of the first question that was not answered; None if there is none."""
         self._slots: list[CallLimiter] = []
         self._lent: ExitStack | None = None
-        self._waiting = 0  # questions
+        self._waiting = 0  # blocks of `lending`: questions that wait, and pauses between polls
         self._messages = 0
         self._asked = 0
         self._is_abandoned = (
@@ -213,15 +213,16 @@ class Call:
         return self._settings_of(self.server)
 
     def holding(self, slot: CallLimiter) -> _Held:
-        """A block in which a slot was acquired; while a question waits, others may use it.
+        """Return a context that holds an acquired slot, and releases it at the end.
 
-        Otherwise a few clients that never answer would hold up all calls to a server.
+        While a question waits, the slot is lent to other calls: otherwise a few clients that never
+        answer would block a server.
         """
         return _Held(self._slots, slot)
 
     @contextmanager
     def lending(self) -> Iterator[None]:
-        """A block in which nothing is asked of the server: others may use the slots of the call."""
+        """Lend the slots of the call to other calls for the duration of the block."""
         if not self._waiting:
             self._lent = ExitStack()
             for slot in self._slots:
@@ -235,10 +236,11 @@ class Call:
                 self._lent.close()
 
     async def ask(self, question: Question) -> JSONObject:
-        """The client's answer; `problem` is set if there is none.
+        """Ask the client a question, and return its answer; without one, `problem` is set.
 
         Raises:
-            RpcError: If it cannot be asked, or answers with an error.
+            RpcError: If the client cannot be asked, answers with an error, or does not answer a
+                question other than an elicitation in time.
         """
         began = time.monotonic()
         answer: JSONObject | Exception = _WITHDRAWN
@@ -276,7 +278,7 @@ class Call:
             raise
 
     def log(self, params: JSONObject) -> None:
-        """Pass a log message of the server on; dropped if it has written too many."""
+        """Pass a log message of the server to the client; dropped after 1,000 messages."""
         self._messages += 1
         if self._messages <= _MOST_MESSAGES:
             self.client.notify("notifications/message", presented_message(self.server, params))
@@ -284,12 +286,12 @@ class Call:
     def refused(
         self, question: Question, why: str, *, code: int = INVALID_PARAMS, hint: str = ""
     ) -> RpcError:
-        """The error answer to a question; notes it as the call's problem."""
+        """Return the error answer to a question, and note it as the call's problem."""
         self.note(question, why, hint=hint)
         return RpcError(code, f"{question.method} was not answered: {why}")
 
     def note(self, question: Question, why: str, *, hint: str = "") -> InputRequiredError:
-        """Note why a question was not answered; returns the call's problem."""
+        """Note why a question was not answered, and return the call's first problem."""
         if self.problem is None:
             hint = hint or "give everything it may need as arguments, or use another tool"
             self.problem = InputRequiredError(self.server, question.summary, why, hint=hint)
@@ -310,15 +312,16 @@ class Call:
     async def complete(
         self, send: Send, request: UpstreamRequest, continuation: Continuation | None
     ) -> JSONObject:
-        """The result of a request, after as many rounds as it takes.
+        """Send a request until it has a result, in at most 20 rounds of questions.
 
-        A server may answer with questions first (`input_required`). Each is asked of the client,
-        and the request is sent again with the answers and with the server's `requestState` as it
-        was. A client that continues calls itself gets the questions instead.
+        A server may first return questions (`input_required`). The client is asked each, and the
+        request is sent again with the answers and the server's unchanged `requestState`. A client
+        that continues calls itself gets the questions as the result.
 
         Raises:
-            InputRequiredError: If a question was not answered, and the request failed.
-            UpstreamError: What `send` raises.
+            InputRequiredError: If a question was not answered and the request failed, or the server
+                asks in too many rounds.
+            UpstreamError: Any other error of `send`.
         """
         try:
             result = await self._last_result(send, request, continuation)
@@ -349,7 +352,10 @@ class Call:
         raise InputRequiredError(self.server, "input from its user", why, hint=hint)
 
     def _missing_capability(self, error: UpstreamError) -> InputRequiredError | None:
-        """The problem of a call that its server refused, because of what its client lacks."""
+        """Return the error of a call that was refused since its client lacks a capability.
+
+        None if the server's error is another one.
+        """
         if not isinstance(error, UpstreamProtocolError):
             return None
         if error.rpc_code != MISSING_CLIENT_CAPABILITY:
@@ -378,10 +384,10 @@ class Call:
         )
 
     def read_questions(self, result: JSONObject) -> dict[str, Question]:
-        """The questions of a result, by name; there may be none, if the server only wants time.
+        """Return the questions of a result by key; none if the server only needs more time.
 
         Raises:
-            UpstreamProtocolError: If they are not ones of MCP, too many or too large.
+            UpstreamProtocolError: If they are invalid, too many or too large.
         """
         requests = result.get("inputRequests")
         state = result.get("requestState")
@@ -404,7 +410,7 @@ class Call:
             raise UpstreamProtocolError(self.server, "a question of it is too large")
 
     async def annotated(self, result: JSONObject, questions: Mapping[str, Question]) -> JSONObject:
-        """A result with its questions as a client is given them that answers them itself."""
+        """Return a result with its questions annotated for a client that answers them itself."""
         if not questions:
             return result
         requests = {
@@ -415,10 +421,10 @@ class Call:
         return result | {"inputRequests": requests}
 
     async def answers(self, questions: Mapping[str, Question]) -> JSONObject:
-        """Ask the client, and return its answers by the names of the questions.
+        """Ask the client each question, and return its answers by the keys of the questions.
 
         Raises:
-            InputRequiredError: If it cannot be asked, or answers with an error.
+            InputRequiredError: If the client cannot be asked, or answers with an error.
         """
         responses: JSONObject = {}
         for key, question in questions.items():
@@ -430,7 +436,10 @@ class Call:
 
 
 def refuse_ambiguous(question: Question, calls: Sequence[Call]) -> RpcError:
-    """The error answer to a question that any of several clients' calls may have caused."""
+    """Return the error answer to a question that calls of several clients may have caused.
+
+    It is noted as a problem of each call.
+    """
     hint = _SESSION_HINT.format(server=calls[0].server)
     why = "several clients use its session, so it cannot be known whose call asked"
     for call in calls:

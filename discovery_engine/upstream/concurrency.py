@@ -1,8 +1,7 @@
-"""Limits of concurrency: calls to a server, and servers that start.
+"""Concurrency limits for calls to a server and for starts of servers.
 
 Each server has its own slots and its own bounded queue, so a slow server delays only its own
-callers. A call that finds the queue full fails at once, and a server that starts slowly gives up
-its start slot.
+callers. A call fails at once if the queue is full. A slow start releases its slot early.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits
 from discovery_engine.rpc.request_timer import SharedTimer
 
-_SLOW = 5.0  # seconds; an ordinary server is up in two
+_SLOW = 5.0  # seconds; most servers start within two
 
 
 class QueueFull(Exception):  # noqa: N818 - a signal within this package, never an error outside
@@ -27,24 +26,24 @@ class QueueFull(Exception):  # noqa: N818 - a signal within this package, never 
 
 
 class CallLimiter:
-    """At most `limits.calls` calls of one server at a time, and a bounded queue of waiting ones.
+    """Limits the concurrent calls of one server, with a bounded queue, first in, first out.
 
-    With 64 callers and 16 slots most calls wait. A future for each, and one timer, take a tenth of
-    what a semaphore within a cancel scope took, which was a quarter of a call.
+    Each waiter is a future, and all share one timer: a tenth of the cost of a semaphore in a cancel
+    scope, which took a quarter of a call with 64 callers and 16 slots.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.waiting = 0
-        self._free = limits.calls  # negative if slots were lent, and are in use by more callers
+        self._free = limits.calls  # negative while lent slots are in use by both parties
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timers = SharedTimer()
 
     async def acquire(self, *, max_wait: float | None = None) -> None:
-        """Take a slot, first in, first out; `release` returns it.
+        """Acquire a slot, which `release` returns.
 
         Raises:
-            QueueFull: If too many callers wait, or no slot is free within `max_wait` seconds.
+            QueueFull: If the queue is full, or no slot gets free within `max_wait` seconds.
         """
         if self.acquire_now():
             return
@@ -53,14 +52,14 @@ class CallLimiter:
         await self._wait(max_wait)
 
     def acquire_now(self) -> bool:
-        """Take a slot if one is free, and return whether it was."""
+        """Acquire a slot if one is free, and return whether it was."""
         if self._free <= 0:
             return False
         self._free -= 1
         return True
 
     def release(self) -> None:
-        """Pass a slot on to the caller that has waited longest."""
+        """Release a slot; the caller that has waited longest gets it."""
         while self._queue and self._free >= 0:
             waiter = self._queue.popleft()
             if not waiter.done():
@@ -70,9 +69,9 @@ class CallLimiter:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """A block in which the holder of a slot leaves it to others.
+        """Lend a held slot to other callers for the duration of the block.
 
-        It has one again at once. If all are in use by then, the next that is released is not
+        The holder has its slot again at once. If all are in use then, the next released slot is not
         passed on.
         """
         self.release()
@@ -91,7 +90,7 @@ class CallLimiter:
         try:
             await waiter
         except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # a slot was passed on to it meanwhile
+            if waiter.done() and not waiter.cancelled():  # it was given a slot meanwhile
                 self.release()
             raise
         finally:
@@ -105,10 +104,9 @@ def _expire(waiter: asyncio.Future[None]) -> None:
 
 
 class StartLimiter:
-    """At most `slots` servers start at a time, because starting costs CPU.
+    """Limits concurrent starts of servers to `slots`, since a start costs CPU time.
 
-    A server that takes longer than `slow` seconds mostly waits (for a download, say), so its slot
-    is released early.
+    After `slow` seconds the slot is released: such a server mostly waits, such as for a download.
     """
 
     def __init__(self, slots: int, *, slow: float = _SLOW) -> None:
@@ -117,7 +115,7 @@ class StartLimiter:
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[Callable[[], None]]:
-        """Wait for a slot; yields a function that releases it early, any number of times."""
+        """Acquire a slot for the block; yields an idempotent function that releases it early."""
         await self._slots.acquire()
         is_held = True
 

@@ -1,11 +1,11 @@
-"""The handshake of a connection, in both eras.
+"""The handshake of a connection in both eras, its time limit, and the order of attempts.
 
-A server of unknown era gets `server/discover`. If it refuses the version and names one that we
-support, it gets that one; any other error answer means the older `initialize`. If it does not
-answer within three seconds, it gets `initialize` as well. If it refuses that too, it may be a slow
-starter of the newer era: its late answer to `server/discover` still counts. A server that wants a
-login for `server/discover` gets `initialize`, too: some list their tools without one in that era.
-A server that refuses the version of `initialize` and names others gets the newest that we share.
+A server of unknown era is sent `server/discover`. If it refuses the version and names one that is
+supported here, the request is repeated with that version. After any other error, or three seconds
+without an answer, `initialize` is sent. If that fails, a late answer to `server/discover` still
+counts, since the server may start slowly. A server that requires a login for `server/discover` is
+sent `initialize` as well: some list their tools without a login in that era. If it refuses the
+version of `initialize` and names others, the newest common version is sent.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
 _UNSUPPORTED = protocol.UNSUPPORTED_PROTOCOL_VERSION
 _ACCEPTED = ("2024-10-07", *protocol.HANDSHAKE_VERSIONS)
-"""The versions that `initialize` may settle on.
+"""The versions that `initialize` may agree on.
 
-One is a draft that some servers have and other clients accept.
+The first is a draft that some servers use and other clients accept.
 """
-_VERSION = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!,? \d\d?:)")  # and no time of day after it
+_VERSION = re.compile(r"\b20\d\d-\d\d-\d\d\b(?!,? \d\d?:)")  # a date without a time of day
 _OF_VERSIONS = re.compile("protocol.?version|supported", re.IGNORECASE)
 
 Capabilities: TypeAlias = Mapping[str, JSONObject]
@@ -56,7 +56,7 @@ _NOTHING: Capabilities = MappingProxyType({})
 
 
 class NoCommonVersionError(ValueError):
-    """The server supports only `versions`, none of which `initialize` opens here."""
+    """A server that supports only `versions`, none of which `initialize` supports here."""
 
     def __init__(self, versions: Collection[str]) -> None:
         theirs, ours = (", ".join(sorted(v)) for v in (versions, _ACCEPTED))
@@ -73,7 +73,7 @@ class ServerInfo(Struct, frozen=True):
     version: str
     instructions: str = ""
     discover: JSONObject | None = None
-    """Its raw answer to `server/discover`; None after `initialize`."""
+    """The raw answer to `server/discover`; None after `initialize`."""
     capabilities: JSONObject = {}
     """The capabilities that the server declares."""
 
@@ -83,7 +83,7 @@ class ServerInfo(Struct, frozen=True):
 
     @property
     def listenable(self) -> JSONObject:
-        """The changes of which it declares to notify, as `subscriptions/listen` takes them."""
+        """The list changes that the server declares, as params of `subscriptions/listen`."""
         return {
             f"{name}ListChanged": True
             for name in ("tools", "prompts", "resources")
@@ -100,7 +100,7 @@ class _Probe(Struct):
 
     answer: JSONObject | None = None
     refusal: RpcError | None = None
-    """Its error, if the server wants a login."""
+    """The error of a server that requires a login; None otherwise."""
     settled: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self, transport: Transport) -> None:
@@ -113,7 +113,7 @@ class _Probe(Struct):
 
 
 def request_meta(version: str, capabilities: Capabilities = _NOTHING) -> JSONObject:
-    """The `_meta` of every request of the newer era, with the capabilities of its client."""
+    """Return the `_meta` of a request of the newer era, with the capabilities of its client."""
     return {
         protocol.PROTOCOL_VERSION: version,
         protocol.CLIENT_INFO: _CLIENT_INFO,
@@ -122,7 +122,7 @@ def request_meta(version: str, capabilities: Capabilities = _NOTHING) -> JSONObj
 
 
 async def discover(transport: Transport, version: str = protocol.LATEST_MODERN) -> JSONObject:
-    """The raw answer to `server/discover`.
+    """Send `server/discover`, and return the raw answer.
 
     Raises:
         RpcError: If the server answers with an error or the connection breaks.
@@ -133,7 +133,7 @@ async def discover(transport: Transport, version: str = protocol.LATEST_MODERN) 
 
 
 async def _discover_any_version(transport: Transport) -> JSONObject:
-    """Call `discover`; if the server refuses the version, try again with one that it names."""
+    """Call `discover`; if the server refuses the version, retry with the newest common one."""
     try:
         return await discover(transport)
     except RpcError as error:
@@ -144,7 +144,7 @@ async def _discover_any_version(transport: Transport) -> JSONObject:
 
 
 def _mutual_versions(error: RpcError) -> list[str]:
-    """The versions that we share with a server which refuses the one that it was given."""
+    """Return the supported versions, oldest first, that the refusal of a version names."""
     match error.data:
         case {"supported": list() as supported} if error.code == _UNSUPPORTED:
             return [version for version in protocol.MODERN_VERSIONS if version in supported]
@@ -154,7 +154,11 @@ def _mutual_versions(error: RpcError) -> list[str]:
 async def connect(
     transport: Transport, era: Era | None, capabilities: Capabilities, start: Startup
 ) -> ServerInfo | UnavailableError:
-    """Return the outcome of a handshake within the time of a start; without `era` try both eras."""
+    """Do the handshake within the time limit of `start`, and return its result or the failure.
+
+    Without an `era` both are tried; with one that has an answer to `server/discover`, nothing is
+    sent.
+    """
     # Errors are returned, not raised, so that task groups do not wrap them.
     try:
         with RequestTimeLimit(RequestTimeout(start.limit - start.seconds)):
@@ -173,12 +177,12 @@ async def connect(
 
 
 async def negotiate(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:
-    """Open a connection to a server of unknown era; `capabilities` are those of its clients.
+    """Do the handshake with a server of unknown era, declaring the clients' `capabilities`.
 
     Raises:
-        RpcError: If it refuses both handshakes, or the connection breaks.
+        RpcError: If the server refuses both handshakes, or the connection breaks.
         NoCommonVersionError: If it supports other versions only.
-        ValueError: If its answer is not valid.
+        ValueError: If its answer is invalid.
     """
     probe = _Probe()
     async with open_task_group() as tasks:
@@ -195,7 +199,7 @@ async def negotiate(transport: Transport, capabilities: Capabilities = _NOTHING)
 
 
 def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
-    """Parse an answer to `server/discover`; None if it has no version that we support."""
+    """Parse an answer to `server/discover`; None if it is invalid or has no supported version."""
     if answer is None:
         return None
     match answer:
@@ -214,14 +218,14 @@ def read_discovered(answer: JSONObject | None) -> ServerInfo | None:
 
 
 async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING) -> ServerInfo:
-    """Open a connection in the older era, with the capabilities of its clients.
+    """Do the handshake of the older era, declaring the clients' `capabilities`.
 
-    A server that refuses the version and names others is asked once more.
+    If the server refuses the version and names others, the newest common one is tried.
 
     Raises:
         RpcError: If the server answers with an error or the connection breaks.
         NoCommonVersionError: If it supports other versions only.
-        ValueError: If its answer is not valid.
+        ValueError: If its answer is invalid.
     """
     try:
         result = await _initialize(transport, protocol.LATEST_HANDSHAKE, capabilities)
@@ -262,7 +266,10 @@ async def _initialize(transport: Transport, version: str, capabilities: Capabili
 
 
 def _named_versions(transport: Transport, error: RpcError) -> frozenset[str]:
-    """The versions in a refusal: in its data, its words, or the body of its HTTP error."""
+    """Return the versions that a refusal names in its data, message or HTTP body.
+
+    A refusal that demands a login names none.
+    """
     refusal = transport.refusal_error(error)
     if isinstance(refusal, NeedsAuthError):
         return frozenset()
@@ -279,8 +286,8 @@ async def _initialize_or_adopt(
         return await initialize(transport, capabilities)
     except RpcError as error:
         if error.code == protocol.UNSUPPORTED_PROTOCOL_VERSION:
-            await probe.settled.wait()  # it is of the newer era and answers slowly
-        # Of two errors, that a login is missing is the one that the owner can mend.
+            await probe.settled.wait()  # the server is of the newer era and answers slowly
+        # A missing login comes before other errors: the owner can do something about it.
         return read_discovered(probe.answer) or probe.refusal or error
     except NoCommonVersionError as error:
         if set(error.versions).intersection(protocol.MODERN_VERSIONS):
@@ -297,41 +304,37 @@ def _instructions(answer: JSONObject) -> str:
 
 # One start of a server: its time limit and its progress.
 #
-# The owner's `timeouts.connect` applies to every start. Without it, the first start of a program
-# gets longer: its modules are not compiled yet, and a package runner may have to download them.
+# `timeouts.connect` applies to every start. Without it, the first start of a program has a longer
+# limit: its modules are not compiled yet, and a package runner may have to download it.
 
-FIRST_START_TIMEOUT = (
-    60.0  # seconds; an interpreter that compiles its modules on a slow disk takes half of it
-)
-RUNNER_START_TIMEOUT = (
-    180.0  # seconds for 200 MB at 10 Mbit/s: an image, or a package with a browser
-)
+FIRST_START_TIMEOUT = 60.0  # seconds; compiling Python modules on a slow disk takes half of it
+RUNNER_START_TIMEOUT = 180.0  # seconds: 200 MB (an image, or a package with a browser) at 10 Mbit/s
 
 _LEADING_WORDS = 6  # a runner may follow `env`, `cmd /c` or `sh -c "exec`
 
 
 class Startup:
-    """Created when a server gets its start slot: waiting for the slot does not count."""
+    """One start of a server, timed from its creation, when the server has its start slot."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
-        """Seconds within which it must answer the handshake."""
+        """Seconds within which the server must answer the handshake."""
         self.transport: Transport | None = None
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """Seconds since it began; may be read in any thread, as states of servers are."""
+        """Seconds since the start began; may be read from any thread."""
         return time.monotonic() - self._began
 
     @property
     def stderr(self) -> str:
-        """The last stderr lines of its program."""
+        """The last stderr lines of the program; empty before there is a transport."""
         return self.transport.stderr if self.transport else ""
 
 
 def startup_timeout(server: ServerSettings, *, is_first: bool) -> float:
-    """Seconds a start may take; `is_first` if no earlier connection is stored."""
+    """Return the seconds that a start may take; `is_first` means that no era is stored."""
     if server.timeouts.connect is not None:
         return server.timeouts.connect
     if not is_first or not isinstance(server.transport, StdioTransport):
@@ -344,10 +347,10 @@ def _is_run_by_a_runner(stdio: StdioTransport) -> bool:
     return any(program_name(word) in PACKAGE_RUNNERS for word in words)
 
 
-# Which ways to connect to a server are tried, and in which order.
+# The strategies for connecting to a server, and their order.
 #
-# The stored era is tried first; if it fails, the server is probed once. A program that exits on
-# `server/discover` is started again and gets `initialize`.
+# The stored era is tried first; if that fails, the server is probed once. A program that exits on
+# `server/discover` is started again and sent `initialize`.
 
 _FINAL = {
     FailureKind.NOT_FOUND,
@@ -373,7 +376,7 @@ class ConnectStrategy(Struct, frozen=True):
     falls_back: bool = False
     """True if SSE is tried when the server does not support streamable HTTP."""
     first_failure: UnavailableError | None = None
-    """Raised in the end if the later strategies, which are only guesses, get no further."""
+    """The failure that is raised if later strategies, which are only guesses, fail as well."""
 
     @property
     def skips_handshake(self) -> bool:
@@ -395,7 +398,7 @@ def first_strategy(server: ServerSettings, stored: Era | None) -> ConnectStrateg
 def next_strategy(
     server: ServerSettings, failed: ConnectStrategy, failure: UnavailableError
 ) -> ConnectStrategy | None:
-    """The strategy after `failed`; None if it was the last."""
+    """Return the strategy to try after `failed`; None if there is none."""
     if failure.kind in _FINAL:
         return None
     if failed.is_stored:

@@ -1,6 +1,6 @@
-"""MCP requests over one open connection, and the errors of those that fail.
+"""MCP requests over one open connection, and the errors of failed ones.
 
-Results stay the JSON that the server sent: typed models would drop unknown fields.
+Results remain the JSON that the server sent, since typed models would drop unknown fields.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from discovery_engine.upstream.transport import Transport
 
 _LOG_LEVEL_WAIT = 5.0  # seconds
 LONGEST_CALL = 600.0
-"""Seconds, however often progress is reported."""
+"""The most seconds of one call, even if progress is reported."""
 
 _OF_TASKS = (CALL_TOOL, "tasks/get", "tasks/update", "tasks/cancel")
 
@@ -70,10 +70,10 @@ class RpcClient:
         self.is_modern = info.is_modern
         self._meta = request_meta(info.version) if info.is_modern else None
         self.offers_tasks = info.is_modern and offers_tasks(info.capabilities)
-        """True if the server may return tasks: it declares them, and so do we to it."""
+        """True if the server declares tasks, so that calls may return them."""
 
     async def refresh_info(self) -> None:
-        """Request `server/discover` again; no-op if the server answers with an error."""
+        """Request `server/discover` again; no-op if the request fails or its answer is invalid."""
         with suppress(RpcError):
             if info := read_discovered(await discover(self.transport)):
                 self.info = info
@@ -81,20 +81,21 @@ class RpcClient:
                 self.is_stored = False
 
     async def list_page(self, method: str, params: JSONObject, limit: RequestTimeout) -> JSONObject:
-        """One page of the list that `method` asks for."""
+        """Request one page of the list of `method`; see `FetchList`."""
         return await self.request(method, params, timeout=limit)
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages from a level on; no-op if the server refuses it."""
+        """Request log messages of a level and above; no-op if that fails within 5 s."""
         with suppress(RpcError, RequestTimeoutError):
             timeout = RequestTimeout(_LOG_LEVEL_WAIT)
             await self.request("logging/setLevel", {"level": level}, timeout=timeout)
 
     async def ping(self, *, seconds: float) -> None:
-        """Send `ping`, or to a server of the newer era, which has none, `server/discover`.
+        """Send `ping`, or `server/discover` in the newer era, which has no `ping`.
 
         Raises:
-            RpcError, RequestTimeoutError: If it fails, or is not answered in time.
+            RpcError: If the request fails.
+            RequestTimeoutError: If it is not answered within `seconds`.
         """
         method = "server/discover" if self.is_modern else "ping"
         await self.request(method, {}, timeout=RequestTimeout(seconds))
@@ -106,10 +107,10 @@ class RpcClient:
             await self.transport.peer.notify(method, headers=headers)
 
     async def listen(self, notifications: JSONObject) -> None:
-        """Ask for these notifications, until the server ends that.
+        """Subscribe to notifications, until the server ends the subscription.
 
         Raises:
-            RpcError: If it does not support that, or the connection breaks.
+            RpcError: If the server refuses it, or the connection breaks.
         """
         await self.request("subscriptions/listen", {"notifications": notifications})
 
@@ -123,14 +124,14 @@ class RpcClient:
         timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
         on_progress: OnProgress | None = None,
     ) -> JSONObject:
-        """The result of a request; see `Peer.request`.
+        """Send a request, and return its result; see `Peer.request` for the errors.
 
         Args:
             method: The method.
-            params: Its params.
-            details: The values that its headers depend on, besides the version.
-            meta: Its `_meta`; that of the era if None.
-            timeout: How long to wait; for ever if None.
+            params: The params, without `_meta`.
+            details: The values for its HTTP headers; by default only the protocol version.
+            meta: The `_meta`; None or empty for that of the era.
+            timeout: The time limit; None for none.
             on_progress: Awaited for each progress notification.
         """
         details = details or RequestDetails(self.info.version)
@@ -148,14 +149,15 @@ class RpcClient:
         return answer
 
     def call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
-        """The `_meta` of a call's requests; None for that of all others.
+        """Return the `_meta` of a call's request; None if it needs only that of the era.
 
-        The client's own members are in it. They are added here, past what is logged and recorded.
+        It includes members of the client, which are added here so that they are neither logged nor
+        recorded.
         """
         client_meta = call.client.meta
         if self._meta is None:
             return client_meta or None
-        # This era has no notification of changed roots.
+        # The newer era has no notification of changed roots.
         level, capabilities = call.client.log_level, of_questions(call.capabilities)
         if self.offers_tasks and request.method in _OF_TASKS:
             capabilities["extensions"] = DECLARED
@@ -219,8 +221,8 @@ async def listing_error(transport: Transport, error: RpcError) -> UpstreamError:
 
 
 def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolError:
-    # The caller of a tool reads the server's message. A listing error is shown to agents beside
-    # answers about other servers, so the message goes to `detail`, for the owner.
+    # The caller of a tool may read its server's message. A listing error is shown to agents along
+    # with answers about other servers, so the message is in `detail`, for the owner.
     if isinstance(error, InvalidAnswerError):
         return refused(server, error)
     refusal = UpstreamProtocolError(server, "", error.code)
@@ -229,7 +231,7 @@ def _refused_listing(server: ServerName, error: RpcError) -> UpstreamProtocolErr
 
 
 def _abandoned(error: RpcError) -> str | None:
-    """Why no answer can come, if this process closed the connection."""
+    """Return why no answer can come if this process closed the connection, else None."""
     return "its session was closed" if isinstance(error, ConnectionClosedError) else None
 
 
@@ -240,21 +242,21 @@ def refused(server: ServerName, error: RpcError) -> UpstreamProtocolError:
 
 
 _MAX_RESULT_DEPTH = 100  # deeper results may fail in JSON encoders
-_NODES = 2000  # per turn of the event loop: a fraction of a millisecond
-_FEW = 10  # blocks of content that are looked at without letting other tasks run
+_NODES = 2000  # nodes per turn of the event loop: a fraction of a millisecond
+_FEW = 10  # blocks of content that are checked without yielding to other tasks
 _NESTING = frozenset({dict, list})
 
 
 def is_task(result: JSONObject) -> bool:
-    """Return whether a result is the handle of a task."""
+    """Return whether a result is the handle of a task (`resultType: task`)."""
     return result.get("resultType") == "task"
 
 
 async def require_flat(server: ServerSettings, result: JSONObject) -> None:
-    """Refuse a result that nests too deep.
+    """Check that a result nests at most 100 levels deep.
 
     Raises:
-        UpstreamProtocolError: If it does.
+        UpstreamProtocolError: If it nests deeper.
     """
     if not _is_flat(result) and await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
         reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
@@ -262,7 +264,7 @@ async def require_flat(server: ServerSettings, result: JSONObject) -> None:
 
 
 async def _exceeds_depth(value: JSONObject, *, limit: int) -> bool:
-    """Return whether objects and arrays nest deeper than `limit`; other tasks run meanwhile."""
+    """Return whether objects and arrays nest deeper than `limit`, yielding to other tasks."""
     level: list[Any] = [value]
     for _ in range(limit):
         inner: list[Any] = []
@@ -281,12 +283,12 @@ async def _exceeds_depth(value: JSONObject, *, limit: int) -> bool:
 
 
 def _is_flat(result: JSONObject) -> bool:
-    """Return whether a result certainly nests at most three levels deep: most are a text or two."""
+    """Return whether a result certainly nests at most three levels deep, as most do."""
     listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
     content = result.get(listed)
     if not isinstance(content, list) or len(content) > _FEW:
         return False
-    # Loops, because generators take twice as long, for each result.
+    # Loops, because generators take twice as long, and every result is checked.
     for key, member in result.items():
         if type(member) in _NESTING and key != listed:
             return False

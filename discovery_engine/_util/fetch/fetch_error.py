@@ -1,11 +1,11 @@
-"""Why something could not be fetched, in words for the owner."""
+"""The error of a failed fetch, with a reason for the owner."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
 FetchProblem: TypeAlias = Literal[
-    "address",  # it is none, or leads where nothing may be read
+    "address",  # invalid, or one that must not be fetched from
     "unresolved",
     "unreachable",
     "timeout",
@@ -18,7 +18,7 @@ FetchProblem: TypeAlias = Literal[
 
 
 class FetchError(Exception):
-    """Nothing was fetched. The reason names host and port alone: the rest may hold a key."""
+    """A fetch that failed; `reason` names host and port only: a URL's rest may contain a key."""
 
     def __init__(self, problem: FetchProblem, reason: str, *, hint: str = "") -> None:
         super().__init__(reason)

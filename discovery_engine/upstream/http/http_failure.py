@@ -1,7 +1,7 @@
-"""Why an HTTP exchange failed: a text that names the host, and a hint for the owner.
+"""Failures of HTTP exchanges, with a reason that names the host, and a hint for the owner.
 
-What the libraries raise says "All connection attempts failed", and the reason is somewhere behind
-it. An address is named by host and port alone: the rest of it may hold a key.
+The library raises "All connection attempts failed"; the reason is in the causes of that error. An
+address is named by host and port only, since the rest of a URL may contain a key.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Outage(Struct, frozen=True):
     reason: str
     hint: str = ""
     detail: str = ""
-    """The message of a library, which may quote the server."""
+    """The message of the library, which may quote the server."""
 
 
 class HttpFailure(Struct, frozen=True):
-    """Why one HTTP exchange failed."""
+    """The failure of one HTTP exchange."""
 
     reason: str
     status: int | None = None
     outage: Outage | None = None
-    """The cause, if no answer came."""
+    """The cause, if there was no response."""
     detail: str = ""
     """The message of the server or a library, for the owner only."""
     os_error: OSError | None = None
@@ -43,25 +43,25 @@ class HttpFailure(Struct, frozen=True):
     was_sent: bool = True
     """False if the request provably never reached the server."""
     lost_session: bool = False
-    """The server refused the request because the session does not exist any more."""
+    """True if the server refused the request because it no longer has the session."""
     retry_after: float | None = None
-    """Seconds of the server's Retry-After header."""
+    """The seconds in the server's Retry-After header."""
     challenge: str = ""
     """The server's WWW-Authenticate header."""
     hint: str = ""
-    """The next step, where more is known than the status says."""
+    """What to do next, if more is known than the status; may be empty."""
     can_log_in: bool = False
-    """True if a person could log in, and has not yet."""
+    """True if nobody has logged in, but a person could."""
     is_explained: bool = False
     """True if the reason is a sentence about the login, rather than a status."""
     announces_endpoint: bool = False
-    """The server has the SSE transport, and its endpoint cannot be used."""
+    """True if the server has the SSE transport, but its endpoint cannot be used."""
     lacks_scope: bool = False
-    """The server accepts the token, but not for this request."""
+    """True if the server accepts the token, but not for this request."""
 
 
 class HttpError(RpcError):
-    """An HTTP exchange that failed, in place of the answer to its request."""
+    """The error of a request whose HTTP exchange failed."""
 
     def __init__(self, failure: HttpFailure, *, code: int = CONNECTION_CLOSED) -> None:
         super().__init__(code, failure.reason)
@@ -69,7 +69,7 @@ class HttpError(RpcError):
 
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
-    """The cause of `error`, which was raised when `request` was sent."""
+    """Return the outage that `error` means, which was raised while `request` was sent."""
     place = _place(request.url)
     if isinstance(error, httpx2.TimeoutException):
         reason = _timed_out(error, request, place)
@@ -89,7 +89,7 @@ def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and all its causes."""
+    """Yield an error and all its causes, including members of exception groups."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):
@@ -135,7 +135,7 @@ def _not_connected(error: httpx2.ConnectError, place: str) -> str:
 
 
 def _detail(error: httpx2.RequestError) -> str:
-    """The message of the system, if there is one."""
+    """Return the first message of the operating system, or else the error's own, after a colon."""
     messages = (cause.strerror for cause in causes(error) if isinstance(cause, OSError))
     text = next(filter(None, messages), "") or str(error)
     return f": {text}" if text else ""

@@ -1,4 +1,4 @@
-"""How a program is started, with or without a sandbox."""
+"""The parameters of a program's start, with or without a sandbox."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from discovery_engine.errors import FailureKind, UnavailableError
 
 
 class Launch(Struct, frozen=True):
-    """How a program is started."""
+    """The command, environment and sandbox with which a program is started."""
 
     command: Sequence[str]
     env: Mapping[str, str]
     cwd: str | None
     confinement: tuple[str, ...] = ()
-    """The words of its sandbox, for `confinement`."""
+    """The arguments of `confinement`, which sets up the sandbox; empty without one."""
     sandbox: str = ""
-    """The sandbox that confines it, described for people; empty without one."""
+    """A description of the sandbox for people; empty without one."""
     temporary: str = ""
-    """A folder to delete when it has ended."""
+    """A folder to delete once the program has ended; empty if there is none."""
 
 
 class SandboxError(UnavailableError):
