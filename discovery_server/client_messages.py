@@ -1,9 +1,9 @@
-"""The messages of a client: checked when they come, and the stream for all that they cause.
+"""Checks of incoming client messages, and the streams for what is sent in return.
 
-They are checked more strictly than those of servers. A limit on the values of a message applies
-before it is parsed, since parsing creates an object for each array and member, which the garbage
-collector traverses again and again: two million brackets in 4 MiB blocked the event loop for 1 to
-4 s. Counting bytes takes milliseconds.
+They are checked more strictly than messages of servers. The number of arrays, objects and members
+is limited before a message is parsed, since parsing creates objects that the garbage collector
+traverses again and again: two million brackets in 4 MiB blocked the event loop for 1 to 4 s.
+Counting bytes takes milliseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def as_incoming(value: JSONValue) -> Request | Notification | None:
-    """A request or notification; None if it is neither."""
+    """Return the request or notification that a JSON value is; None if it is neither."""
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         return None
     method, params = value.get("method"), value.get("params")
@@ -54,7 +54,7 @@ def is_response(value: JSONValue) -> bool:
 
 
 def id_of(value: JSONValue) -> RequestId | None:
-    """The id of an invalid request, so that its sender stops waiting."""
+    """Return the id of an invalid request, so that its sender can be answered; None without one."""
     if isinstance(value, dict) and is_request_id(value.get("id")):
         identity: RequestId = value["id"]
         return identity
@@ -62,8 +62,8 @@ def id_of(value: JSONValue) -> RequestId | None:
 
 
 _MAX_MESSAGE_PARTS = 50_000  # arrays, objects and members of objects: 4 to 20 ms of parsing
-_SMALL = 64 * 1024  # bytes; what is shorter is parsed before it is counted
-_SLICE = 64 * 1024  # bytes counted at once
+_SMALL = 64 * 1024  # bytes; a message up to this size is not counted
+_SLICE = 64 * 1024  # bytes that are counted at a time
 
 _EDGE = 512  # bytes
 _ID = rb'"id"\s*:\s*(-?\d{1,18}|"[^"\\]{0,200}")\s*'
@@ -80,7 +80,7 @@ _ENVELOPE = msgspec.json.Decoder(_Envelope)
 
 
 def refusal(message: bytes) -> JSONObject | None:
-    """The answer to a message of too many parts; None for one that may be parsed."""
+    """Return the error answer to a message with too many parts; None if it may be parsed."""
     if len(message) <= _SMALL or not _has_many_parts(message):
         return None
     try:
@@ -96,26 +96,26 @@ def refusal(message: bytes) -> JSONObject | None:
 
 
 def id_at_edges(beginning: bytes, end: bytes) -> RequestId | None:
-    """The id of a request, if it is in its first or last bytes, as nearly always."""
+    """Return the id of a request if it is in the first or last 512 bytes, as nearly always."""
     if match := _BEGINNING.match(beginning[:_EDGE]) or _END.search(end[-_EDGE:]):
         return msgspec.json.decode(match[1], type=int | str)
     return None
 
 
 def _request_id(message: bytes) -> RequestId | None:
-    """The id of a request.
+    """Return the id of a request; None if it has none.
 
-    Reading 4 MB of brackets to find it took 13 ms.
+    If it is at neither end, the message is decoded for it, which takes 13 ms for 4 MB of brackets.
 
     Raises:
-        ValueError, RecursionError: If it is at neither end, and the message cannot be read.
+        ValueError, RecursionError: If the message must be decoded, and cannot be.
     """
     at_edge = id_at_edges(message, message)
     return _ENVELOPE.decode(message).id if at_edge is None else at_edge
 
 
 def _has_many_parts(message: bytes) -> bool:
-    # As many texts as parts: telling them apart would cost as much as parsing.
+    # Both have the same limit: texts that are members cannot be told apart without parsing.
     return any(
         parts > _MAX_MESSAGE_PARTS or texts > _MAX_MESSAGE_PARTS
         for parts, texts in counted(message)
@@ -123,10 +123,10 @@ def _has_many_parts(message: bytes) -> bool:
 
 
 def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
-    """How many parts and texts there are up to the end of each slice of `step` bytes.
+    """Yield the numbers of parts and texts up to the end of each slice of `step` bytes.
 
-    Brackets and colons of a text, such as code, are no parts of the message. A caller that has read
-    enough goes no further: two million brackets are too many after 64 KiB of their 4 MB.
+    Brackets and colons within texts do not count. A caller may stop early: of 4 MB of brackets, the
+    first 64 KiB are too many already.
     """
     parts = quotes = 0
     cut = b""
@@ -134,7 +134,7 @@ def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
         unescaped = cut + message[start : start + step]
         if b"\\" in unescaped:
             unescaped = unescaped.replace(b"\\\\", b"")
-            cut = b"\\" if unescaped.endswith(b"\\") else b""  # what it escapes comes next
+            cut = b"\\" if unescaped.endswith(b"\\") else b""  # it escapes the next slice's start
             unescaped = unescaped.removesuffix(cut).replace(b'\\"', b"")
         else:
             cut = b""
@@ -146,38 +146,38 @@ def counted(message: bytes, *, step: int = _SLICE) -> Iterator[tuple[int, int]]:
 
 
 class ClientStream(MessageStream, Protocol):
-    """Takes all that belongs to one message of a client: answers, progress, requests to the client.
+    """The stream for answers, progress and requests that a client's message causes.
 
-    Over stdio all messages share one; over HTTP each POST has its own.
+    Over stdio all messages share one stream; over HTTP each POST has its own.
     """
 
     def begin(self) -> None:
-        """A request will be answered later: the stream stays open for it."""
+        """Keep the stream open for a request that is answered later."""
 
     def end(self, request_id: RequestId, *, is_cancelled: bool) -> None:
-        """Nothing follows for a request that began; one that was cancelled got no answer."""
+        """End a request after `begin`; if it was cancelled, it got no answer."""
 
 
 class ClientLines(LineStream):
-    """A `ClientStream` over lines, which is always open."""
+    """A `ClientStream` of lines, which is always open."""
 
     encode = staticmethod(encode_finite)
 
     def begin(self) -> None:
-        """No-op."""
+        """Begin a request; no-op."""
 
     def end(self, request_id: RequestId, *, is_cancelled: bool) -> None:
-        """No-op."""
+        """End a request; no-op."""
 
 
-_MESSAGES = 1_000  # log messages of one request; a client that reads slowly loses some
+_MESSAGES = 1_000  # notifications, besides progress, of one request
 
 
 class CallOutput:
     """The stream of one request; nothing is written to it after `end`."""
 
     def __init__(self, stream: ClientStream, params: JSONObject) -> None:
-        """`params` are those of the request."""
+        """Create the output of the request with these params."""
         self.stream = stream
         self._token: RequestId | None = (params.get("_meta") or {}).get("progressToken")
         self._messages = 0
@@ -185,7 +185,7 @@ class CallOutput:
 
     @property
     def is_over(self) -> bool:
-        """True if the request is answered."""
+        """True if the request has been answered."""
         return self._is_over
 
     @property
@@ -195,7 +195,7 @@ class CallOutput:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Write the progress, after waiting until the client reads; see `OnProgress`."""
+        """Write progress once the stream is not congested; no-op without a progress token."""
         if self._token is None:
             return
         if self.stream.is_congested:
@@ -210,7 +210,7 @@ class CallOutput:
     def notify(self, method: str, params: JSONObject) -> None:
         """Write a notification; see `Client.notify`.
 
-        It is dropped if the client does not read, or has had too many.
+        It is dropped if the stream is congested, or after 1,000 notifications.
         """
         if self.stream.is_congested or self._messages >= _MESSAGES:
             return
@@ -218,7 +218,7 @@ class CallOutput:
         self._write(method, params)
 
     def end(self) -> None:
-        """The request is answered."""
+        """Mark the request as answered; nothing more is written."""
         self._is_over = True
 
     def _write(self, method: str, params: JSONObject) -> None:

@@ -1,6 +1,6 @@
 """Answers the requests of clients, independent of the transport and of any SDK.
 
-Requests and results are plain JSON; what is valid of upstream results passes through unchanged.
+Requests and results are plain JSON; valid results of servers pass through unchanged.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
     from discovery_server.access_token import TokenLimits
 
-_MAX_CACHED_GATEWAYS = 64  # gateways of tokens that show a part; further ones while they are in use
-_FIRST_LISTING = 5.0  # seconds that a list waits for servers that were never listed
+_MAX_CACHED_GATEWAYS = 64  # gateways of limited tokens that are kept while they are not in use
+_FIRST_LISTING = 5.0  # seconds that `tools/list` waits for servers that were never listed
 _COMING = (ServerState.PENDING, ServerState.STARTING)
 _WAITING = frozenset(
     {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
@@ -76,27 +76,27 @@ class Gateway:
         is_of_owner: bool = True,
         made_by: Gateway | None = None,
     ) -> None:
-        """A gateway to the servers of an engine.
+        """Create a gateway to the servers of an engine.
 
         Args:
-            engine: What answers.
-            subscriptions: Say which lists can change, and notify clients of that.
-            subscriptions_of: Makes those to what a view shows.
+            engine: The engine that answers, limited to what the gateway shows.
+            subscriptions: The subscribers, and which lists can change.
+            subscriptions_of: Creates the subscriptions of a gateway to a part of the engine.
             on_list_changed: Called after a search has changed a client's list of tools.
             view: The view of the configuration that the engine shows; None for all.
             is_of_owner: Whether it shows what is reserved for teams and users.
-            made_by: The gateway of which it is a part, and which is kept as long as it is.
+            made_by: The gateway of which this one is a part; referenced, so that it is kept.
         """
         self._made_by = made_by
         self.engine = engine
         self.scheduler = FairScheduler()
-        """The scheduler of work on what servers ask of clients."""
+        """The scheduler for processing questions of servers."""
         self.view = view
         self._in_views: dict[str, Gateway] = {}
         self._parts: KeptInUse[TokenLimits | frozenset[str], Gateway] = KeptInUse(
             _MAX_CACHED_GATEWAYS
         )
-        """The gateways for clients whose tokens show only a part."""
+        """The gateways for limited tokens, and for teams and users."""
         self._is_of_owner = is_of_owner
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
@@ -105,9 +105,9 @@ class Gateway:
         self._surfaces = ToolSurfaces(engine, on_list_changed)
 
     def in_view(self, name: str) -> Gateway | None:
-        """The gateway of a view, always the same one; None if there is no such view.
+        """Return the gateway of a view, always the same one; None if there is no such view.
 
-        Within a view there is no other one.
+        A gateway of a view has no views itself.
         """
         names = {view.name for view in self.engine.settings.views}
         if self.view is not None or name not in names:
@@ -118,9 +118,9 @@ class Gateway:
         return self._in_views[name]
 
     def visible_to(self, principals: frozenset[str]) -> Gateway:
-        """The gateway of the clients who stand for these teams and users.
+        """Return the gateway for clients of these teams and users.
 
-        It is the same one as long as anything uses it; and this one if nothing is reserved.
+        It is the same object as long as it is in use, and this gateway if nothing is reserved.
         """
         if not self.engine.settings.reserves:
             return self
@@ -131,13 +131,16 @@ class Gateway:
         return gateway
 
     def is_open_to(self, *, owner: bool) -> bool:
-        """Return whether clients may go on; reservations may have come or gone meanwhile."""
+        """Return whether clients may still use this gateway after reservations have changed.
+
+        `owner` tells whether their token stands for the owner.
+        """
         return self._is_of_owner is (owner or not self.engine.settings.reserves)
 
     def still_shows(self, request: ClientRequest, servers: Iterable[str]) -> bool:
-        """Return whether a call to these servers, begun by an equal request, may go on.
+        """Return whether a call that `request` began, and that uses these servers, may continue.
 
-        Its target may have been reserved for others meanwhile.
+        It may not if its target has been reserved for others meanwhile.
         """
         if self._is_of_owner:
             return True
@@ -150,7 +153,11 @@ class Gateway:
         return True
 
     def _require_shown(self, request: ClientRequest) -> None:
-        """Raises `DiscoveryError` if what a request calls, reads or gets is not shown."""
+        """Check that the tool, resource or prompt of a request is shown.
+
+        Raises:
+            DiscoveryError: If it is not.
+        """
         view, params = self.engine.view, request.params
         match request.method:
             case "tools/call":
@@ -163,9 +170,9 @@ class Gateway:
                 view.prompt(None, params["name"])
 
     def limited(self, limits: TokenLimits) -> Gateway:
-        """The gateway of the clients whose tokens have these limits.
+        """Return the gateway for tokens with these limits.
 
-        It is the same one as long as anything uses it.
+        It is the same object as long as it is in use.
         """
         if (gateway := self._parts.get(limits)) is None:
             engine = self.engine.within(limits.scope())
@@ -186,26 +193,26 @@ class Gateway:
 
     @property
     def is_configured(self) -> bool:
-        """True if it has no view, or the configuration still has its view."""
+        """True if the gateway has no view, or the configuration still has its view."""
         return self.view is None or any(
             view.name == self.view for view in self.engine.settings.views
         )
 
     def client_id(self, user: str | None) -> str | None:
-        """The id of a client that is known by its user: another one in each view.
+        """Return the id of a client that only its user identifies; it differs between views.
 
-        Of clients of a view without a user, all have the same.
+        All clients of a view without a user have the same id; without a view it is None.
         """
         return user if self.view is None else f"{user or ''}@{self.view}"
 
     def instructions(self, version: str) -> str:
-        """How a client of that version uses the servers known at this moment."""
+        """Return the instructions of this gateway for clients of a protocol version."""
         return self._surfaces.instructions(version)
 
     async def handle(
         self, request: ClientRequest, on_progress: OnProgress | None = None
     ) -> JSONObject:
-        """The result of a request.
+        """Return the result of a request.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -214,7 +221,7 @@ class Gateway:
         return await self.serve(request, on_progress) if result is None else result
 
     def answer(self, request: ClientRequest) -> JSONObject | None:
-        """The result of a request that needs no waiting; None if it needs some.
+        """Return the result of a request that can be answered at once; None for `serve`.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -241,15 +248,15 @@ class Gateway:
 
     @property
     def has_tasks(self) -> bool:
-        """True if clients may be given the handles of tasks."""
+        """True if calls may return handles of tasks to clients."""
         return self.engine.hands_out_tasks
 
     def task_updates(
         self, request: ClientRequest, state_of: Callable[[ClientRequest], Awaitable[JSONObject]]
     ) -> TaskUpdates | None:
-        """The changes of the tasks that a `subscriptions/listen` names; None if it names none.
+        """Return the updates of the tasks that a `subscriptions/listen` names; None if it has none.
 
-        `state_of` answers a `tasks/get`.
+        `state_of` answers a `tasks/get` request.
         """
         if not self._wants_tasks(request.params):
             return None
@@ -262,7 +269,7 @@ class Gateway:
         return TaskUpdates(look)
 
     async def about_task(self, request: ClientRequest) -> JSONObject:
-        """The result of a request about a task that this gateway has.
+        """Return the result of a request about a task of this gateway.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -279,13 +286,13 @@ class Gateway:
 
     @property
     def question_timeout(self) -> float:
-        """Seconds that a question to a client waits for its answer."""
+        """Seconds to wait for a client's answer to a question."""
         return self.engine.settings.server.question_timeout
 
     async def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
     ) -> JSONObject:
-        """The result of a request that `answer` has checked, and that has to wait.
+        """Return the result of a request for which `answer` returned None.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -321,7 +328,10 @@ class Gateway:
         return await _completed(request, result)
 
     def input_schema(self, tool: str) -> JSONObject | None:
-        """The schema of a tool's arguments for clients of 2026-07-28; None if there is none."""
+        """Return the JSON schema of a tool's arguments for clients of 2026-07-28.
+
+        None if they have no such tool.
+        """
         return self._surfaces.of(LATEST_MODERN).input_schema(tool)
 
     def _surface(self, request: ClientRequest) -> ToolSurface:
@@ -332,7 +342,7 @@ class Gateway:
         return completed(request.method, result, request.version)
 
     def _is_listing(self, request: ClientRequest) -> bool:
-        """Return whether the list would lack the tools of a server that is about to be listed."""
+        """Return whether a list of direct tools must wait for servers that are being listed."""
         if not isinstance(self._surface(request), DirectSurface):
             return False
         return any(s.listed_at is None and s.state in _COMING for s in self.engine.view.servers())
@@ -377,7 +387,7 @@ class Gateway:
 
 
 async def _completed(request: ClientRequest, result: JSONObject) -> JSONObject:
-    """Complete a result, in a thread if that takes long; see `completed`."""
+    """Complete a result, in a thread if it is long; see `completed`."""
     complete = partial(completed, request.method, result, request.version)
     return await anyio.to_thread.run_sync(complete) if is_long(result) else complete()
 
@@ -395,7 +405,7 @@ def _missing_capability(error: InputRequiredError) -> RpcError:
 
 
 def method_not_found(method: str) -> RpcError:
-    """The error of a method that is not served."""
+    """Return the error for a method that is not served."""
     return RpcError(METHOD_NOT_FOUND, "Method not found", shortened(method, NAME_LENGTH))
 
 
@@ -404,10 +414,10 @@ V = TypeVar("V")
 
 
 class KeptInUse(Generic[K, V]):
-    """A value is the same one for its key as long as anything refers to it."""
+    """A `WeakValueDictionary` that also keeps its most recently used values alive."""
 
     def __init__(self, most: int) -> None:
-        """`most` is how many are kept that nothing else refers to."""
+        """Create an empty mapping; `most` is the number of values that it keeps alive."""
         self._all: WeakValueDictionary[K, V] = WeakValueDictionary()
         self._last: LRUCache[K, V] = LRUCache(most)
 
@@ -415,7 +425,7 @@ class KeptInUse(Generic[K, V]):
         return len(self._all)
 
     def get(self, key: K) -> V | None:
-        """None if there is none any more."""
+        """Return the value of a key, and mark it as used; None if there is none."""
         value = self._all.get(key)
         if value is not None:
             self._last[key] = value

@@ -1,12 +1,12 @@
-"""The `requestState` of an unfinished call, sealed: a client can keep it, not read or change it.
+"""Seals the `requestState` of an unfinished call, so that clients can neither read nor change it.
 
     sealer = StateSealer()
     state = sealer.seal({"call": "7"}, call_identity(client, method, params), lifetime=120.0)
     sealer.unseal(state, call_identity(client, method, params))      {"call": "7"}
 
-AES-256-GCM under the key that the gateways of a database share, or else under a random one that
-only this process has. The identity of the call is authenticated with the state and not part of it:
-a state of another client, tool or arguments cannot be unsealed.
+The cipher is AES-256-GCM. Its key is shared by the gateways of a database, or else random and known
+to this process only. The identity of the call is authenticated but not contained, so a state cannot
+be unsealed for another client, tool or arguments.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SharedKey: TypeAlias = Callable[[], bytes | None]
-"""Blocks for what the gateways of a database derive their key from; None if they have no secret."""
+"""Returns the key that the gateways of a database share, or None without a secret; may block."""
 
 _VERSION = b"\x01"
-_RELAYED = b"\x02"  # what gateways pass on is never taken for a state, nor a state for that
+_RELAYED = b"\x02"  # so that relayed content cannot be taken for a state, nor the reverse
 _KEY = 32  # bytes
 _NONCE = 12  # bytes
 _TAG = 16  # bytes
 _EXPIRY = struct.Struct(">d")  # Unix time
 _MIN_SEALED_LENGTH = len(_VERSION) + _NONCE + _EXPIRY.size + _TAG
-_TARGET = ("name", "uri", "arguments")  # the params that say what is called
+_TARGET = ("name", "uri", "arguments")  # the params that identify what is called
 
 
 class InvalidStateError(RpcError):
-    """A state that was not sealed here for this call, or is over.
+    """A state that was not sealed for this call, has expired, or was used.
 
-    One text for every reason, so that it teaches nothing to who tries states.
+    All causes have the same message, which gives no help to someone who guesses states.
     """
 
     def __init__(self) -> None:
@@ -66,18 +66,18 @@ class InvalidStateError(RpcError):
 
 
 class OtherGatewayError(RpcError):
-    """A request about work that is within another gateway: a call that waits, or a task."""
+    """A request about a parked call or a task that another gateway has."""
 
     def __init__(
         self, process: str, gateway: str = "", *, is_task: bool = False, is_silent: bool = False
     ) -> None:
-        """Names of the other gateway: of its process, and as people name it.
+        """Create the error.
 
         Args:
-            process: By `PostgresGateways.instance`.
-            gateway: Empty if it has none, or it is unknown.
-            is_task: Whether it has a task, rather than a call.
-            is_silent: Whether it was asked, and does not answer.
+            process: The other gateway's `PostgresGateways.instance`.
+            gateway: The other gateway's name for people; empty if it has none.
+            is_task: True for a task, False for a call.
+            is_silent: True if the other gateway was asked and did not answer.
         """
         self.process = process
         self._is_task = is_task
@@ -98,18 +98,18 @@ class OtherGatewayError(RpcError):
 
     @property
     def subject(self) -> str:
-        """The subject of the request, to begin a sentence with."""
+        """The subject of the request, for the beginning of a sentence."""
         return "This task" if self._is_task else "This call"
 
     def without_answer(self) -> OtherGatewayError:
-        """The same where that gateway does not answer."""
+        """Return a copy that says that the other gateway does not answer."""
         return OtherGatewayError(self.process, self._gateway, is_task=self._is_task, is_silent=True)
 
 
 class StateSealer:
-    """Seals states for this process, and for all gateways that have the same key.
+    """Seals states for this process, and for all gateways that share a key.
 
-    Without one, and until it can be derived, no state is valid elsewhere or after a restart.
+    Without a shared key, states are valid neither at other gateways nor after a restart.
     """
 
     def __init__(
@@ -119,21 +119,21 @@ class StateSealer:
         gateway: str = "",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """A key that is not derived yet.
+        """Create a sealer; `prepare` derives the shared key.
 
         Args:
-            shared: Derives the key of all gateways.
-            gateway: The name of this one; empty if it has none.
-            clock: Unix time in seconds.
+            shared: Derives the key that all gateways share; None if there is none.
+            gateway: The name of this gateway; empty if it has none.
+            clock: Returns Unix time in seconds.
         """
         self.gateway = gateway
-        """The name of the gateway that seals, for people; empty if it has none."""
+        """The name of this gateway for people; empty if it has none."""
         self._derive = shared
         self._shared: AESGCM | None = None
         self._clock = clock
 
     async def prepare(self) -> None:
-        """Derive the key of all gateways; tried again with the next state if that fails."""
+        """Derive the shared key; if the registry is unavailable, the next call tries again."""
         if self._derive is None:
             return
         try:
@@ -149,16 +149,20 @@ class StateSealer:
 
     @property
     def is_shared(self) -> bool:
-        """True if it has the key of all gateways."""
+        """True if this gateway has the shared key."""
         return self._shared is not None
 
     @property
     def may_share(self) -> bool:
-        """True if it has the key of all gateways, or may still get it."""
+        """True if this gateway has the shared key, or may still derive it."""
         return self.is_shared or self._derive is not None
 
     def encrypt(self, content: bytes, about: bytes) -> bytes:
-        """Content for other gateways, which is bound to what it is about; `is_shared` must hold."""
+        """Encrypt content for other gateways, bound to the subject `about`.
+
+        Raises:
+            InvalidStateError: If gateways share no key (see `is_shared`).
+        """
         nonce = os.urandom(_NONCE)
         return nonce + self._of_all().encrypt(nonce, content, _RELAYED + about)
 
@@ -166,7 +170,7 @@ class StateSealer:
         """Return the content that another gateway has encrypted.
 
         Raises:
-            InvalidStateError: If it was not encrypted with this key, or is about something else.
+            InvalidStateError: If it has another key or subject, or gateways share no key.
         """
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as `_cipher_of`
 
@@ -176,17 +180,17 @@ class StateSealer:
             raise _refused("not encrypted by a gateway with this key") from None
 
     def seal(self, state: JSONObject, identity: bytes, *, lifetime: float) -> str:
-        """A state as text, valid for so many seconds, for the call of this identity."""
+        """Seal a state for the call with this identity, valid for `lifetime` seconds; base64url."""
         nonce = os.urandom(_NONCE)
         plain = _EXPIRY.pack(self._clock() + lifetime) + _json(state)
         sealed = self._ciphers[0].encrypt(nonce, plain, _VERSION + identity)
         return base64.urlsafe_b64encode(_VERSION + nonce + sealed).decode().rstrip("=")
 
     def unseal(self, text: str, identity: bytes) -> JSONObject:
-        """The state of a call.
+        """Return the state that `seal` made a text of.
 
         Raises:
-            InvalidStateError: If it was not sealed here for this identity, or is expired.
+            InvalidStateError: If it was not sealed for this identity, or has expired.
         """
         sealed = _decoded(text)
         if len(sealed) < _MIN_SEALED_LENGTH or sealed[:1] != _VERSION:
@@ -212,7 +216,7 @@ class StateSealer:
 
     @property
     def _ciphers(self) -> list[AESGCM]:
-        """The one that seals, and then what sealed before the gateways' key could be derived."""
+        """The cipher that seals first, then that of states older than the shared key."""
         return [self._shared, self._own] if self._shared else [self._own]
 
     @cached_property
@@ -237,12 +241,12 @@ def _cipher_of(key: bytes) -> AESGCM:
 
 
 def _json(value: JSONValue) -> bytes:
-    """Canonical: equal values have one form; half a surrogate pair has one, too."""
+    """Encode JSON canonically in ASCII: equal values have equal bytes, even lone surrogates."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def _decoded(text: str) -> bytes:
-    """Strictly: of several texts that decode to the same bytes only one is accepted."""
+    """Decode canonical base64url without padding; any other text of the same bytes is refused."""
     try:
         decoded = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):

@@ -324,6 +324,6 @@ class Subscriptions:
             if watch.subscribers == 0 and watch.is_active and self._feed:
                 watch.is_active = False
                 await self._feed.unwatch(uri)
-            # Deleted last: a new subscriber must wait at the lock for the end of the unsubscription.
+            # Deleted last: a new subscriber must wait at the lock until the server is unsubscribed.
             if watch.subscribers == 0 and self._watches.get(uri) is watch:
                 del self._watches[uri]

@@ -1,6 +1,6 @@
-"""The tools that a client is shown and may call: one surface for each `server.mode`.
+"""Tool surfaces: the tools that a client may list and call, by `server.mode`.
 
-`ToolSurfaces` selects the surface of a request; `ClientSession` is what is kept for its client.
+`ToolSurfaces` selects the surface of a request; `ClientSession` holds the state of its client.
 """
 
 from __future__ import annotations
@@ -47,49 +47,49 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_PAGE = 1 << 20  # bytes of definitions; an ordinary list is one page, and many hosts read no other
+_PAGE = 1 << 20  # bytes of definitions; most lists fit one page, and many hosts read only one
 _CHANGING: JSONObject = {"ttlMs": 60_000, "cacheScope": "private"}
 _EXECUTE = META_TOOLS["execute_tool"]
 
 Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
-"""The definition of each tool, by its name towards clients."""
+"""Pairs of a tool's name towards clients and its definition."""
 
 
 class Call(Struct, frozen=True):
-    """The call of a meta-tool that a client's call of a tool means."""
+    """The call of a meta-tool into which a client's `tools/call` is translated."""
 
     engine: ScopedEngine
-    """The engine that it is called on, which shows what the client may use."""
+    """The engine that executes it, limited to what the client may use."""
     tool: MetaTool
     arguments: JSONObject
     on_found: OnFound | None = None
     is_direct: bool = False
-    """True if the client called the tool of a server by that tool's own name."""
+    """True if the client called a tool of a server by name."""
 
 
 class ToolSurface(Protocol):
-    """The tools of this gateway, as a client has them."""
+    """The tools of this gateway that a client may list and call."""
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:
-        """The result of `tools/list`.
+        """Return the result of `tools/list`.
 
         Raises:
-            RpcError: If its cursor is none of this list.
+            RpcError: If the cursor is not valid for this list.
         """
 
     def call(self, name: str, arguments: JSONObject) -> Call:
-        """Return the call of a meta-tool that a `tools/call` means.
+        """Translate a `tools/call` into the call of a meta-tool.
 
         Raises:
             RpcError: If there is no such tool.
         """
 
     def input_schema(self, name: str) -> JSONObject | None:
-        """The schema of a tool's arguments; None if there is no such tool."""
+        """Return the JSON schema of a tool's arguments; None if there is no such tool."""
 
 
 class MetaSurface:
-    """The meta-tools, whatever servers there are."""
+    """The surface of `server.mode: meta`: only the meta-tools."""
 
     def __init__(self, engine: ScopedEngine, tools: Mapping[str, MetaTool]) -> None:
         self._engine = engine
@@ -118,7 +118,7 @@ class MetaSurface:
 
 
 class ExposedSurface:
-    """Calls of exposed tools by their names."""
+    """The base of surfaces on which tools of servers are called by name."""
 
     def __init__(self, tools: ExposedTools) -> None:
         self._tools = tools
@@ -129,10 +129,10 @@ class ExposedSurface:
         return self._tools.input_schema(name)
 
     def _call(self, name: str, arguments: JSONObject, hint: str) -> tuple[Entry | None, Call]:
-        """The tool, unless it is a helper, and the call of it.
+        """Return the tool and its call; for a helper the tool is None.
 
         Raises:
-            RpcError: With a hint, if there is no such tool that can be used.
+            RpcError: If no usable tool has this name; its message ends with `hint`.
         """
         if helper := self._tools.helpers.get(name):
             return None, Call(self._tools.engine, helper, arguments)
@@ -144,7 +144,7 @@ class ExposedSurface:
 
 
 class DirectSurface(ExposedSurface):
-    """The tools of the servers themselves."""
+    """The surface of `server.mode: direct`: the tools of the servers, up to `server.poolLimit`."""
 
     def __init__(self, tools: ExposedTools) -> None:
         super().__init__(tools)
@@ -161,7 +161,10 @@ class DirectSurface(ExposedSurface):
         return self._call(name, arguments, "tools/list has the names of all tools")[1]
 
     def _listed(self) -> list[Entry]:
-        """The pinned tools, then one of each server in turn, until the limit is reached."""
+        """Return up to `server.poolLimit` tools: the pinned ones, then one of each server in turn.
+
+        The tools are sorted by key.
+        """
         view = self._tools.view
         parts = [part.iter_visible() for part in view.catalog.parts.values()]
         in_turn = filter(None, chain.from_iterable(zip_longest(*parts)))
@@ -170,7 +173,7 @@ class DirectSurface(ExposedSurface):
         return sorted(listed, key=lambda entry: entry.key)
 
     def _log(self, listed: Sequence[Entry]) -> None:
-        """A warning for the owner that tools are not listed, once for each number."""
+        """Log a warning that tools are not listed, whenever their number changes."""
         parts = self._tools.view.catalog.parts.values()
         left_out = sum(part.visible_count for part in parts) - len(listed)
         if left_out and left_out != self._left_out:
@@ -184,7 +187,7 @@ class DirectSurface(ExposedSurface):
 
 
 class DynamicSurface(ExposedSurface):
-    """One search, and the tools that it has put into the pool of the client."""
+    """The surface of `server.mode: dynamic`: a search, and the tools it added to the pool."""
 
     def __init__(self, tools: ExposedTools, pool: ToolPool, on_change: Callable[[], None]) -> None:
         super().__init__(tools)
@@ -223,7 +226,11 @@ class DynamicSurface(ExposedSurface):
 
 
 def _page(definitions: Definitions, params: JSONObject, version: str) -> JSONObject:
-    """The page behind the cursor, which is the name of the last tool of the page before."""
+    """Return the page of at most 1 MiB after the cursor, the last tool name of the page before.
+
+    Raises:
+        RpcError: If no tool has that name.
+    """
     tools = dict(definitions)
     names = list(tools)
     begin = 0
@@ -262,7 +269,7 @@ def _unknown_tool(name: str, hint: str) -> RpcError:
 
 
 _LIST_CHANGED = "notifications/tools/list_changed"
-_LONGEST_NAME = 64  # characters of what a client calls itself
+_LONGEST_NAME = 64  # characters of a client's name for itself
 
 
 def _introduced_name(params: JSONObject) -> str:
@@ -277,42 +284,43 @@ def _digest(client: str) -> str:
 
 
 class ClientSession:
-    """The state of one client, kept as long as its connection lasts."""
+    """The state of one client, for the time of its connection."""
 
     def __init__(self, tools_changed: Callable[[], bool], client: str | None = None) -> None:
-        """A client about which nothing else is known yet.
+        """Create the state of a new client.
 
         Args:
-            tools_changed: Notifies it at once, and returns whether there is a way to.
-            client: Its id; empty for one of several that cannot be told apart, None for the only
-                one of a connection.
+            tools_changed: Notifies the client of changed tools at once, and returns whether it
+                could.
+            client: The id of the client; empty if several share one, None if a connection has only
+                one client.
         """
         self.tools_changed = tools_changed
         self.pool = ToolPool()
         self.client_name = ""
-        """The name by which it introduced itself; text of a stranger."""
+        """The name that the client gave itself; untrusted text."""
         # The id of a client over HTTP is the key of its session, so only a digest is shown.
         mark = secrets.token_hex(4) if client is None else client and _digest(client)
         self._mark = f" ({mark})" if mark else ""
 
     def label(self, params: JSONObject) -> str:
-        """Names the client for the owner, and distinguishes it from others, as far as possible.
+        """Return a label of the client for the owner, with a mark that distinguishes it.
 
-        `params` are those of its request, which introduce it since 2026-07-28.
+        `params` are those of its request, which have its name since 2026-07-28.
         """
         name = self.client_name or _introduced_name(params)
         return f"{one_line(name)[:_LONGEST_NAME] or 'a client'}{self._mark}"
 
 
 class ToolSurfaces:
-    """The surfaces under the present settings."""
+    """The tool surfaces of an engine, rebuilt when its settings change."""
 
     def __init__(
         self,
         engine: ScopedEngine,
         on_list_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_list_changed` is called after a client's list of tools was changed by a search."""
+        """Build the surfaces; `on_list_changed` is called when a search has changed a list."""
         self._engine = engine
         self._on_list_changed = on_list_changed
         self._settings: Settings | None = None
@@ -322,10 +330,10 @@ class ToolSurfaces:
     def of(
         self, version: str, session: ClientSession | None = None, client: Client | None = None
     ) -> ToolSurface:
-        """The surface of a client, for one of its requests.
+        """Return the surface for a request of a client.
 
-        A list that changes with a client's own requests needs a session to keep it in, and the
-        protocol of 2026-07-28 forbids it.
+        A dynamic list needs a session to hold it, and the protocol of 2026-07-28 forbids lists that
+        depend on earlier requests; such clients get the meta-tools.
         """
         match self._mode(version):
             case "direct":
@@ -336,18 +344,18 @@ class ToolSurfaces:
         return self._meta
 
     def instructions(self, version: str) -> str:
-        """How a client of that version uses the servers known at this moment."""
+        """Return the instructions of this gateway for clients of a protocol version."""
         mode = self._mode(version)
         view = self._engine.view if mode == "meta" else self._exposed.view
         return render_instructions(view, mode)
 
     def _mode(self, version: str) -> ServeMode:
-        """The mode of clients of that version under the present settings, which are used now."""
+        """Apply the current settings, and return their mode for clients of a protocol version."""
         mode = self._use_settings().server.mode
         return "meta" if mode == "dynamic" and version in MODERN_VERSIONS else mode
 
     def _announce(self, session: ClientSession, client: Client | None) -> None:
-        """Notify the client, if need be on the stream of its request."""
+        """Notify the client of changed tools, on its own stream or else on that of the request."""
         if not session.tools_changed() and client:
             client.notify(_LIST_CHANGED, {})
         self._on_list_changed()

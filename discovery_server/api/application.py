@@ -1,9 +1,9 @@
-"""Serves the routes: parameters are checked before a handler runs, and every error is JSON.
+"""The ASGI application of the API: checks parameters, runs handlers, and answers errors as JSON.
 
     {"code": "TOOL_NOT_FOUND", "message": "…", "hint": "…", …}
 
-The codes are those of the command line. A body must be sent as JSON: a form of another page cannot
-send that without asking first, which is refused.
+Error codes are the same as on the command line. A body must be sent as JSON: pages of other origins
+cannot send that without a preflight request, which is refused.
 """
 
 from __future__ import annotations
@@ -137,10 +137,13 @@ class _Shared(Struct, frozen=True):
     transient: TransientServers
     tokens: AccessTokens
     watched_in: dict[str, WatchedResources] = field(default_factory=dict)
-    """In transient servers, by their handles."""
+    """The watched resources of transient servers, by their handles."""
 
     def watched_of(self, engine: Engine | None, request: Request) -> WatchedResources:
-        """The watched resources of the transient server that a request names, or of all others."""
+        """Return the watched resources of the transient server that a request names.
+
+        Without an `engine` of such a server, return those of all other servers.
+        """
         if engine is None:
             return self.watched
         for ended in [handle for handle in self.watched_in if not self.transient.has(handle)]:
@@ -152,13 +155,13 @@ class _Shared(Struct, frozen=True):
 def make_api(
     engine: Engine, feed: EventFeed, transient: TransientServers, tokens: AccessTokens
 ) -> ASGIApp:
-    """The ASGI application of the API; the middleware before it has checked the token.
+    """Create the ASGI application of the API, behind a middleware that checks the token.
 
     Args:
-        engine: What answers.
-        feed: What `/events` sends.
-        transient: The servers for a trial.
-        tokens: Those of clients.
+        engine: The engine that answers.
+        feed: The feed of `/events`.
+        transient: The transient servers, which are open for a trial.
+        tokens: The access tokens of clients.
     """
     description = encode_finite(_described(ROUTES, API_PATH))
     shared = _Shared(
@@ -197,7 +200,7 @@ async def _answer(shared: _Shared, route: ApiRoute, request: Request) -> Respons
 
 @contextmanager
 def _transient_engine(shared: _Shared, request: Request) -> Iterator[Engine | None]:
-    """That of the transient server which an owner's request names; None if it names none."""
+    """Yield the engine of the transient server that an owner's request names; None without one."""
     named = request.path_params.get("server", "")
     if "admin" not in request.scope.get("scopes", ()) or not shared.transient.has(named):
         yield None
@@ -209,10 +212,12 @@ def _transient_engine(shared: _Shared, request: Request) -> Iterator[Engine | No
 async def _checked(
     shared: _Shared, route: ApiRoute, request: Request, engine: Engine | None
 ) -> ApiRequest[Any]:
-    """The request with its parameters; `engine` answers if it is one of a transient server.
+    """Return the request with its checked parameters; `engine` is that of a transient server.
 
     Raises:
-        RequestError: If its token does not allow it, or it is not as described.
+        ScopeMissingError: If the token lacks the scope of the route.
+        RequestError: If the parameters are invalid.
+        ViewNotFoundError: If the view of the token no longer exists.
     """
     scopes = request.scope.get("scopes", frozenset())
     if route.scope not in scopes:
@@ -236,12 +241,12 @@ async def _checked(
 
 
 def _actor(request: Request) -> Actor:
-    """A person on the page, whose session is a cookie, or a program."""
+    """Return `program` for a request with a token, `person` for the page's session cookie."""
     return "program" if "authorization" in request.headers else "person"
 
 
 def _is_for_owner(shared: _Shared, request: Request) -> bool:
-    """Return whether an answer may contain what is for the owner alone."""
+    """Return whether an answer may contain details for the owner alone."""
     principals = request.scope.get("principals", NO_PRINCIPALS)
     return principals is None or not shared.engines.whole.settings.reserves
 
@@ -275,12 +280,12 @@ def _json(status: int, form: JSONObject) -> Response:
 class _FeedMessage(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="refresh"
 ):
-    """All that a client may send: it asks for the state anew."""
+    """The only message of a client, which requests the state again."""
 
 
 async def _follow_events(feed: EventFeed, socket: WebSocket) -> None:
-    """Send a client what happens until it leaves, or does not read."""
-    if "admin" not in socket.scope.get("scopes", ()):  # events name what a view hides
+    """Send events to a client until it disconnects or is too slow."""
+    if "admin" not in socket.scope.get("scopes", ()):  # events name servers that a view hides
         await socket.close(_POLICY)
         return
     stream, after = socket.query_params.get("stream", ""), _number(socket.query_params.get("after"))
@@ -299,7 +304,7 @@ async def _follow_events(feed: EventFeed, socket: WebSocket) -> None:
 
 
 async def _read(socket: WebSocket, client: FeedClient) -> None:
-    """Answer what the client sends; a `WebSocketDisconnect` says that it has left."""
+    """Answer the messages of a client, until its end raises `WebSocketDisconnect`."""
     while True:
         text = await socket.receive_text()
         try:
@@ -317,13 +322,13 @@ def _number(text: str | None) -> int:
     return 0
 
 
-# Engines; each holds a byte for every tool of servers that it shows in part.
+# The number of engines; each holds a byte for every tool of servers that it shows in part.
 _MAX_CACHED_ENGINES = 64
 _Key: TypeAlias = "tuple[str | None, TokenLimits, frozenset[str] | None]"
 
 
 class ShownEngines:
-    """The parts of one engine; each is kept, because it judges a server only when that changes."""
+    """The scoped engines of one engine, cached: each evaluates a server only when it changes."""
 
     def __init__(self, engine: Engine) -> None:
         self.whole = engine
@@ -332,15 +337,15 @@ class ShownEngines:
     def of(
         self, view: str | None, limits: TokenLimits, principals: frozenset[str] | None
     ) -> ScopedEngine:
-        """Return the part of the engine that a token shows.
+        """Return the engine limited to what a token shows.
 
         Args:
             view: The only view; None for all.
-            limits: The only servers and tools.
-            principals: The teams and the user that it stands for; None for the owner.
+            limits: The servers and tools that the token is limited to.
+            principals: The teams and the user that the token stands for; None for the owner.
 
         Raises:
-            ViewNotFoundError: If there is no such view now; with the nearest names.
+            ViewNotFoundError: If there is no such view; the error suggests the nearest names.
         """
         if view is not None:
             named_scope(self.whole.settings, view)
@@ -382,7 +387,7 @@ _ERROR: JSONObject = {
 
 
 def _described(routes: Iterable[ApiRoute], base: str) -> JSONObject:
-    """The document; `base` is the path below which the routes are."""
+    """Return the OpenAPI document of routes below the path `base`."""
     routes = tuple(routes)
     kinds = {kind for route in routes for kind in (route.asked, route.answer) if kind}
     ordered = sorted(kinds, key=lambda kind: kind.__name__)
@@ -500,10 +505,9 @@ def _error_answer(
 
     Args:
         error: The error.
-        by: Whose next step the hint is. A person on the page has a terminal for the commands, and
-            no use for a route.
+        by: The reader of the hint: a program gets a route, a person on the page a command.
         has_admin: Whether the token has the scope `admin`.
-        to_owner: Whether the answer may contain what is for the owner alone.
+        to_owner: Whether the answer may contain details for the owner alone.
     """
     form = error_form(error)
     if not to_owner:

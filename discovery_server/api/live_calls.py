@@ -1,11 +1,11 @@
-"""Calls made over the API, while they run: they report progress, ask questions, and are cancelled.
+"""Running calls of the API: their progress, their questions, and cancelling them.
 
     → {"type": "call_progress", "call_id": "c1", "server": "maps", "progress": 3.0, "total": 9.0, …}
     → {"type": "question", "question_id": "6f…", "call_id": "c1", "server": "maps", …}
     → {"type": "question_closed", "question_id": "6f…", "call_id": "c1"}
 
-A call belongs to the user whose token made it. Others neither see nor cancel it, nor answer what it
-asks, but for those who may do everything.
+A call belongs to the user whose token made it. Only this user, and users with the scope `admin`,
+can see it, cancel it and answer its questions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Action: TypeAlias = Literal["accept", "decline", "cancel"]
 
 _CAPABILITIES: dict[str, JSONObject] = {"elicitation": {"form": {}, "url": {}}}
-_MOST_OF_USER = 100  # calls with an id that run at once
+_MOST_OF_USER = 100  # running calls with an id of one user
 
 
 class CallCancelledError(DiscoveryError):
@@ -47,7 +47,7 @@ class CallCancelledError(DiscoveryError):
 
 
 class CallIdTakenError(DiscoveryError):
-    """A call of the same user with the same id runs."""
+    """A second call with an id that a running call of the same user has."""
 
     code = "INVALID_REQUEST"
 
@@ -76,7 +76,7 @@ class OpenQuestion(Struct):
     id: str
     call: LiveCall
     params: JSONObject
-    """The params as a client gets them: cleaned, and with the server's name in front."""
+    """The params as clients get them: cleaned, with the server's name before the message."""
     expires_at: float
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: JSONObject | None = None
@@ -87,13 +87,13 @@ class OpenQuestion(Struct):
 
     @property
     def schema(self) -> JSONObject:
-        """That of a form; of any object if it is none."""
+        """The JSON schema of the form; one for any object if the server gives none."""
         schema = self.params.get("requestedSchema")
         return schema if isinstance(schema, dict) else {"type": "object"}
 
 
 class LiveCall:
-    """One call that has an id, from its begin to its end."""
+    """One running call that has an id."""
 
     def __init__(self, calls: LiveCalls, call_id: str, user: str, server: str, tool: str) -> None:
         self.call_id = call_id
@@ -108,12 +108,15 @@ class LiveCall:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Keep and announce the progress of the call; see `OnProgress`."""
+        """Store the progress of the call, and publish it to the event feed; see `OnProgress`."""
         self.progress = Progress(progress, total, message)
         self._calls.announce_progress(self)
 
     def client(self, question_timeout: float) -> Client:
-        """A client that is asked what the server of this call asks."""
+        """Return a client that passes questions of the call's server to the user.
+
+        A question expires after `question_timeout` seconds.
+        """
 
         async def ask(method: str, params: JSONObject) -> JSONObject:
             return await self._calls.ask(self, method, params, question_timeout)
@@ -132,12 +135,12 @@ class LiveCalls:
 
     @contextmanager
     def running(self, call_id: str, *, user: str, server: str, tool: str) -> Iterator[LiveCall]:
-        """A block in which a call runs, and can be cancelled.
+        """Register a call for the duration of the block, which `LiveCall.scope` can cancel.
 
         Raises:
-            CallIdTakenError: If a call of this user with this id runs already.
-            TooManyCallsError: If too many of them run.
-            CallCancelledError: If it was cancelled.
+            CallIdTakenError: If this user has a running call with this id.
+            TooManyCallsError: If this user has 100 running calls.
+            CallCancelledError: If the call was cancelled.
         """
         key = user, call_id
         if key in self._calls:
@@ -154,18 +157,18 @@ class LiveCalls:
             raise CallCancelledError(server, tool)
 
     def of_user(self, user: str | None) -> list[LiveCall]:
-        """The calls of a user, the oldest first; None for those of all."""
+        """Return the calls of a user, the oldest first; None stands for all users."""
         return [call for call in self._calls.values() if user in (None, call.user)]
 
     def questions_of(self, user: str | None) -> list[OpenQuestion]:
-        """The questions of the calls of a user, by their ids; None for those of all."""
+        """Return the open questions of a user's calls, sorted by id; None stands for all users."""
         questions = [
             question for question in self._questions.values() if user in (None, question.call.user)
         ]
         return sorted(questions, key=lambda question: question.id)
 
     def announce_progress(self, call: LiveCall) -> None:
-        # Of a tenth of a second only the last is sent: a server may report each percent, each byte.
+        # The feed sends only the last report of each tenth of a second: there may be one per byte.
         named = {"call_id": call.call_id, "server": call.server, "tool": call.tool}
         form = {"type": "call_progress", **named, **to_builtins(call.progress)}
         self._feed.announce(form, replaces=(call.user, call.call_id))
@@ -173,7 +176,10 @@ class LiveCalls:
     async def ask(
         self, call: LiveCall, method: str, params: JSONObject, question_timeout: float
     ) -> JSONObject:
-        """Put a server's question to the user of its call; see `Client.ask`."""
+        """Ask the user of a call a question, and return the answer; see `Client.ask`.
+
+        `question_timeout`, in seconds, only gives the time at which the question expires.
+        """
         client_params = await present(method, params, LATEST_MODERN, self._scheduler)
         question = OpenQuestion(
             secrets.token_hex(8), call, client_params, expires_at=time.time() + question_timeout
@@ -190,14 +196,14 @@ class LiveCalls:
     def answer(
         self, question: OpenQuestion, action: Action, content: JSONObject | None = None
     ) -> None:
-        """Answer a question; `content` are the fields of a form that is accepted."""
+        """Answer a question; `content` has the fields of an accepted form."""
         is_filled = action == "accept" and question.is_form
         question.answer = {"action": action, **({"content": content or {}} if is_filled else {})}
         self._questions.pop(question.id, None)
         question.answered.set()
 
     def _announce(self, kind: str, question: OpenQuestion) -> None:
-        # Without its texts: they may be 64 KiB, and the feed keeps its last events.
+        # Without its texts, which may have 64 KiB: the feed keeps its last events in memory.
         call = question.call
         form = {"question_id": question.id, "call_id": call.call_id, "server": call.server}
         self._feed.announce({"type": kind, **form})

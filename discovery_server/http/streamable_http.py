@@ -1,4 +1,4 @@
-"""The ASGI application for MCP: `/mcp`, and whatever other paths have a gateway."""
+"""The ASGI application for MCP over streamable HTTP, at `/mcp` and the paths of views."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _NOTHING_HERE = (
     "Not Found: nothing is served here for this client; ask the owner of this gateway for the"
     " address, and whether its view is still configured"
 )
-_LOOK = 1.0  # seconds between two looks for clients whose token or view has ended
+_LOOK = 1.0  # seconds between two checks for clients whose token or view has ended
 
 IsOpen: TypeAlias = "Callable[[Gateway, str | None], bool]"
 
 
 class StreamableHttp:
-    """Serves each path that has a gateway, in both eras of the protocol."""
+    """Serves MCP at each path that has a gateway, in both eras of the protocol."""
 
     def __init__(
         self,
@@ -56,17 +56,17 @@ class StreamableHttp:
         sealer: StateSealer | None = None,
         relayed: tuple[Relay, RelayedClients] | None = None,
     ) -> None:
-        """No session yet.
+        """Create the application without sessions.
 
         Args:
-            gateway_of: The gateway of a path, for a client that has only one view, or for any
-                client, with the limits of its token, and the teams and the user that it stands
-                for, None for the owner; None if there is nothing.
-            sessions: Those of the handshake era.
-            is_open: Whether a gateway is still there for a user.
-            on_client_end: Called with the id of a client without a session for which it is not.
-            sealer: As `ModernCalls` takes it.
-            relayed: As `StatelessRequests` takes it.
+            gateway_of: Returns the gateway of a path, or None. Its further arguments are the only
+                view of the client's token (None for all), the limits of the token, and the teams
+                and user that it stands for (None for the owner).
+            sessions: The sessions of the handshake era.
+            is_open: Returns whether a user may still use a gateway.
+            on_client_end: Called with the id of a client without a session that no longer may.
+            sealer: See `ModernCalls`.
+            relayed: See `StatelessRequests`.
         """
         self._gateway_of = gateway_of
         self._sessions = sessions
@@ -108,12 +108,12 @@ class StreamableHttp:
                 raise HttpError(_NOT_ALLOWED, INVALID_REQUEST, text, (b"allow", allowed))
 
     async def end_closed(self) -> None:
-        """End what is in progress for users whose token, or whose view, is there no more."""
+        """End the sessions, calls and streams of users whose token or view has ended."""
         await self._sessions.end_closed(self._is_open)
         await self._stateless.end_closed(self._is_open)
 
     async def run(self) -> None:
-        """End what has ended for its users, and answer other gateways, until cancelled."""
+        """Call `end_closed` every second, and serve relayed requests, until cancelled."""
         async with open_task_group() as tasks:
             tasks.start_soon(self._keep_ending)
             tasks.start_soon(self._stateless.serve_relayed)
@@ -128,7 +128,7 @@ class StreamableHttp:
             await anyio.sleep(_LOOK)
             try:
                 await self.end_closed()
-            except Exception:  # the next look may succeed; without one nothing would ever end
+            except Exception:  # the next check may succeed; the loop must go on
                 logger.exception("Sessions of ended tokens and views were not closed")
 
 
@@ -141,7 +141,7 @@ _RETRY_AFTER = (b"retry-after", b"1")
 
 
 class SessionRequests:
-    """Answers requests with a session, and opens one for each `initialize` without."""
+    """Answers requests of sessions, and opens a session for each `initialize` without one."""
 
     def __init__(self, sessions: Sessions, streams: OpenStreams) -> None:
         self._sessions = sessions
@@ -151,8 +151,8 @@ class SessionRequests:
         """Answer a POST.
 
         Raises:
-            HttpError: If it is not valid.
-            DisconnectedError: If its body does not come.
+            HttpError: If the request is invalid, or its session does not exist or is busy.
+            DisconnectedError: If the client disconnects before its body is complete.
         """
         accepted = request.headers.require_message()
         if request.headers.get(SESSION) is None:
@@ -171,10 +171,10 @@ class SessionRequests:
             await self._respond(stream, request)
 
     async def get(self, gateway: Gateway, user: str | None, request: HttpRequest) -> None:
-        """Answer a GET: with the stream of unsolicited messages, one for each session.
+        """Answer a GET with the stream of unsolicited messages, of which a session has only one.
 
         Raises:
-            HttpError: If it is not valid.
+            HttpError: If the request is invalid, or its session does not exist or has a stream.
         """
         request.headers.require_events()
         session = self._session(gateway, user, request)
@@ -217,7 +217,7 @@ class SessionRequests:
         if not session.connection.is_initialized:
             await stream.respond(request.send)
             return
-        # It is added before the answer is sent: the client may use it at once.
+        # The session is added before the answer is sent: the client may use it at once.
         with self._sessions.opened(session):
             await stream.respond(request.send, (SESSION, session.id.encode()))
         await self._sessions.end_excess(session)
@@ -246,10 +246,10 @@ class SessionRequests:
 
 
 def _messages(value: JSONValue, session: Session) -> list[JSONValue]:
-    """The one message of a body; or the body itself, if it is a batch and the session accepts one.
+    """Return the messages of a body: a single one, or a batch if the session accepts batches.
 
     Raises:
-        HttpError: If anything else is there.
+        HttpError: If the body is neither.
     """
     is_batch = isinstance(value, list) and len(value) > 0 and session.connection.accepts_batches
     messages: list[JSONValue] = value if is_batch else [value]
@@ -259,7 +259,7 @@ def _messages(value: JSONValue, session: Session) -> list[JSONValue]:
 
 
 def _without_session(message: Request | Notification | None) -> HttpError:
-    """Why a message is refused that has neither a session nor the headers of 2026-07-28."""
+    """Return the error for a message with neither a session nor the headers of 2026-07-28."""
     if isinstance(message, Request) and has_envelope(message.params or {}):
         text = f"Header mismatch: {VERSION.decode()} is missing, and the body has an envelope"
         return HttpError(_BAD, HEADER_MISMATCH, text, request_id=message.id)

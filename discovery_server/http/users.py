@@ -1,11 +1,11 @@
-"""Who may use the gateway: the holders of its tokens.
+"""Authentication of users by the tokens of the gateway.
 
-An address that has sent many wrong tokens has to wait (see `wrong_tokens`). Tokens that discovery
-made are looked at all the same: 256 random bits are not found by trying, so they need no such
-protection, and wrong tokens of others at their address do not lock their clients out. Neither do
-they on this machine, all of whose users and programs have the same address.
+An address that has sent many wrong tokens must wait (see `WrongTokens`). Tokens that discovery
+generated are accepted meanwhile: 256 random bits cannot be guessed, so wrong tokens from the same
+address need not lock out their clients. The limit does not apply to loopback addresses, which all
+users and programs of this machine share.
 
-A refusal says how to send a token and where it is stored; it never contains one.
+A refusal says how to send a token and where to find one; it never contains one.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ if TYPE_CHECKING:
 
 _CREDENTIALS = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)", re.IGNORECASE)
 _EMPTY = re.compile(rb"(bearer)?\s*", re.IGNORECASE)
-_ACCESS = " (access token)"  # behind the id, by which the log names a client
+_ACCESS = " (access token)"  # follows the id of the token in the name of a user
 
 
 class Refusal(Struct, frozen=True):
     status: int
     error: str
-    """The error code of RFC 6750; empty if the request just has no token."""
+    """The error code of RFC 6750; empty if the request has no token."""
     description: str
     hint: str = ""
-    """The next step."""
+    """What to do next."""
     retry_after: int | None = None
-    """Seconds, with the status 429."""
+    """Seconds to wait, for status 429."""
     needed: str = ""
-    """The scopes that the token does not have."""
+    """The scopes that the token lacks."""
 
     @property
     def text(self) -> str:
-        """The description with the next step."""
+        """The description, followed by the hint."""
         return f"{self.description}; {self.hint}" if self.hint else self.description
 
 
 class User(Struct, frozen=True):
-    """Who has a token."""
+    """The holder of a token."""
 
     name: str
     view: str | None = None
-    """The only view that its token opens; None for all."""
+    """The only view that the token gives access to; None for all."""
     scopes: frozenset[str] = ALL_SCOPES
-    """The scopes of its token."""
+    """The scopes of the token."""
     limits: TokenLimits = NO_LIMITS
-    """The only servers and tools that it shows."""
+    """The servers and tools that the token is limited to."""
     principals: frozenset[str] | None = None
-    """The teams and the user that its token stands for; None for the owner, who sees all."""
+    """The teams and the user that the token stands for; None for the owner, who sees all."""
 
     @property
     def is_owner(self) -> bool:
@@ -71,7 +71,7 @@ class User(Struct, frozen=True):
 
 
 OWNER = User("owner")
-"""Who has started the gateway."""
+"""The person who started the gateway."""
 
 
 class Users:
@@ -83,7 +83,10 @@ class Users:
         access: AccessTokens | None = None,
         wrong: WrongTokens | None = None,
     ) -> None:
-        """`access` are the tokens that may be created and revoked while this is served."""
+        """Create the users of `tokens`, which are fixed, and `access`, which may change.
+
+        `wrong` counts wrong tokens, by default in a new instance.
+        """
         self._whereabouts = tokens.whereabouts
         self._own = {
             _digest(value.encode()): User(f"token {number}")
@@ -94,14 +97,17 @@ class Users:
         self._wrong = WrongTokens() if wrong is None else wrong
 
     def of(self, headers: list[bytes], address: str = "") -> User | Refusal:
-        """Who sends the values of `Authorization` from an address."""
+        """Return the user that the values of the `Authorization` header identify, or a refusal.
+
+        A wrong token counts against `address`.
+        """
         if not headers:
             how = "send it as the header `Authorization: Bearer TOKEN`"  # last: logs redact it
             return Refusal(401, "", "a token is required", f"{self._whereabouts}; {how}")
         if len(headers) > 1:
             text = "there is more than one Authorization header"
             return Refusal(400, "invalid_request", text, "send one")
-        if _EMPTY.fullmatch(headers[0]):  # a variable that is not set, no try of a token
+        if _EMPTY.fullmatch(headers[0]):  # probably an unset variable, so it counts as no attempt
             return Refusal(401, "invalid_token", "the token is empty", self._whereabouts)
         match = _CREDENTIALS.fullmatch(headers[0])
         token = match[1] if match else None
@@ -114,7 +120,10 @@ class Users:
         return self.refuse_wrong(address, Refusal(401, "invalid_token", text, self._whereabouts))
 
     def refuse_wrong(self, address: str, refusal: Refusal) -> Refusal:
-        """The refusal of a wrong token or code; another one for an address that has to wait."""
+        """Count a wrong token or code, and return `refusal`.
+
+        If the address must wait, nothing is counted, and the status is 429.
+        """
         if wait := self._wrong.wait(address):
             text = "too many wrong tokens came from this address"
             hint = "a token of `discovery token create` is looked at all the same"
@@ -123,19 +132,22 @@ class Users:
         return refusal
 
     def has(self, name: str | None) -> bool:
-        """Return whether a user's token is still valid; a gateway's own are while it runs."""
+        """Return whether a user's token is still valid; the gateway's own tokens always are."""
         if name is None or self._access is None or not name.endswith(_ACCESS):
             return True
         return self._access.is_valid(name.removesuffix(_ACCESS))
 
     def mark(self, name: str) -> str:
-        """Return a mark that tells apart users of one name with own tokens of several gateways."""
+        """Return a digest that distinguishes users of the same name at different gateways."""
         if name == OWNER.name:
             return hashlib.sha256(b"".join(self._own)).hexdigest()
         return next((digest.hex() for digest, user in self._own.items() if user.name == name), "")
 
     def known(self, name: str, mark: str) -> User | None:
-        """The user of a valid token, as another gateway names and marks them; None if unknown."""
+        """Return the user that another gateway has authenticated; None if unknown here.
+
+        `name` and `mark` are those of the other gateway; the token must still be valid.
+        """
         if name.endswith(_ACCESS):
             token = self._access.valid(name.removesuffix(_ACCESS)) if self._access else None
             return _user_of(token) if token else None
@@ -144,13 +156,16 @@ class Users:
         return own.get(name) if is_same else None
 
     def is_owner(self, name: str | None) -> bool:
-        """Return whether a user sees what is reserved for any team or user."""
+        """Return whether a user also sees what is reserved for teams or other users."""
         if name is None or self._access is None or not name.endswith(_ACCESS):
             return name is not None
         return self._access.is_of_owner(name.removesuffix(_ACCESS))
 
     def _found(self, token: bytes, *, random: bool) -> User | Refusal | None:
-        """The user of a token, of those that were made at random or of those that were chosen."""
+        """Return the user of a token; None if unknown.
+
+        `random` selects tokens that discovery generated, or else those that a person chose.
+        """
         own = self._owner_of(token) if random is self._is_random else None
         return own or (self._holder_of(token) if random else None)
 
@@ -183,20 +198,20 @@ def _digest(token: bytes) -> bytes:
 
 # A rate limit on wrong tokens, by the address that sends them.
 #
-# An address may be wrong ten times at once, and then ten times a minute. All addresses together
-# may be wrong a hundred times; beyond that, an address gets no second try before its first is
-# forgotten. So a token that its owner chose cannot be found by trying words. A token from an
-# address that was never wrong is always looked at: clients elsewhere cannot lock it out.
+# An address may send ten wrong tokens at once, and then ten a minute. All addresses together may
+# send a hundred; beyond that, an address gets no second attempt before its first is forgotten. So a
+# token that a person chose cannot be guessed from a list of words. An address without wrong tokens
+# is never blocked: clients elsewhere cannot lock it out.
 
 AT_ONCE = 10  # wrong tokens of one address
-INTERVAL = 6.0  # seconds in which one of them is forgotten
+INTERVAL = 6.0  # seconds after which one of them is forgotten
 _AT_ONCE_OF_ALL = 100  # wrong tokens of all addresses
-_INTERVAL_OF_ALL = 0.6  # seconds
+_INTERVAL_OF_ALL = 0.6  # seconds after which one of these is forgotten
 MOST_ADDRESSES = 1024
 
 
 class _Bucket(Struct):
-    """A leaky bucket: how many are held against an address; one less after each interval."""
+    """A leaky bucket: a number of wrong tokens, which falls by one in each interval."""
 
     level: float = 0.0
     at: float = 0.0
@@ -208,20 +223,20 @@ class _Bucket(Struct):
 
 
 class WrongTokens:
-    """The wrong tokens that are held against addresses."""
+    """Counts the wrong tokens of each address."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` is monotonic, in seconds."""
+        """Start with no wrong tokens; `clock` returns monotonic seconds."""
         self._clock = clock
         self._all = _Bucket(at=clock())
         self._addresses: OrderedDict[str, _Bucket] = OrderedDict()
-        """The one that was wrong last is the last."""
+        """The buckets by address, the most recently wrong one last."""
 
     def __len__(self) -> int:
         return len(self._addresses)
 
     def wait(self, host: str) -> float:
-        """Seconds until a token of an address is looked at again; 0 for now."""
+        """Return the seconds until tokens from an address are checked again; 0 if they are now."""
         if not self._addresses:  # at nearly every request: an address takes 2 us to compare
             return 0.0
         address = machine_of(host)
@@ -238,7 +253,7 @@ class WrongTokens:
         return max(0.0, excess * INTERVAL)
 
     def record(self, host: str) -> None:
-        """A token of this address was wrong."""
+        """Count a wrong token against an address."""
         address, now = machine_of(host), self._clock()
         bucket = self._addresses.setdefault(address, _Bucket(at=now))
         bucket.leak(now, INTERVAL)
