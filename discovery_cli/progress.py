@@ -10,16 +10,18 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import ExitStack, asynccontextmanager, contextmanager, redirect_stderr
+from io import TextIOBase
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 import anyio
+import click
 
-from discovery_cli.output import Output, allows_escapes
+from discovery_cli.output import Output, allows_escapes, shortened
 from discovery_cli.rendering import starting_text
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine._util.text import one_line
+from discovery_engine._util.text import columns_of, one_line
 from discovery_engine.errors import plain_reason
 from discovery_engine.events import (
     Event,
@@ -30,9 +32,6 @@ from discovery_engine.events import (
 )
 
 if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
-
     from discovery_cli.terminal_input import Screen
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 _SECOND = 1.0  # seconds
 _SLOW = 5.0  # seconds; most servers start within two
 _EMBEDDING = 3600.0  # seconds to wait for the vectors of new tools; finished ones are kept
+_GAP = "  "
+_NARROWEST = 20  # columns of a state
 _DRAIN = 1.0  # seconds for events that were published but not shown yet
 
 
@@ -105,10 +106,8 @@ def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
     if not (is_watched(options) and allows_escapes(os.environ)):
         yield lambda _: None
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status("") as status:
-        yield status.update
+    with _Live(sys.stderr) as live, redirect_stderr(live):
+        yield lambda step: live.draw([step])
 
 
 async def embedded(engine: Engine, output: Output, *, said_after: float = _SLOW) -> Notice | None:
@@ -212,7 +211,7 @@ class Moving:
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._live: Live | None = None
+        self._live: _Live | None = None
         self._is_paused = False
         self._states: dict[ServerName, tuple[str, str]] = {}
 
@@ -241,7 +240,7 @@ class Moving:
         """Remove the table from the terminal; see `Movement.pause`."""
         self._is_paused = True
         if self._live:
-            self._live.stop()
+            self._live.draw([])
 
     def resume(self) -> None:
         """Allow the table to be drawn again; see `Movement.resume`."""
@@ -250,10 +249,10 @@ class Moving:
     def _draw(self) -> None:
         if self._is_paused:
             return
-        # Created on first use: a run that connects to no server needs no display.
-        self._live = self._live or self._stack.enter_context(_live())
-        self._live.start()  # no-op unless it was paused
-        self._live.update(_table(self._states), refresh=True)
+        if not self._live:  # created on first use: a run that connects to no server needs none
+            self._live = self._stack.enter_context(_Live(sys.stderr))
+            self._stack.enter_context(redirect_stderr(self._live))
+        self._live.draw(_rows(self._states, self._live.width))
 
 
 def _display(options: ProgressOptions, stack: ExitStack, *, with_lines: bool) -> Display | None:
@@ -272,20 +271,58 @@ def _slow_start(server: ServerReport) -> str:
     return f"starting {one_line(server.name)}{text}"
 
 
-def _live() -> Live:
-    from rich.console import Console
-    from rich.live import Live
+def _rows(states: Mapping[ServerName, tuple[str, str]], width: int) -> list[str]:
+    names = {server: one_line(server) for server in states}
+    column = max(map(columns_of, names.values()))
+    rows = []
+    for server, (state, colour) in states.items():
+        name = names[server] + " " * (column - columns_of(names[server]))
+        text = shortened(state, max(width - column - len(_GAP), _NARROWEST), "…")
+        rows.append(f"{name}{_GAP}{click.style(text, fg=colour)}")
+    return rows
 
-    return Live(console=Console(stderr=True), transient=True)
+
+class _Live(TextIOBase):
+    """Lines at the bottom of a terminal that are drawn again and again, below all other text.
+
+    What is written to it appears above these lines. They are removed when it is closed.
+    """
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._lines: Sequence[str] = ()
+        self._drawn = 0  # lines
+
+    @property
+    def width(self) -> int:
+        """The columns of a line; the last one is free, as some terminals break the line there."""
+        return _size(self._terminal).columns - 1
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show these lines in place of those before, as many as the terminal has rows for."""
+        self._lines = lines
+        self.write("")
+
+    def write(self, text: str) -> int:
+        erased = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        at_line_end = text.endswith("\n") or not text
+        lines = self._lines[: _size(self._terminal).lines - 1] if at_line_end else ()
+        self._drawn = len(lines)
+        self._terminal.write(erased + text + "".join(f"{line}\n" for line in lines))
+        self._terminal.flush()
+        return len(text)
+
+    def isatty(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self.draw([])
+        super().close()
 
 
-def _table(states: Mapping[ServerName, tuple[str, str]]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    for server, (state, style) in states.items():
-        table.add_row(
-            Text(one_line(server)), Text(state, style=style, overflow="ellipsis", no_wrap=True)
-        )
-    return table
+def _size(terminal: TextIO) -> os.terminal_size:
+    try:
+        return os.get_terminal_size(terminal.fileno())
+    except (OSError, ValueError):
+        return os.terminal_size((80, 24))

@@ -18,14 +18,11 @@ _BREAKS = lazy_pattern(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 def nearest(word: str, names: Iterable[str]) -> list[str]:
     """At most three names of `names` like `word`, the likest first; case does not count."""
-    # Only a mistake needs this library, and every start of the command line would pay for it.
-    from rapidfuzz.distance import OSA  # noqa: PLC0415
-
     parts = _words(word)
     likeness: dict[str, float] = {}
     for name in names:
         words = _words(name)
-        alike = OSA.normalized_similarity("".join(parts), "".join(words))
+        alike = _likeness("".join(parts), "".join(words))
         has_words = bool(parts) and all(_is_among(part, words) for part in parts)
         likeness[name] = _ALIKE + (1 - _ALIKE) * alike if has_words else alike
     near = [name for name, alike in likeness.items() if parts and alike >= _ALIKE]
@@ -36,16 +33,23 @@ def closest(word: str, names: Iterable[str], *, least: float | None = None) -> s
     """The nearest name, or None; with `least`, one whose letters are that much the same, of 1."""
     if least is None:
         return next(iter(nearest(word, names)), None)
-    from rapidfuzz import fuzz, process  # noqa: PLC0415 - as above
-
-    match = process.extractOne(word, list(names), scorer=fuzz.ratio, score_cutoff=100 * least)
-    return match[0] if match else None
+    letters = "".join(_words(word))
+    rated = [(_likeness(letters, "".join(_words(name))), name) for name in names]
+    return next((name for likeness, name in sorted(rated, reverse=True) if likeness >= least), None)
 
 
 def did_you_mean(word: str, names: Iterable[str], *, otherwise: str = "") -> str:
     """A hint that names the closest; `otherwise` if none is near."""
     near = closest(word, names)
     return f"did you mean {near!r}?" if near else otherwise
+
+
+def _likeness(left: str, right: str) -> float:
+    """Return 1 for equal texts, and 0 if every letter would have to be changed."""
+    # Only a mistake needs this library, and every start of the command line would pay for it.
+    from jellyfish import damerau_levenshtein_distance  # noqa: PLC0415
+
+    return 1 - damerau_levenshtein_distance(left, right) / (max(len(left), len(right)) or 1)
 
 
 def _words(name: str) -> list[str]:

@@ -300,8 +300,7 @@ def _reads_alike(name: str, other: str) -> str:
 
 
 def _is_a_typo(name: str, other: str) -> str:
-    # The library is slow to load, and only needed to look at an entry.
-    from rapidfuzz.distance import OSA  # noqa: PLC0415
+    from jellyfish import damerau_levenshtein_distance  # noqa: PLC0415 - only to look at an entry
 
     scope, _, unscoped = name.rpartition("/")
     other_scope, _, other_unscoped = other.rpartition("/")
@@ -313,7 +312,7 @@ def _is_a_typo(name: str, other: str) -> str:
         if (
             is_rest_same
             and len(theirs) >= _MIN_LOOKALIKE_LENGTH
-            and OSA.distance(mine, theirs) == 1
+            and damerau_levenshtein_distance(mine, theirs) == 1
         ):
             return "it is one letter from"
     return ""

@@ -220,6 +220,13 @@ def needing(
 
 
 @pytest.mark.requirement("CLI-88")
+def test_the_installation_without_extras_has_at_most_75_megabytes(plain: Installation) -> None:
+    files = [file for file in plain.folder.rglob("*") if file.suffix != ".pyc"]
+
+    assert sum(file.lstat().st_size for file in files if file.is_file()) <= 75_000_000
+
+
+@pytest.mark.requirement("CLI-88")
 def test_the_program_has_two_names_and_is_a_module(plain: Installation, home: PlainHome) -> None:
     starts = (["discovery"], ["mcp-discovery-engine"], ["python", "-m", "discovery_cli"])
 

@@ -115,7 +115,7 @@ _MAY_HOLD_SECRETS = frozenset(
     {"command", "args", "env", "cwd", "url", "headers", "annotations", "arguments"}
     | {"apiKey", "api_key", "clientSecret", "client_secret", "secret"}
 )
-_ALIKE = 0.8  # of 1: `passw` is nearer to `password` than to `passEnv`
+_ALIKE = 0.75  # of 1: `passw` is nearer to `password` than to `passEnv`
 _MOST_COMPARED = 100  # keys that are compared with ours: a file may have 100,000
 _PLAIN = re.compile(r"[A-Za-z_*?!.-]{1,40}")  # a word or a pattern, which is no token
 

@@ -17,7 +17,7 @@ from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule
 
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_ALIKE = 0.8  # of 1
+_ALIKE = 0.65  # of 1: `readOnly` means `readOnlyHint`
 
 
 def _verdict(value: JSONValue) -> JSONValue:

@@ -205,12 +205,18 @@ def max_edits(length: int) -> int:
 
 def similar_names(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
     """The names that `wanted` may be a typo of, and by how many edits."""
-    from rapidfuzz import process  # noqa: PLC0415 - slow to load, and rarely needed
-    from rapidfuzz.distance import OSA  # noqa: PLC0415
+    from jellyfish import damerau_levenshtein_distance  # noqa: PLC0415 - rarely needed
 
-    most = max_edits(len(wanted))
-    matches = process.extract(wanted, names, scorer=OSA.distance, score_cutoff=most, limit=None)
-    return [(name, int(distance)) for name, distance, _ in matches]
+    most, letters = max_edits(len(wanted)), set(wanted)
+    # An edit changes at most two letters of the set; comparing sets takes a tenth of the time.
+    near = (
+        name
+        for name in names
+        if abs(len(name) - len(wanted)) <= most
+        and len(letters.symmetric_difference(name)) <= 2 * most
+    )
+    distances = [(name, damerau_levenshtein_distance(wanted, name)) for name in near]
+    return [(name, distance) for name, distance in distances if distance <= most]
 
 
 def single_edits(word: str) -> set[str]:

@@ -71,6 +71,25 @@ async def test_a_terminal_shows_how_far_a_slow_start_is(monkeypatch: pytest.Monk
     assert 'starting, 12 s, "Downloading"' in stderr.getvalue()
 
 
+@pytest.mark.requirement("CLI-29")
+async def test_what_is_written_meanwhile_stays_above_the_live_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stderr = terminal_for(monkeypatch)
+    with ExitStack() as stack:
+        moving = Moving(stack)
+        moving.starting(starting(1.0, 1.0))
+        before = len(stderr.getvalue())
+        sys.stderr.write("note\n")
+
+        erased, table = stderr.getvalue()[before:].split("note\n")
+
+    assert erased == "\x1b[2F\x1b[J"
+    assert "time" in table.splitlines()[0]
+    assert "git" in table.splitlines()[1]
+    assert stderr.getvalue().endswith(table + erased)
+
+
 @pytest.mark.requirement("EMB-18")
 async def test_while_vectors_are_waited_for_it_is_said_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch,

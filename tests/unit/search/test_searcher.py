@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from jellyfish import damerau_levenshtein_distance
 from msgspec.structs import astuple
-from rapidfuzz.distance import OSA
 
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings, Weights
@@ -137,7 +137,9 @@ def mistyped(draw: st.DrawFn, name: str) -> str:
 
 
 def reaches(entry: Entry, query: str) -> bool:
-    return any(OSA.distance(fold(query), name) <= 1 for name in name_spellings(entry.tool))
+    return any(
+        damerau_levenshtein_distance(fold(query), name) <= 1 for name in name_spellings(entry.tool)
+    )
 
 
 @given(catalogs(), queries, st.integers(0, 30), st.data())
