@@ -1,7 +1,7 @@
-"""The classes of IP addresses, and those that a configured host may lead to.
+"""Classifies IP addresses, and decides to which classes a configured host may resolve.
 
-The table is written out: `ipaddress.is_global` gives another answer in each version of Python, and
-calls NAT64, 6to4 and multicast addresses public that lead into a private network.
+The table is our own: `ipaddress.is_global` differs between versions of Python, and is true for
+NAT64, 6to4 and multicast addresses that lead into a private network.
 """
 
 from __future__ import annotations

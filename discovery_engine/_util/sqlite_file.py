@@ -1,4 +1,4 @@
-"""Access to the SQLite files of the program: the registry, the call log, and caches."""
+"""Access to the program's SQLite files: the registry, the call log, and caches."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ C = TypeVar("C", bound=sqlite3.Connection)
 T = TypeVar("T")
 
 SUFFIXES = ("-wal", "-shm", "-journal", "")
-"""The suffixes of the files that SQLite keeps beside a file, and of the file itself.
+"""The suffixes of the files of one database; the empty one is the database itself.
 
-The file itself comes last: a process that opened a new one meanwhile would roll the old journal
-back into it.
+It comes last: if a process created a new database first, SQLite would roll the old journal back
+into it.
 """
 _PRIVATE = 0o600
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
@@ -31,18 +31,18 @@ class OtherVersionError(sqlite3.DatabaseError):
 
 
 class SqliteFile(Generic[C]):
-    """One file, private to its owner; calls may come from any thread, and wait for each other.
+    """A SQLite file that only its owner can read; usable from any thread, one call at a time.
 
-    It is opened at the first call, and anew if another file has taken its place.
+    It is opened at the first call, and reopened if another file has taken its place.
 
     Args:
-        path: Where it is.
-        prepare: Called with each new connection, before anything else uses it.
-        factory: The class of its connections.
-        is_cache: Whether a file that is damaged, of another version, or open to others is deleted,
-            and begun anew.
-        aside: Where one that is damaged is put before a new one is begun.
-        timeout: Seconds to wait for other processes.
+        path: The path of the file.
+        prepare: Called with each new connection before its first use.
+        factory: The class of connections.
+        is_cache: Whether a file that is damaged, of another version, or open to other users is
+            deleted and created again.
+        aside: The path that a damaged file is moved to before a new one is created.
+        timeout: Seconds to wait for locks of other processes.
 
     Raises:
         sqlite3.Error, OSError, msgspec.DecodeError: From `read` and `write`.
@@ -60,7 +60,7 @@ class SqliteFile(Generic[C]):
     ) -> None:
         self.path = path.absolute()
         self.was_damaged = False
-        """True once a damaged file was set aside; who reports it sets it back."""
+        """True once a damaged file was moved aside; the code that reports it resets it."""
         self._aside = aside
         self._prepare = prepare
         self._is_cache = is_cache
@@ -71,11 +71,11 @@ class SqliteFile(Generic[C]):
         self._identity: tuple[int, int] | None = None
 
     def read(self, work: Callable[[C], T]) -> T:
-        """Return what `work` finds, all of one moment; `work` may be run twice."""
+        """Return the result of `work` in a read transaction; `work` may be run twice."""
         return self._run(lambda: self._transaction("BEGIN", work))
 
     def write(self, work: Callable[[C], T]) -> T:
-        """Keep all that `work` does, or nothing. It may be run twice."""
+        """Return the result of `work` in a write transaction; `work` may be run twice."""
         return self._run(lambda: self._transaction("BEGIN IMMEDIATE", work))
 
     @property
@@ -104,7 +104,7 @@ class SqliteFile(Generic[C]):
         return transaction(self.connection(), work, begin=begin)
 
     def connection(self) -> C:
-        """The connection, outside of a transaction, to the file that is there now."""
+        """Return a connection, outside of a transaction, to the file that exists now."""
         if self._connection and self._is_there():
             return self._connection
         self._disconnect()
@@ -112,7 +112,7 @@ class SqliteFile(Generic[C]):
         return self._connection
 
     def _is_there(self) -> bool:
-        """Return whether the file that was opened is still in its place."""
+        """Return whether the open file is still at its path."""
         return file_identity(self.path) == self._identity
 
     def _connected(self) -> C:
@@ -140,7 +140,7 @@ class SqliteFile(Generic[C]):
         return connection
 
     def _recover(self, error: Exception) -> bool:
-        """Make room for a new file if this one is damaged; returns whether it did."""
+        """Remove a damaged file; return whether the call can be tried again."""
         if self._is_cache and _is_unusable(error):
             self._delete()
         elif self._aside and is_damage_or_bad_text(error):
@@ -161,28 +161,28 @@ class SqliteFile(Generic[C]):
 
 
 def create_private(path: Path) -> None:
-    """Make an empty file that its owner alone can read, and its folder.
+    """Create an empty file that only its owner can read, and its folder.
 
     Raises:
-        FileExistsError: If there is one. It must not be opened: closing a file that this process
-            has open elsewhere would drop SQLite's locks on it.
+        FileExistsError: If the file exists. It is not opened then: closing a file that this process
+            has open elsewhere would release SQLite's locks on it.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE))
 
 
 def move_database(path: Path, target: Path) -> None:
-    """Move a file, with those that SQLite keeps beside it, over what is there."""
+    """Move a database with its journal files, replacing the ones at `target`."""
     for suffix in SUFFIXES:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{target}{suffix}")
 
 
 def make_tables(connection: sqlite3.Connection, schema: str, version: int) -> None:
-    """Make the tables of a new file.
+    """Create the tables of an empty database; no-op if they exist.
 
     Raises:
-        OtherVersionError: If the file has those of another version.
+        OtherVersionError: If the database has tables of another version.
     """
 
     def make(db: sqlite3.Connection) -> None:
@@ -209,9 +209,9 @@ def transaction(
     begin: str = "BEGIN IMMEDIATE",
     run: Callable[[Callable[[], object]], object] = lambda step: step(),
 ) -> T:
-    """Run `work` and return its result; all of its changes are kept, or none.
+    """Return the result of `work`, run in a transaction that any exception rolls back.
 
-    `run` takes each step that may find the file locked.
+    `run` calls each step that may find the database locked: the begin and the commit.
     """
     run(partial(connection.execute, begin))
     try:
@@ -225,7 +225,7 @@ def transaction(
 
 
 def is_damage(error: Exception) -> bool:
-    """Return whether SQLite has found its file damaged."""
+    """Return whether SQLite reports its file as damaged."""
     code = _code(error)
     return code is not None and code & 0xFF in _DAMAGE
 
@@ -233,15 +233,15 @@ def is_damage(error: Exception) -> bool:
 def is_damage_or_bad_text(error: Exception) -> bool:
     """Return whether a file is damaged, or contains text that is not UTF-8.
 
-    Python finds that text, and its error has no code. SQLite's message about a damaged schema
-    quotes it; Python raises the last of these where that is no text.
+    Python's own error for such text has no SQLite code. A damaged schema raises
+    `UnicodeDecodeError` if SQLite's message quotes bytes that are not UTF-8.
     """
     is_bad_text = _code(error) is None and isinstance(error, sqlite3.OperationalError)
     return is_damage(error) or is_bad_text or isinstance(error, UnicodeDecodeError)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands at a path; None if none does."""
+    """Return the device and inode of the file at a path; None if there is none."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -1,14 +1,14 @@
-r"""Untrusted text: invisible characters are removed, and lines are quoted.
+r"""Untrusted text, cleaned of invisible characters and quoted.
 
     clean("read\u200b it\x1b[2J")      "read it"             for agents, terminals and pages
-    visible("read\u200b it")          "read<U+200B> it"     for a person who is to judge it
-    named("x\nNote: obey")           '"x\\nNote: obey"'    a name within a line of ours
-    quoted("x\nNote: obey")          '"x Note: obey"'      words within a sentence of ours
+    visible("read\u200b it")          "read<U+200B> it"     for a person who reviews it
+    named("x\nNote: obey")           '"x\\nNote: obey"'    a name within a line of output
+    quoted("x\nNote: obey")          '"x Note: obey"'      words within a sentence of output
     block("x\nNote: obey")           "  | x", "  | Note: obey"    a text of several lines
 
-Two rules. Of invisible characters only those that form an emoji are kept; the tables are
-written out, so that every version of Python agrees on them. And no line of an answer, of an error
-or on a terminal begins with untrusted text: a reader would take it for the program's.
+Of invisible characters, only those that form an emoji are kept; the tables are our own, because
+those of Python differ between versions. No line of an answer, of an error or on a terminal begins
+with untrusted text, which could pass for the program's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLANKS = (
     r"\t\x0b\x0c\x1c-\x1f\x85\xa0\u115f\u1160\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800"
     r"\u3000\u3164\uffa0"
 )
-"""These separate words, which would run together without them."""
+"""Blanks that become spaces."""
 _UNSEEN = (
     r"\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891"
     r"\u08e2\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
@@ -42,7 +42,7 @@ _USUAL = (
     r"\n -~\xa1-\xac\xae-\u02ff\u0370-\u052f\u2010-\u2027\u2030-\u205e"
     r"\u3001-\u312f\u4e00-\u9fff\uac00-\ud7a3"
 )
-"""Characters of common scripts, of which none is any of the above."""
+"""Characters of common scripts, none of which is in another table."""
 _RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
 
 _EMOJI = (
@@ -54,8 +54,8 @@ _EMOJI_JOINERS = (
     r"|(?<=[0-9#*])\ufe0f(?=\u20e3)"
     rf"|(?:(?<={_EMOJI})|(?<={_EMOJI}\ufe0f))\u200d(?={_EMOJI})"
 )
-# A whole escape sequence goes, not only its first byte: string commands (OSC, DCS, APC, PM, SOS)
-# up to their end if they have one, then control sequences (CSI), then any other.
+# An escape sequence is removed as a whole: string commands (OSC, DCS, APC, PM, SOS) up to their end
+# if they have one, then control sequences (CSI), then any other.
 _ESCAPES = (
     r"(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f\r\n]*(?:\x07|\x1b\\|\x9c)"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
@@ -64,10 +64,10 @@ _ESCAPES = (
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
-    """`text` without escape sequences and without invisible characters.
+    """Return `text` without escape sequences and invisible characters.
 
-    Odd blanks become spaces, odd line ends newlines, and what has no meaning becomes U+FFFD.
-    Without `newlines` the result is one line. Cleaning twice is cleaning once.
+    Unusual blanks become spaces, other line ends newlines, and meaningless characters U+FFFD.
+    Without `newlines` the result is one line. Cleaning is idempotent.
     """
     if not _is_plain(text):
         text = _cleaning().sub(_cleaned, text)
@@ -75,20 +75,20 @@ def clean(text: str, *, newlines: bool = True) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` cleaned, with every run of blanks and line ends made one space."""
+    """Return `text` cleaned, with every run of blanks and line ends as one space."""
     return " ".join(clean(text).split())
 
 
 def quoted(text: str) -> str:
-    """Untrusted text within a sentence: one line, in quotes that it cannot close."""
+    """Return untrusted text for a sentence: one line in quotes, and without quotes inside."""
     return '"{}"'.format(one_line(text).replace('"', "'"))
 
 
 def named(name: str, *, before: str = "") -> str:
-    """An untrusted name within a line: bare if it is one word, in quotes otherwise.
+    """Return an untrusted name for a line: bare if it is one plain word, else in quotes.
 
-    If something of it cannot be seen, it is a JSON string with escapes: no two names look alike.
-    `before` is put before it; `server:` makes a tool's address.
+    A name with invisible characters becomes a JSON string with escapes, so no two names look alike.
+    `before` is a prefix within the quotes; `server:` makes a tool's address.
     """
     if name.isascii() and name.isidentifier():  # most are
         return f"{before}{name}"
@@ -98,32 +98,32 @@ def named(name: str, *, before: str = "") -> str:
 
 
 def folded(name: str) -> str:
-    """The letters and digits of a name, without case and separators."""
+    """Return the letters and digits of a name, without case and separators."""
     return "".join(filter(str.isalnum, name)).casefold()
 
 
 def block(text: str, *, before: str = "  | ") -> list[str]:
-    """The lines of an untrusted text, cleaned, each with a prefix."""
+    """Return the lines of an untrusted text, cleaned, each with the prefix `before`."""
     return [f"{before}{line}".rstrip() for line in clean(text).strip("\n").split("\n")]
 
 
 def visible(text: str) -> str:
-    """`text` with what `clean` would change written as `<U+200B>`; newlines and tabs stay."""
+    """Return `text` with invisible characters as `<U+200B>`; newlines and tabs stay."""
     return text if _is_plain(text) else _raw().sub(_shown, text)
 
 
 def escaped(document: str) -> str:
-    """A JSON document with the same characters as JSON escapes: nothing hides, nothing is lost."""
+    """Return a JSON document with invisible characters as JSON escapes; its value is the same."""
     return document if _is_plain(document) else _raw().sub(_json_escape, document)
 
 
 def unseen(text: str) -> Iterator[re.Match[str]]:
-    """The runs of characters that `clean` takes out of `text` as unseen or meaningless."""
+    """Yield the runs of unseen or meaningless characters that `clean` removes from `text`."""
     return iter(()) if _is_plain(text) else _unseen().finditer(text)
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character two, an accent none."""
+    """Return the terminal columns of a text: two for a Chinese character, none for an accent."""
     if text.isascii():
         return len(text)
     return sum(map(_columns_of_character, text))
@@ -141,12 +141,12 @@ def _is_plain(text: str) -> bool:
     return not _not_usual().search(text) or not _any_raw().search(text)
 
 
-# Compiled when first needed, so that a start that shows plain words does not pay for it.
+# Compiled on first use, so that a start that shows only plain words does not pay for it.
 
 
 @cache
 def _not_usual() -> re.Pattern[str]:
-    # Of a sentence with a dash or an accent, a tenth of the time of the whole table.
+    # For a sentence with a dash or an accent, this takes a tenth of the time of the whole table.
     return re.compile(rf"[^{_USUAL}]")
 
 
@@ -171,7 +171,7 @@ def _cleaning() -> re.Pattern[str]:
 
 @cache
 def _bare() -> re.Pattern[str]:
-    # No blank, colon or comma, which are signs of ours between names, and no `#` of a heading.
+    # No blank, colon or comma, which separate names in output, and no `#`, which begins a heading.
     return re.compile(r"[\w$@/][\w.$@/\[\]-]*")
 
 

@@ -1,12 +1,12 @@
-"""What is wrong: the errors of the engine, as one tree, and diagnostics.
+"""The errors of the engine, as one tree, and diagnostics.
 
-An error is raised, and ends what was asked for. A `Diagnostic` says the same of what goes on: a
-code, a message and the next step. Both have codes of the one table in `codes`.
+An error ends the operation that raises it. A `Diagnostic` reports a problem of something that
+continues, also with a code, a message and the next step. `codes` is the table of all codes.
 
     DiscoveryError
     ├── ConfigurationError              the configuration cannot be used; lists every problem
     ├── SecretStoreError                stored secrets cannot be read, decrypted or written
-    ├── RegistryError                   what is remembered between runs cannot be read or written
+    ├── RegistryError                   the stored state cannot be read or written
     │   └── RegistryUnavailableError    the database of the registry does not answer now
     │       └── RegistryTimeoutError    one operation of it took too long; others may work
     │
@@ -20,27 +20,27 @@ code, a message and the next step. Both have codes of the one table in `codes`.
     │   ├── ResourceAmbiguousError      it may be a URI of several servers
     │   ├── PromptNotFoundError         no such prompt; names the nearest
     │   ├── PromptAmbiguousError        several servers have a prompt of that name
-    │   ├── NotInstalledError           the server is none of the marketplace's
+    │   ├── NotInstalledError           the server was not installed from the marketplace
     │   ├── PackageNotFoundError        the package manager knows no such package or version
     │   ├── MarketplaceEntryNotFoundError   no source of the marketplace has it; names the nearest
     │   ├── MarketplaceEntryAmbiguousError  several servers of the marketplace have that name
     │   ├── MarketplaceSourceNotFoundError  no source of the marketplace is called that
-    │   └── TaskNotFoundError           the client has no such task, or it is forgotten
+    │   └── TaskNotFoundError           the client has no such task, or it has expired
     ├── DisabledError
     │   ├── ServerDisabledError         switched off in the configuration or by a rule
     │   ├── ToolDisabledError           switched off by a rule, which is named
-    │   │   └── ToolWithheldError       its owner has not accepted its present definition
+    │   │   └── ToolWithheldError       its owner has not accepted its current definition
     │   └── OfferingDisabledError       switched off by a rule, or not accepted by its owner
     │       ├── ResourceDisabledError
     │       └── PromptDisabledError
-    ├── PlanChangedError                what was accepted is not what would be done now
-    ├── InputTooLongError               a query, a name or a list is longer than any may be
+    ├── PlanChangedError                the accepted plan differs from the current one
+    ├── InputTooLongError               a query, a name or a list exceeds its limit
     ├── InvalidArgumentsError           the arguments do not fit the tool's schema
     ├── InvalidSecretError              no secret can have that name or value
-    ├── MarketplaceCursorError          a cursor of no page of the marketplace
-    ├── InstallRefusedError             what an entry asks for is unsafe, or cannot be run here
-    ├── InvalidInputError               a value for an installation does not fit
-    ├── MissingInputsError              values that a server requires were not given
+    ├── MarketplaceCursorError          the cursor belongs to no page of results
+    ├── InstallRefusedError             an entry is unsafe to install, or cannot run here
+    ├── InvalidInputError               a value for an installation is invalid
+    ├── MissingInputsError              required values for an installation are missing
     ├── PackageChangedError             a version of a package has other content than before
     ├── InstallFailedError              a package could not be fetched or prepared
     │   └── InstallBusyError            another process is installing a server
@@ -48,7 +48,7 @@ code, a message and the next step. Both have codes of the one table in `codes`.
     ├── PackageManagerError             npm, pip or uv failed, or took too long
     │   └── ProgramMissingError         a program that is needed is not on the PATH
     │
-    └── UpstreamError                   a server did not do its part
+    └── UpstreamError                   a server failed
         ├── UnavailableError            it cannot be reached; with the kind of failure
         │   ├── NeedsConfigError        a `${reference}` of its entry has no value
         │   ├── NeedsAuthError          it requires a login, or refuses the one that it got
@@ -57,15 +57,15 @@ code, a message and the next step. Both have codes of the one table in `codes`.
         ├── ServerStartingError         it is still being started; nothing was sent
         ├── RateLimitedError            its calls of this minute are used up; nothing was sent
         ├── UpstreamTimeoutError        it did not answer in time
-        ├── OutcomeUnknownError         it went away during a call: the work may or may not be done
-        ├── InputRequiredError          a tool asked its user something, and got no answer
-        └── UpstreamProtocolError       it answered with an error of the protocol, or not with MCP
+        ├── OutcomeUnknownError         the connection was lost during a call, done or not
+        ├── InputRequiredError          a tool asked its user a question, and got no answer
+        └── UpstreamProtocolError       it answered with a protocol error, or not with MCP
 
-An error that one module alone raises is defined there, as a further leaf. A tool that runs and
-fails is not an error: its result has `isError`.
+An error that only one module raises is defined there, as a further leaf. A tool that runs and fails
+is not an error: its result has `isError`.
 
-Every error has a stable `code`, a message, and a hint on what to do. Each is one line: untrusted
-names and texts are quoted in them, and cannot begin a line.
+Every error has a stable `code`, a message and a hint, each of one line: untrusted names and texts
+are quoted in them, and cannot begin a line.
 """
 
 from discovery_engine.errors.diagnostic import Diagnostic, Origin

@@ -1,6 +1,6 @@
-"""Rules that do nothing: found by trying them on a catalog, and by comparing what they ask.
+"""Finds rules without effect, by matching them against a catalog and comparing their patterns.
 
-A diagnostic is advice. The rules hold as they are written; the owner may have meant something else.
+Its diagnostics are advice, and change no rule: the owner may have had another reason.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from discovery_engine.tools.model import Tool
 from discovery_engine.tools.offering import Offering
 
 _Matches: TypeAlias = list[frozenset[tuple[str, str]]]
-"""For each rule the servers and keys of what it matches."""
+"""For each rule, the server and the decision key of everything that it matches."""
 
 
 def lint_rules(rules: Sequence[Rule], tools: Iterable[Tool]) -> tuple[Diagnostic, ...]:
-    """At most one diagnostic for each of `rules`, in their order.
+    """Return at most one diagnostic for each of `rules`, in their order.
 
-    `tools` are all that are known, in any order; without any, only the rules are compared.
+    `tools` are all known tools, in any order; without any, the rules are only compared.
 
     Raises:
-        PatternError: If a pattern cannot be used.
+        PatternError: If a pattern is invalid or too large.
     """
     sorted_tools = sorted(tools, key=attrgetter("key"))
     compiled = ToolRules(rules)
@@ -43,10 +43,11 @@ def lint_offering_rules(
 ) -> tuple[Diagnostic, ...]:
     """Check `resourceRules` or `promptRules`; see `lint_rules`.
 
-    `offered` is what each server offers that these rules judge, with the verdict on the server.
+    `offered` has the offerings of each server that these rules decide about, with the verdict on
+    the server.
 
     Raises:
-        PatternError: If a pattern cannot be used.
+        PatternError: If a pattern is invalid or too large.
     """
     compiled = OfferingRules(rules, subject)
     batches = [(batch, compiled.matches(batch, server)) for batch, server in offered if batch]
@@ -67,9 +68,9 @@ def _findings(
 
 
 def _is_precaution(rule: Rule) -> bool:
-    """Return whether a rule disables, in any server, what may come: `*delete*`, or by annotations.
+    """Return whether a rule disables future tools of any server, by `*word*` or by annotations.
 
-    It can have no wrong spelling of a name that was there.
+    Such a rule matches nothing yet, and that is no misspelling.
     """
     is_wide = all(pattern.startswith("*") and pattern.endswith("*") for pattern in rule.patterns)
     return rule.enabled is False and is_wide and not rule.servers
@@ -78,7 +79,7 @@ def _is_precaution(rule: Rule) -> bool:
 def _matches(
     count: int, batches: Iterable[tuple[Sequence[Tool | Offering], Iterable[Positions]]]
 ) -> _Matches:
-    """For each of `count` rules, what it matches of the servers, which come one by one."""
+    """Return, for each of `count` rules, what it matches in the batches, one for each server."""
     matches: list[set[tuple[str, str]]] = [set() for _ in range(count)]
     for batch, selected in batches:
         for keys, positions in zip(matches, selected, strict=True):
@@ -138,7 +139,7 @@ def _shadowed(
 
 
 def _deciding_before(index: int, rules: Sequence[Rule], matches: _Matches) -> list[int]:
-    """The earlier rules that decide all that a rule matches; none if it decides something."""
+    """Return the earlier rules that decide all matches of a rule; empty if it decides any."""
     left = matches[index]
     deciding = []
     for other in range(index if rules[index].enabled is not None else 0):
@@ -149,7 +150,7 @@ def _deciding_before(index: int, rules: Sequence[Rule], matches: _Matches) -> li
 
 
 def _broader(index: int, rules: Sequence[Rule]) -> Iterator[int]:
-    """The earlier rules that decide all that a rule can match in any catalog."""
+    """Yield the earlier rules that decide everything a rule can match, in any catalog."""
     rule = rules[index]
     for other in range(index if rule.enabled is not None else 0):
         earlier = rules[other]
@@ -164,7 +165,7 @@ def _broader(index: int, rules: Sequence[Rule]) -> Iterator[int]:
 
 
 def _is_as_broad(earlier: Sequence[str], later: Sequence[str]) -> bool:
-    """Return whether a list matches all that another does, as far as their texts show it."""
+    """Return whether one list of patterns covers another, as far as comparing texts can tell."""
     positive, negated = _split(earlier)
     later_positive, later_negated = _split(later)
     matches_all = not positive or "*" in positive

@@ -1,15 +1,13 @@
 """The names of tools towards clients: `github__create_issue`.
 
-A host gives the names of all its tools to a model, in one flat list and in a narrow alphabet. A
-name is a pure function of the tool's server and name, so it is the same after a restart and
-whatever else is known or visible.
+A host gives all names to its model in one flat list, with few allowed characters. A name is a pure
+function of the tool's server and name, so neither a restart nor other tools change it.
 
     github:create_issue     github__create_issue
-    github:get/user         github__get_user_4k3q6yvm       not in the alphabet: a hash follows
+    github:get/user         github__get_user_4k3q6yvm       `/` is not allowed: a hash follows
 
-A name without a hash can be read in one way only; whatever could be read otherwise has a hash. Two
-tools whose hashes are equal lose that name, both: no tool can take over a name that a client
-already uses for another one.
+A name without a hash has only one reading; an ambiguous one gets a hash. If two hashes collide,
+both tools get another one: no tool can take over the name of another.
 """
 
 from __future__ import annotations
@@ -28,26 +26,26 @@ from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 Style: TypeAlias = Literal["standard", "gemini"]
 
 RESERVED = frozenset({*ALL_META_TOOLS, *POOL_SEARCHES})
-"""Names of meta-tools, which no tool of a server gets."""
+"""The names of meta-tools, which no tool of a server gets."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _DIGITS = "234567"
 _HASH_LENGTH = 9
-"""With its underscore. The digit tells it from the words that end the names of tools."""
+"""Characters, with the underscore. A hash begins with a digit, unlike the last word of a name."""
 _ROUNDS = 16
-"""Hashes that are tried for one tool; to use all up, 16 collisions must be found one by one."""
+"""Hashes that are tried for one tool; a tool without a name needs 16 successive collisions."""
 
 
 class _Style(NamedTuple):
     server: re.Pattern[str]
-    """Servers whose names are read in one way in front of the separator."""
+    """Matches the names of servers that are unambiguous before the separator."""
     tool: re.Pattern[str]
-    """Tools whose names need no change."""
+    """Matches the names of tools that need no change."""
     separator: str
     other: re.Pattern[str]
-    """The characters that are replaced by an underscore."""
+    """Matches the characters that an underscore replaces."""
     begins: re.Pattern[str]
-    """The pattern that the name must begin with."""
+    """Matches the characters that a name may begin with."""
 
 
 # Compiled when first needed: every start of the command line imports this module.
@@ -55,7 +53,7 @@ class _Style(NamedTuple):
 def _style(name: Style) -> _Style:
     if name == "gemini":
         return _Style(
-            # Without `_`: the first one is the separator.
+            # No `_`: the first one is the separator.
             server=re.compile(r"[a-z][a-z0-9]*\Z"),
             tool=re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*\Z"),
             separator="_",
@@ -63,7 +61,7 @@ def _style(name: Style) -> _Style:
             begins=re.compile(r"[a-z_]"),
         )
     return _Style(
-        # Without `__`, and not with `_` at the end: the first `__` is the separator.
+        # No `__`, and no `_` at the end: the first `__` is the separator.
         server=re.compile(r"_?[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*\Z"),
         tool=re.compile(r"[A-Za-z0-9_-]+\Z"),
         separator="__",
@@ -78,13 +76,13 @@ def _hash_pattern() -> re.Pattern[str]:
 
 
 class Naming(Struct, frozen=True):
-    """How tools are named towards clients."""
+    """The form of tool names towards clients."""
 
     max_length: int = 64
     style: Style = "standard"
 
     def plain(self, server: str, tool: str) -> str | None:
-        """The name without a hash; None if it has one."""
+        """Return the name without a hash; None if the tool needs one."""
         style = _style(self.style)
         name = f"{server}{style.separator}{tool}"
         is_plain = (
@@ -97,12 +95,12 @@ class Naming(Struct, frozen=True):
         return name if is_plain else None
 
     def hashed(self, key: ToolKey, attempt: int = 0) -> str:
-        """The name with a hash: the next one after so many collisions."""
+        """Return the name with a hash, another one for each `attempt`."""
         style = _style(self.style)
         server, tool = self._part(key.server, "server"), self._part(key.tool, "tool")
         room = self.max_length - _HASH_LENGTH
         parts = room - len(style.separator)
-        # What is cut is the server, down to half: the tool's name says more.
+        # The server's name is cut first, down to half the room: the tool's name says more.
         tool = tool[: max(parts - len(server), (parts + 1) // 2, 1)]
         server = server[: max(0, parts - len(tool))].rstrip("_")
         readable = f"{server}{style.separator}{tool}" if server else tool
@@ -111,7 +109,7 @@ class Naming(Struct, frozen=True):
         return f"{readable[:room].rstrip('_')}_{_hash(key, attempt)}"
 
     def reading(self, name: str) -> ToolKey | None:
-        """The only tool that may have a name without a hash."""
+        """Return the only tool that may have this name without a hash; None if none may."""
         server, separator, tool = name.partition(_style(self.style).separator)
         if not separator or self.plain(server, tool) != name:
             return None
@@ -124,17 +122,17 @@ class Naming(Struct, frozen=True):
 
 
 class ClientNames(Struct, frozen=True):
-    """The names of all known tools, and the tools of these names."""
+    """The names of all known tools, in both directions."""
 
     naming: Naming
     hashed: Mapping[ToolKey, str]
-    """The names that have a hash. No other name can be that of two tools."""
+    """The names with a hash. All other names are unambiguous without this table."""
     keys: Mapping[str, ToolKey]
-    """The tools of these names."""
+    """The tools by their names with a hash."""
 
     @classmethod
     def of(cls, tools: Iterable[tuple[ServerName, ToolName]], naming: Naming) -> ClientNames:
-        """The names of `tools`, all different and independent of their order."""
+        """Return the names of `tools`, all different and independent of their order."""
         plain = naming.plain
         unnamed = {ToolKey(*tool) for tool in tools if plain(*tool) is None}
         hashed: dict[ToolKey, str] = {}
@@ -155,11 +153,11 @@ class ClientNames(Struct, frozen=True):
         return cls(naming, hashed, {name: key for name, key in taken.items() if key})
 
     def name(self, key: ToolKey) -> str | None:
-        """The name of a tool; None for one that collides with others however it is hashed."""
+        """Return the name of a tool; None if each of its hashes collides."""
         return self.naming.plain(key.server, key.tool) or self.hashed.get(key)
 
     def key(self, name: str) -> ToolKey | None:
-        """The only tool that may have that name; None if none can."""
+        """Return the only tool that may have this name; None if none may."""
         return self.keys.get(name) or self.naming.reading(name)
 
 
@@ -169,7 +167,7 @@ def has_hash(name: str) -> bool:
 
 
 def _hash(key: ToolKey, attempt: int) -> str:
-    """37 bits of a digest: a digit, then seven letters or digits."""
+    """Return 37 bits of a digest as a digit and seven letters or digits."""
     text = f"{attempt}:{len(key.server)}:{key.server}:{key.tool}"
     digest = digests.digest(text.encode("utf-8", "surrogatepass"))
     return _DIGITS[digest[0] % 6] + "".join(_LETTERS[byte % 32] for byte in digest[1:8])

@@ -1,11 +1,11 @@
-"""Values as a schema wants them, where what was written has one reading under it.
+"""Converts arguments to the types of their schema, if only one conversion is possible.
 
-    "5" for an integer, "true" for a boolean, '["a"]' for an array        as JSON reads them
+    "5" for an integer, "true" for a boolean, '["a"]' for an array        decoded as JSON
     null for an optional property that may not be null                    left out
-    `filePath` where `file_path` is declared, and missing                 by the declared name
+    `filePath` where `file_path` is declared, and missing                 renamed
 
-A reading is exact or there is none: "05" and "1e400" stay texts. Where a schema leaves several
-possible, as between the branches of a union, the value stays as it is.
+Conversions are exact: "05" and "1e400" stay strings. If several are possible, as between the
+branches of a union, the value stays unchanged.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from discovery_engine.tools.schema_graph import UnreadableSchemaError
 from discovery_engine.tools.subschemas import Path, Subschemas
 
 UNREAD = object()
-"""No reading of a text."""
+"""Returned for a text without a reading."""
 _LEFT_OUT = object()
 _BEGINNINGS = frozenset("-0123456789[{tTfFn")
-_WHOLE = 2**53  # up to which every whole number is a float
-_ROUNDS = 8  # texts in texts: each is read once what is around it has been
-_MAX_ERRORS = 2_000  # in all rounds and branches, at some 50 us each
+_WHOLE = 2**53  # up to here a float represents every integer
+_ROUNDS = 8  # nesting of JSON in strings; each round converts one level
+_MAX_ERRORS = 2_000  # of all rounds and branches; each takes some 50 us
 _KINDS = (
     (bool, frozenset({"boolean"})),  # before `int`, of which it is a subclass
     ((int, float), frozenset({"integer", "number"})),
@@ -45,22 +45,22 @@ _KINDS = (
 
 
 class _TooManyError(Exception):
-    """There are more errors than may be listed."""
+    """Listing the errors would exceed `_MAX_ERRORS`."""
 
 
 class Conversion:
-    """The conversion of one value, wherever the validator has found an error in it."""
+    """The conversion of one value, at the places where the validator finds errors."""
 
     def __init__(self, subschemas: Subschemas) -> None:
         self._subschemas = subschemas
         self._left = _MAX_ERRORS
 
     def fitting(self, value: JSONObject, errors: Errors) -> JSONObject | None:
-        """Return `value` with values converted so that it fits; None if it does not.
+        """Return a converted copy of `value` that is valid; None if there is none.
 
         Args:
-            value: What has those errors.
-            errors: As the validator of the whole schema lists them.
+            value: The invalid value.
+            errors: The errors that the validator of the whole schema lists for it.
         """
         try:
             reading: JSONValue = self._fitting(self._subschemas.whole, value, errors)
@@ -91,7 +91,7 @@ class Conversion:
         return errors
 
     def _converted(self, error: jsonschema_rs.ValidationError, value: JSONValue) -> JSONValue:
-        """`value`, in which the error is, in its only reading; itself if it has none or several."""
+        """Return the only conversion of `value` that fits; `value` if there is none or several."""
         kind = error.kind.name
         is_property = isinstance([None, *error.instance_path][-1], str)
         if value is None and is_property and kind != "falseSchema":
@@ -126,7 +126,7 @@ def _count(errors: Errors) -> int:
 
 
 def _replaced(value: JSONValue, path: Path, change: Callable[[JSONValue], JSONValue]) -> JSONValue:
-    """`value` with what is at `path` changed; itself if nothing is there, or nothing changes."""
+    """Return `value` with `change` applied at `path`; `value` itself if that changes nothing."""
     if not path:
         return change(value)
     step, *rest = path
@@ -155,16 +155,16 @@ def _is_wanted(error: jsonschema_rs.ValidationError, reading: JSONValue) -> bool
 
 
 def _kinds_of(value: JSONValue) -> frozenset[str]:
-    """The types of JSON Schema that a value has."""
+    """Return the types of JSON Schema that a value has."""
     if isinstance(value, float) and not value.is_integer():
         return frozenset({"number"})
     return next((kinds for type_, kinds in _KINDS if isinstance(value, type_)), frozenset({"null"}))
 
 
 def by_declared_names(value: JSONObject, declared: Collection[str]) -> JSONObject:
-    """`value`, with the names that only case and separators part from one that is declared.
+    """Return `value` with names replaced by declared names of other case or separators.
 
-    A name stays where it may mean several, or where another of the value may mean the same.
+    A name stays if it is ambiguous, or if `value` has the declared name already.
     """
     spellings: dict[str, list[str]] = {}
     for name in dict.fromkeys((*declared, *value)):
@@ -178,7 +178,7 @@ def by_declared_names(value: JSONObject, declared: Collection[str]) -> JSONObjec
 
 
 def converted_places(before: JSONValue, after: JSONValue, place: str = "") -> Iterator[str]:
-    """Where a value was converted, or left out: `limit`, `filter.ids.0`."""
+    """Yield the places that were converted or left out, such as `limit` or `filter.ids.0`."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name, member in before.items():
             yield from converted_places(member, after.get(name, UNREAD), f"{place}.{name}")
@@ -190,7 +190,7 @@ def converted_places(before: JSONValue, after: JSONValue, place: str = "") -> It
 
 
 def exact_reading(text: str) -> JSONValue:
-    """The value that a text is as JSON; `UNREAD` if it is no JSON, or a text, or not exact."""
+    """Return a text decoded as JSON; `UNREAD` if it is invalid, a string, or not exact."""
     word = text.strip()
     if word[:1] not in _BEGINNINGS:
         return UNREAD

@@ -1,7 +1,7 @@
 """Limits on the length of a caller's input, checked before any work is done on it.
 
-The engine checks them, so they hold for clients, programs and the command line alike. Behind them,
-work may take time that grows with the square of the input.
+The engine checks them, so they hold for clients, programs and the command line alike. The work
+behind them may take quadratic time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ QUERY_BYTES = 8_192
 NAME_LENGTH = 256
 """Characters of the name of a server, a tool, a tag or an argument of a meta-tool."""
 URI_LENGTH = 4 * NAME_LENGTH
-"""Characters of the address of a resource, of which a percent-encoded one takes several."""
+"""Characters of a resource's URI; percent-encoding takes three for a byte."""
 ADDRESS_LENGTH = 4 * URI_LENGTH
-"""Characters of such an address that is percent-encoded behind the name of its server."""
+"""Characters of such a URI after it was percent-encoded behind its server's name."""
 PROMPT_NAME_LENGTH = NAME_LENGTH
 """Characters of the name of a prompt."""
 TAGS = 64
@@ -29,9 +29,9 @@ _MAX_REFUSED_NAME_LENGTH = 40  # characters of a name that is refused
 
 
 def require_query(query: str) -> None:
-    """Raises `InputTooLongError` for a query that is longer than `QUERY_BYTES`."""
+    """Raise `InputTooLongError` if a query is longer than `QUERY_BYTES`."""
     if len(query) > QUERY_BYTES // 4:  # a character takes four bytes at the most
-        # What has more characters than it may have bytes need not be encoded.
+        # More characters than allowed bytes: too long without encoding it.
         is_long = len(query) > QUERY_BYTES
         size = len(query) if is_long else len(query.encode(errors="surrogatepass"))
         unit = "characters" if is_long else "bytes of UTF-8"
@@ -46,7 +46,7 @@ def require_query(query: str) -> None:
 
 
 def shortened_query(text: str) -> str:
-    """A text as a query: of one that is longer than `QUERY_BYTES`, the beginning and the end."""
+    """Return a text as a query; over `QUERY_BYTES`, only its beginning and its end."""
     text = text.strip()
     data = text.encode(errors="replace")
     if len(data) <= QUERY_BYTES:
@@ -56,7 +56,7 @@ def shortened_query(text: str) -> str:
 
 
 def require_name(what: str, name: str | None) -> None:
-    """Raises `InputTooLongError` for a name that is longer than `NAME_LENGTH`."""
+    """Raise `InputTooLongError` if a name is longer than `NAME_LENGTH`."""
     if name is not None and len(name) > NAME_LENGTH:
         raise InputTooLongError(
             f"the {what} {shortened(name, _MAX_REFUSED_NAME_LENGTH)!r}",
@@ -67,12 +67,12 @@ def require_name(what: str, name: str | None) -> None:
 
 
 def require_uri(uri: str) -> None:
-    """Raises `InputTooLongError` for a URI that is longer than `ADDRESS_LENGTH`."""
+    """Raise `InputTooLongError` if a URI is longer than `ADDRESS_LENGTH`."""
     _require("URI", uri, ADDRESS_LENGTH)
 
 
 def require_prompt_name(name: str) -> None:
-    """Raises `InputTooLongError` for the name of a prompt longer than that and its server."""
+    """Raise `InputTooLongError` if a prompt's name, with its server's, is too long."""
     _require("name of a prompt", name, NAME_LENGTH + 1 + PROMPT_NAME_LENGTH)
 
 
@@ -87,7 +87,7 @@ def _require(what: str, text: str, most: int) -> None:
 
 
 def require_names(what: str, names: Collection[str], *, most: int) -> None:
-    """Raises `InputTooLongError` if there are more than `most`, or one is too long."""
+    """Raise `InputTooLongError` if there are more than `most` names, or one is too long."""
     if len(names) > most:
         require_count(f"{what}s", len(names), most)
     for name in names:
@@ -96,11 +96,11 @@ def require_names(what: str, names: Collection[str], *, most: int) -> None:
 
 
 def require_count(what: str, count: int, most: int) -> None:
-    """Raises `InputTooLongError` if there are more than `most`."""
+    """Raise `InputTooLongError` if `count` is more than `most`."""
     if count > most:
         raise InputTooLongError(f"the list of {what}", f"{count:,}", f"{most:,}", hint="give fewer")
 
 
 def shortened(text: str, length: int) -> str:
-    """At most `length` characters of `text`, with a mark where more are missing."""
+    """Return at most `length` characters of `text`, and `…` where more are missing."""
     return text if len(text) <= length else f"{text[:length]}…"

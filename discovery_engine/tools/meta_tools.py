@@ -1,8 +1,8 @@
 """The definitions of the meta-tools, as `tools/list` returns them.
 
-Five are always there; `agent.meta_arguments` chooses the others by the settings. They never change,
-whatever servers come and go, so that a host can keep its prompt cache. No tool of a server gets the
-name of one: see `client_names`.
+Five are always listed; the settings decide about the others (`agent.meta_arguments`). They do not
+depend on the servers, so hosts can keep their prompt cache. No tool of a server gets the name of
+one; see `client_names`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject
 
 MIN_TOKENS = 50
-"""The smallest `maxTokens`: enough for one name, a count of what is left out, and a notice."""
+"""The smallest `maxTokens`: enough for one name, the number of omitted ones, and a notice."""
 
 
 _AT_ONCE: JSONObject = {"anthropic/alwaysLoad": True}
-"""Keeps Claude Code from hiding them behind its own search, which would cost a turn."""
+"""Keeps Claude Code from deferring the meta-tools behind its own search, which costs a turn."""
 
 
 class MetaTool(Struct, frozen=True, dict=True):
     name: str
     description: str
     properties: JSONObject
-    """JSON Schemas of the arguments, by name."""
+    """The JSON Schemas of the arguments, by name."""
     required: tuple[str, ...]
     annotations: JSONObject
 
@@ -123,7 +123,7 @@ _DEFINITIONS = (
 )
 
 META_TOOLS: Mapping[str, MetaTool] = MappingProxyType({tool.name: tool for tool in _DEFINITIONS})
-"""The meta-tools that are always there, by name, in the order in which they are listed."""
+"""The meta-tools that are always listed, by name, in their order."""
 
 POOL_SEARCH = replace(
     META_TOOLS["search_tools"],
@@ -132,10 +132,10 @@ POOL_SEARCH = replace(
         "list of tools: call them there. Use it before you conclude that something cannot be done."
     ),
 )
-"""`search_tools` where it puts what it finds into the client's list of tools."""
+"""`search_tools` for a client whose list of tools grows with what it finds."""
 
 POOL_SEARCHES = (POOL_SEARCH.name, "retrieve_tools")
-"""The names that it is called by; the first is listed."""
+"""The names that clients may call it by; the first is listed."""
 
 READ_RESULT = MetaTool(
     name="read_result",
@@ -153,7 +153,7 @@ READ_RESULT = MetaTool(
 
 
 def _steps(tool: JSONObject, **server: JSONObject) -> JSONObject:
-    """The schema of `steps`, with that of a tool's name."""
+    """Return the schema of `steps`; `tool` is the schema of a tool's name."""
     return {
         "type": "array",
         "maxItems": 20,
@@ -197,7 +197,7 @@ STEPS_BESIDE_TOOLS = replace(
         "steps": _steps({"type": "string", "description": "Name, as in your list of tools"}),
     },
 )
-"""`execute_steps` where tools are called by their own names."""
+"""`execute_steps` for clients that call tools by their own names."""
 
 _READING = ("find_tool", "find_tools", "get_schema", "proxy_call", "list", "browse", "status")
 _ASKING = ("install", "uninstall", "activate", "deactivate", "sync")
@@ -227,7 +227,7 @@ REGISTRY = MetaTool(
     required=("action",),
     annotations={"readOnlyHint": False, "destructiveHint": True, "openWorldHint": True},
 )
-"""`registry` where agents may look for servers."""
+"""`registry` for agents that may look for servers."""
 
 REGISTRY_ASKING = replace(
     REGISTRY,
@@ -245,7 +245,7 @@ REGISTRY_ASKING = replace(
         "tags": {"type": "array", "items": _TEXT},
     },
 )
-"""`registry` where agents may also ask for servers."""
+"""`registry` for agents that may also request servers."""
 
 _OPTIONAL = (READ_RESULT, EXECUTE_STEPS, REGISTRY)
 

@@ -1,6 +1,6 @@
-"""What is wrong with a value: the validator's errors, of unions those by the branch that is meant.
+"""Explains the errors of a validator; for a union, by the branch that the value means.
 
-Each error of a union has those of all branches with it.
+An error of a union has the errors of all branches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discovery_engine.tools.subschemas import Path, Subschemas
 
 Errors: TypeAlias = Sequence[ValidationError]
 
-_MAX_CHOICES = 8  # of the values that tell branches apart
+_MAX_CHOICES = 8  # listed values of a property that selects the branch
 _MAX_VALUE_LENGTH = 60  # characters
 
 
@@ -29,11 +29,11 @@ class Mistake(Struct, frozen=True):
     path: Path
     message: str
     missing: str = ""
-    """The property that is required and not there, if that is the mistake."""
+    """The required property that is missing, if this is the mistake."""
 
 
 def mistakes_of(errors: Errors, subschemas: Subschemas) -> Iterator[Mistake]:
-    """Yield the mistakes that errors of a validator of `subschemas` tell of."""
+    """Yield the mistakes behind the errors that the validator of `subschemas` has found."""
     for error in errors:
         branches = branches_of(error)
         if not branches:
@@ -47,20 +47,20 @@ def mistakes_of(errors: Errors, subschemas: Subschemas) -> Iterator[Mistake]:
 
 
 def branches_of(error: ValidationError) -> Sequence[Errors]:
-    """Return the errors of each branch of a union, which are none where one fits."""
+    """Return the errors of each branch of a union, empty for a branch that fits."""
     branches: Sequence[Errors] = getattr(error.kind, "context", ())
     return branches
 
 
 def missing_in(error: ValidationError) -> str:
-    """Return the property that is required and not there; empty if that is not the mistake."""
+    """Return the required property that is missing; empty for any other mistake."""
     return error.kind.property if isinstance(error.kind, ValidationErrorKind.Required) else ""
 
 
 def _mistakes_of_union(
     error: ValidationError, branches: Sequence[Errors], subschemas: Subschemas
 ) -> Iterator[Mistake]:
-    """Yield the mistakes by the branch that is meant, or what all possible branches lack."""
+    """Yield the mistakes of the meant branch; else what all possible branches lack."""
     path, value = tuple(error.instance_path), error.instance
     meant = [
         i for i, errors in enumerate(branches) if not any(_is_of_kind(e, path) for e in errors)
@@ -89,12 +89,12 @@ def _is_of_kind(error: ValidationError, path: Path) -> bool:
 
 
 def _is_of_choice(error: ValidationError, path: Path) -> bool:
-    """Return whether a value that tells branches apart is that of another branch."""
+    """Return whether a property that selects the branch has the value of another branch."""
     return error.kind.name in ("enum", "const") and tuple(error.instance_path[:-1]) == path
 
 
 def choices_of(error: ValidationError) -> Sequence[JSONValue]:
-    """Return the values that would be right; empty if it is not about such."""
+    """Return the allowed values; empty if the error is not about `enum` or `const`."""
     match error.kind:
         case ValidationErrorKind.Constant(expected_value=value):
             return [value]
@@ -106,7 +106,7 @@ def choices_of(error: ValidationError) -> Sequence[JSONValue]:
 def _unselected(
     branches: Sequence[Errors], path: Path, subschemas: Subschemas
 ) -> Iterator[Mistake]:
-    """The values by which no branch is selected, with those that would select one."""
+    """Yield a mistake for each value that selects no branch, with the values that would."""
     choices: dict[Path, list[JSONValue]] = {}
     values: dict[Path, JSONValue] = {}
     for error in (error for errors in branches for error in errors if _is_of_choice(error, path)):
@@ -126,7 +126,7 @@ def _declared(error: ValidationError, branch: int, subschemas: Subschemas) -> se
 def _mistakes_of_several(
     error: ValidationError, branches: Sequence[Errors], subschemas: Subschemas
 ) -> Iterator[Mistake]:
-    """That more than one branch fits, by what they require if that is the reason."""
+    """Yield the mistake that several branches fit, by what each requires if that differs."""
     fitting = [
         {
             name

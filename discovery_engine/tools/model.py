@@ -1,7 +1,7 @@
-"""One tool, as the upstream defines it and its owner overrides it.
+"""A tool as its server defines it and its owner overrides it.
 
-A tool keeps its whole definition as raw JSON, so that nothing of an upstream is lost on the
-way to a client; everything else here is read from it, through what the owner overrides.
+A tool keeps its whole definition as JSON text, so that clients get all of it. Everything else is
+read from this text and the overrides.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from discovery_engine.tools.schemas import (
 ServerName = NewType("ServerName", str)
 ToolName = NewType("ToolName", str)
 
-_UNION_DEPTH = 3  # depth of nested unions that are resolved; a server may nest them without end
-_PARSED = 1000  # definitions
-_COMPOSED = 100  # definitions
+_UNION_DEPTH = 3  # levels of nested unions; a server may nest them endlessly
+_PARSED = 1000  # cached definitions, and cached summaries
+_COMPOSED = 100  # cached argument lists
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
 class ToolKey(Struct, frozen=True, order=True):
-    """The one address of a tool: which server, which name."""
+    """The address of a tool: its server and its name."""
 
     server: ServerName
     tool: ToolName
@@ -46,7 +46,7 @@ class ToolKey(Struct, frozen=True, order=True):
 
     @property
     def label(self) -> str:
-        """The address as a line of ours has it: in quotes if the tool's name is not one word."""
+        """The address for a line of output, quoted if the tool's name is not a plain word."""
         return named(self.tool, before=f"{self.server}:")
 
 
@@ -60,7 +60,7 @@ class Parameter(Struct, frozen=True):
 
 
 class AppliedOverride(Struct, frozen=True):
-    """The override of a tool by its owner."""
+    """The owner's overrides of one tool, merged."""
 
     name: ToolName | None = None
     description: str | None = None
@@ -68,38 +68,38 @@ class AppliedOverride(Struct, frozen=True):
     examples: tuple[str, ...] = ()
     """Requests that the tool serves; for search alone."""
     pinned: Mapping[str, int] = field(default_factory=dict)
-    """The parameters that the owner gives, and the index of the entry with the value of each."""
+    """The parameters that the owner pins, each with the index of the entry that has its value."""
     by: tuple[int, ...] = ()
     """The indices of the entries of `overrides` that match."""
     problems: tuple[str, ...] = ()
-    """The invalid parts of these entries, each in a few words without a full stop."""
+    """The problems of these entries, each in a few words without a full stop."""
 
     def __hash__(self) -> int:
-        # Of everything but the mapping, which has none.
+        # A dict is not hashable, so `pinned` is left out.
         return hash((self.name, self.description, self.tags, self.examples, self.by))
 
 
-# Thousands of these live long, and none is part of a cycle: the collector passes them over.
+# Thousands live long, and none is part of a reference cycle, so the collector skips them.
 class Tool(Struct, frozen=True, gc=False):
-    """One tool of one server. `source` is its definition as canonical JSON text."""
+    """A tool of a server. `source` is its definition as canonical JSON text."""
 
     server: ServerName
     given_name: ToolName
-    """The upstream's name, behind the server's `prefix` if it has one; rules read this one."""
+    """The server's own name, after the server's `prefix` if it has one; rules match this one."""
     upstream_name: str
     source: str
     overridden: AppliedOverride = AppliedOverride()
 
     @classmethod
     def from_mcp(cls, server: ServerName, definition: JSONObject, *, prefix: str = "") -> Tool:
-        """Read a definition from `tools/list`; it must have passed the listing's checks."""
+        """Create a tool from a definition of `tools/list` that the listing has checked."""
         source = canonical_json(definition)
         name = definition["name"]
         return cls(server, ToolName(prefix + name), name, source)
 
     @property
     def name(self) -> ToolName:
-        """The name it is known by here."""
+        """The name of the tool here: the owner's, or else `given_name`."""
         return self.overridden.name or self.given_name
 
     @property
@@ -108,17 +108,17 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def decision_key(self) -> str:
-        """The key of its acceptance, unique among the tools of its server."""
+        """The key of the owner's decisions, unique among the tools of its server."""
         return self.upstream_name
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint of the upstream's definition, without overrides."""
+        """The fingerprint of the server's definition, without overrides."""
         return fingerprint(self.source)
 
     @property
     def definition(self) -> JSONObject:
-        """The definition as the upstream gave it; treat it as read-only."""
+        """The server's definition, read-only."""
         return parsed(self.source)
 
     @property
@@ -138,17 +138,17 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def upstream_schema(self) -> JSONObject:
-        """The object schema of the arguments that the upstream takes; not to be shown."""
+        """The object schema of the server's arguments, with pinned ones; for internal use."""
         return _input_schema(self.source)
 
     @property
     def is_described(self) -> bool:
-        """True if the upstream describes the arguments, even if there are none."""
+        """True if the server describes the arguments, even if there are none."""
         return not says_nothing(self.definition.get("inputSchema"))
 
     @property
     def input_schema(self) -> JSONObject:
-        """The schema of a caller's arguments: the upstream's, without those that are pinned."""
+        """The schema of a caller's arguments: the server's, without pinned ones."""
         return _input_schema(self.source, self.overridden.pinned)
 
     @property
@@ -158,7 +158,7 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Required ones first, then by name."""
+        """The parameters, required ones first, then by name."""
         described = self._arguments
         needed = frozenset(described.required)
         parameters = [
@@ -173,7 +173,7 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def choices(self) -> tuple[ArgumentChoice, ...]:
-        """Which of the parameters are needed in place of others."""
+        """The alternatives among parameters: which of them can stand in place of others."""
         return self._arguments.choices
 
     @property
@@ -183,7 +183,7 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def takes_any(self) -> bool:
-        """True if the upstream says that there may be other arguments than it names."""
+        """True if the server allows arguments that it does not name."""
         return self._arguments.is_open
 
     @property
@@ -194,13 +194,13 @@ class Tool(Struct, frozen=True, gc=False):
         return arguments_in(schema)
 
 
-# Parsed, a definition takes six times the memory of its text: only those in use are kept parsed.
+# Parsed, a definition takes six times the memory of its text, so only those in use are cached.
 @lru_cache(maxsize=_PARSED)
 def parsed(source: str) -> JSONObject:
-    """The definition that is canonical JSON text; treat it as read-only."""
+    """Return the definition in canonical JSON text, read-only."""
     definition: JSONObject
     try:
-        definition = msgspec.json.decode(source)  # a quarter of the time
+        definition = msgspec.json.decode(source)  # takes a quarter of the time of json
     except (ValueError, RecursionError):  # lone surrogates, and numbers beyond a float
         definition = json.loads(source)
     return definition
@@ -211,7 +211,7 @@ def _input_schema(source: str, pinned: Collection[str] = ()) -> JSONObject:
     return without_parameters(schema, pinned) if pinned else schema
 
 
-# Each argument is shown by the number of all, and counting them takes up to a millisecond.
+# Showing one argument needs their number, and reading them takes up to a millisecond.
 @lru_cache(maxsize=_COMPOSED)
 def _composed_arguments(source: str, pinned: frozenset[str]) -> DescribedArguments:
     return arguments_in(_input_schema(source, pinned))
@@ -219,7 +219,7 @@ def _composed_arguments(source: str, pinned: frozenset[str]) -> DescribedArgumen
 
 @lru_cache(maxsize=_PARSED)
 def summary_of(description: str) -> str:
-    """The first sentence of a description on one line, cut at a word if it is long."""
+    """Return the first sentence of a description on one line, cut at a word if it is long."""
     text = " ".join(description.split())
     sentence, stop, _ = text.partition(". ")
     text = sentence + stop.strip()
@@ -229,9 +229,9 @@ def summary_of(description: str) -> str:
 
 
 def canonical_json(value: JSONValue) -> str:
-    """JSON text that is equal for equal values, whatever the order of their keys.
+    """Return JSON text that is equal for equal values, whatever the order of their keys.
 
-    A lone surrogate is escaped, so that the text can be stored and sent as UTF-8.
+    Lone surrogates are escaped, so that the text can be encoded as UTF-8.
     """
     text = _CANONICAL.encode(value)
     return text.encode("utf-8", "backslashreplace").decode()
@@ -241,7 +241,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 
 def is_canonical(text: str, value: JSONValue) -> bool:
-    """Return whether `text` is surely canonical JSON of `value`; costs a seventh of writing it."""
+    """Return whether `text` is surely canonical JSON of `value`; a seventh of encoding it."""
     try:
         return _SORTED.encode(value).decode() == text
     except (ValueError, OverflowError):  # a lone surrogate, a number of more than 64 bits
@@ -252,7 +252,7 @@ _SORTED = msgspec.json.Encoder(order="sorted")  # it writes some numbers in anot
 
 
 def fingerprint(canonical: str) -> str:
-    """SHA-256 in hexadecimal of canonical JSON."""
+    """Return the SHA-256 of canonical JSON, in hexadecimal."""
     import hashlib  # noqa: PLC0415 - loads OpenSSL, which reading does not need
 
     return hashlib.sha256(canonical.encode()).hexdigest()

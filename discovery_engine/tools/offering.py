@@ -1,6 +1,6 @@
-"""One resource, resource template or prompt, as the upstream defines it.
+"""A resource, resource template or prompt, as its server defines it.
 
-Like a tool, it keeps its whole definition as raw JSON; everything else here is read from it.
+Like a tool, it keeps its whole definition as JSON text, and reads everything else from it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from discovery_engine.tools.model import (
 
 
 class WireNames(NamedTuple):
-    """How the protocol names what concerns one kind."""
+    """The protocol's names for one kind of offering."""
 
     capability: str
     method: str
-    """Which lists them."""
+    """The method that lists them."""
     member: str
-    """The member of the result of `method` that has the list."""
+    """The member of the method's result that contains the list."""
     identifier: str
-    """The member of a definition that no two of a server share."""
+    """The member of a definition that is unique within a server."""
 
 
 class OfferingKind(StrEnum):
@@ -49,7 +49,7 @@ class OfferingKind(StrEnum):
 
     @property
     def label(self) -> str:
-        """The kind in a sentence."""
+        """The name of the kind, for a sentence."""
         return "resource template" if self is OfferingKind.TEMPLATE else self.value
 
 
@@ -67,7 +67,7 @@ def decision_key(kind: OfferingKind, identifier: str) -> str:
 
 
 class Offering(Struct, frozen=True, gc=False):
-    """A thing that a server offers besides tools. `source` is its definition as canonical JSON."""
+    """A resource, template or prompt. `source` is its definition as canonical JSON text."""
 
     server: ServerName
     kind: OfferingKind
@@ -77,13 +77,13 @@ class Offering(Struct, frozen=True, gc=False):
 
     @classmethod
     def from_mcp(cls, server: ServerName, kind: OfferingKind, definition: JSONObject) -> Offering:
-        """Read a definition from a list; it must have passed the listing's checks."""
+        """Create an offering from a definition of a list that the listing has checked."""
         identifier = definition[kind.wire.identifier]
         return cls(server, kind, identifier, canonical_json(definition))
 
     @property
     def definition(self) -> JSONObject:
-        """The definition as the upstream gave it; treat it as read-only."""
+        """The server's definition, read-only."""
         return parsed(self.source)
 
     @property
@@ -92,22 +92,22 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def subject(self) -> Literal["resource", "prompt"]:
-        """Which rules judge it: those of resources are those of templates, too."""
+        """The kind of rules that decide about it; those of resources also cover templates."""
         return "prompt" if self.kind is OfferingKind.PROMPT else "resource"
 
     @property
     def decision_key(self) -> str:
-        """The key of its acceptance, beside those of its server's tools."""
+        """The key of the owner's decisions, unique among tools and offerings of its server."""
         return decision_key(self.kind, self.identifier)
 
     @property
     def label(self) -> str:
-        """The server and the identifier, as a line of ours has them."""
+        """The server and the identifier, for a line of output."""
         return named(self.identifier, before=f"{self.server}:")
 
     @property
     def name(self) -> str:
-        """Its short name; a prompt's is also its identifier."""
+        """The short name; the identifier if it has none."""
         return _text(self.definition.get("name")) or self.identifier
 
     @property
@@ -129,7 +129,7 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments of a prompt: required ones first, then by name; none of a resource."""
+        """The arguments of a prompt, required ones first, then by name; empty for resources."""
         arguments = self.definition.get("arguments")
         if self.kind is not OfferingKind.PROMPT or not isinstance(arguments, list):
             return ()
@@ -142,7 +142,7 @@ class Offering(Struct, frozen=True, gc=False):
 
 
 Definition: TypeAlias = Tool | Offering
-"""Whatever a server offers: it is scanned, accepted and pinned in the same way."""
+"""Anything that a server offers; all kinds are scanned, accepted and pinned in the same way."""
 
 
 def _parameter(argument: JSONObject) -> Parameter:

@@ -1,7 +1,7 @@
-"""A JSON Schema as a graph: which subschemas hold for a value, and which for its members.
+"""A JSON Schema as a graph: the subschemas of a value, and the subschemas of its members.
 
-A `$ref` is followed inside the schema only. Schemas are untrusted: what a validator refuses
-is not looked for here, and whatever is odd besides is left out.
+A `$ref` is followed only within the schema. Schemas are untrusted: validity is left to the
+validator, and keywords of an unexpected type are ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Schema: TypeAlias = JSONObject | bool
 
 _DRAFTS = {"draft-04": 4, "draft-06": 6, "draft-07": 7, "2019-09": 2019}
 _NEWEST = 2020
-_LONE_REFERENCES = 7  # up to this draft nothing that stands beside a `$ref` counts
+_LONE_REFERENCES = 7  # up to this draft, keywords beside a `$ref` are ignored
 _SINCE = {
     "contains": 6,
     "propertyNames": 6,
@@ -34,7 +34,7 @@ _SINCE = {
     "$dynamicRef": 2020,
     "prefixItems": 2020,
 }
-"""The draft since which a keyword means something."""
+"""The draft that introduced a keyword."""
 _UNTIL = {"$recursiveRef": 2019}
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
@@ -53,15 +53,15 @@ _SILENT = frozenset(
     )
 )
 _DATA = frozenset(("const", "enum", "default", "examples"))
-"""Keywords whose values are not schemas, whatever they look like."""
+"""Keywords whose values are data, even if they look like schemas."""
 
 
 class UnreadableSchemaError(Exception):
-    """A schema that is not read here, with the reason in a few words."""
+    """A schema that cannot be represented here; the message says why in a few words."""
 
 
 class SchemaNode(Struct, frozen=True):
-    """One subschema, taken apart."""
+    """The parts of one subschema."""
 
     references: tuple[Schema, ...] = ()
     all_of: tuple[Schema, ...] = ()
@@ -72,11 +72,11 @@ class SchemaNode(Struct, frozen=True):
     then: Schema = True
     otherwise: Schema = True
     dependents: Mapping[str, Schema] = {}
-    """The schemas that must hold as soon as a property is present."""
+    """The schemas that apply if a property is present."""
     properties: Mapping[str, Schema] = {}
     patterns: Mapping[str, Schema] = {}
     others: Schema = True
-    """The schema of the properties that neither a name nor a pattern covers."""
+    """The schema of the properties that no name or pattern covers."""
     names: Schema = True
     prefix: tuple[Schema, ...] = ()
     items: Schema = True
@@ -84,9 +84,9 @@ class SchemaNode(Struct, frozen=True):
     contains: Schema | None = None
     least: int = 1
     most: int | None = None
-    """How many elements `contains` may hold for."""
+    """The most elements that may match `contains`; `least` is the fewest."""
     assertions: JSONObject = {}
-    """The keywords about the value itself."""
+    """The keywords about the value itself, not its members."""
     is_unevaluated: bool = False
     """True if it depends on which members other subschemas have evaluated."""
 
@@ -95,7 +95,7 @@ class SchemaNode(Struct, frozen=True):
 
     @property
     def alongside(self) -> Iterator[Schema]:
-        """The subschemas that are asked about the same value."""
+        """The subschemas that apply to the same value."""
         yield from (*self.references, *self.all_of, *self.any_of, *self.one_of)
         yield from (self.negated, self.then, self.otherwise, *self.dependents.values())
         if self.condition is not None:
@@ -108,10 +108,10 @@ class SchemaGraph:
         self._nodes: dict[int, SchemaNode] = {}
 
     def node(self, schema: JSONObject) -> SchemaNode:
-        """A subschema of this schema.
+        """Return the node of a subschema of the root, cached by identity.
 
         Raises:
-            UnreadableSchemaError: If it refers to what is not found in it.
+            UnreadableSchemaError: If a reference cannot be resolved within the root.
         """
         node = self._nodes.get(id(schema))
         if node is None:
@@ -164,7 +164,7 @@ class SchemaGraph:
         )
 
     def _target(self, reference: str) -> Schema:
-        """Resolve a reference; the schema has one address, so its place does not matter."""
+        """Resolve a reference. No subschema has an `$id` of its own, so its place is irrelevant."""
         base, _, fragment = unquote(reference).partition("#")
         if self._anchors is None:
             raise UnreadableSchemaError("it has parts with addresses of their own")
@@ -178,7 +178,7 @@ class SchemaGraph:
 
     @cached_property
     def _anchors(self) -> Mapping[str, JSONValue] | None:
-        """The subschemas with a name; None if some have addresses of their own."""
+        """The subschemas by anchor; None if a subschema has an `$id` of its own."""
         address = "$id" if self.draft > 4 else "id"  # noqa: PLR2004 - the draft that renamed it
         anchors: dict[str, JSONValue] = {}
         left: list[JSONValue] = list(_parts(self.root))

@@ -1,6 +1,6 @@
-"""JSON Schemas of arguments: made valid, described, and without what the owner has fixed.
+"""JSON Schemas of arguments: repaired, simplified, without pinned arguments, and read.
 
-Schemas are untrusted: whatever one contains, the result is a schema of about its size.
+Schemas are untrusted: any result is a schema of about the same size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discovery_engine._util.json import JSONValue
 
 Schema: TypeAlias = dict[str, Any]
 
-_DEPTH = 20  # branches in branches; one that is deeper has no use for a reader
+_DEPTH = 20  # nested branches; deeper ones become empty schemas
 _BRANCHES = ("allOf", "anyOf", "oneOf")
 _BRANCH = ("if", "then", "else", "not")
 _SCHEMA_BY_PARAMETER = ("dependentSchemas", "dependencies")
@@ -24,9 +24,9 @@ _DEFINITIONS = ("$defs", "definitions")
 _MUTE = frozenset(
     ("$schema", "$id", "id", "$comment", "title", "description", "default", *_DEFINITIONS)
 )
-"""Keywords that say nothing about a value."""
+"""Keywords that do not restrict a value."""
 _DATA = frozenset(("const", "default", "enum", "examples"))
-"""Keywords whose values are no schemas, whatever they look like."""
+"""Keywords whose values are data, even if they look like schemas."""
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _SCHEMAS_BY_NAME = frozenset(
     ("properties", "patternProperties", *_SCHEMA_BY_PARAMETER, *_DEFINITIONS)
@@ -50,7 +50,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 
 
 def object_schema(schema: JSONValue) -> Schema:
-    """An `inputSchema` as the schema of an object: of any object if it says nothing of one."""
+    """Return an `inputSchema` as an object's schema; if it says nothing, any object is valid."""
     if isinstance(schema, dict) and schema.get("type") == "object":
         is_plain = isinstance(schema.get("properties", {}), dict)
         if is_plain and isinstance(schema.get("required", []), list):
@@ -61,20 +61,20 @@ def object_schema(schema: JSONValue) -> Schema:
 
 
 def says_nothing(schema: JSONValue) -> bool:
-    """Return whether an `inputSchema` does not say which arguments there are."""
+    """Return whether an `inputSchema` describes no arguments."""
     if not isinstance(schema, dict) or not admits_object(schema):
         return True
     return schema.get("type") != "object" and _without_misplaced(schema).keys() <= _MUTE
 
 
 def repaired(schema: Schema) -> Schema:
-    """A schema without the members that no schema has: `null`, or a list for an object."""
+    """Return a schema without members of an invalid type, such as `null` or a list for a dict."""
     variant: Schema = _rewritten(schema, _without_misplaced)
     return variant
 
 
 def simplified(schema: Schema) -> Schema:
-    """A schema without patterns, other dialects, and references that lead nowhere within it."""
+    """Return a schema without patterns, `$schema`, and references that do not resolve in it."""
 
     def rewrite(part: Schema) -> Schema:
         keywords = {key: value for key, value in part.items() if key not in _INTRICATE}
@@ -87,13 +87,13 @@ def simplified(schema: Schema) -> Schema:
 
 
 def with_null(schema: Schema) -> Schema:
-    """A schema with `null` wherever it is `nullable`, a word of OpenAPI."""
+    """Return a schema that allows `null` wherever OpenAPI's `nullable` is true."""
     variant: Schema = _rewritten(schema, _nullable)
     return variant
 
 
 def pointed(root: JSONValue, pointer: str) -> JSONValue:
-    """Return the value that a JSON pointer leads to; None if nothing is there."""
+    """Return the value at a JSON pointer; None if there is none."""
     target = root
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -111,7 +111,7 @@ def admits_object(schema: Schema) -> bool:
 
 
 def _rewritten(schema: JSONValue, rewrite: Callable[[Schema], Schema]) -> Any:
-    """A schema with every subschema rewritten, the outer ones first."""
+    """Return a schema with every subschema rewritten, the outer ones first."""
     if not isinstance(schema, dict):
         return schema
     keywords = rewrite(schema)
@@ -161,7 +161,7 @@ def _nullable(schema: Schema) -> Schema:
 
 
 def may_take(schema: Schema, name: str) -> bool:
-    """Return whether an object of this schema may have the property `name`, as far as is plain."""
+    """Return whether an object may have the property `name`; in doubt, it may."""
     properties = schema.get("properties")
     if isinstance(properties, dict) and name in properties:
         return True
@@ -169,13 +169,14 @@ def may_take(schema: Schema, name: str) -> bool:
 
 
 def without_parameters(schema: Schema, names: Collection[str]) -> Schema:
-    """The schema of an object as if it had never had the properties `names`.
+    """Return an object's schema without the properties `names`.
 
-    They go from its branches, its examples, and the definitions that describe it, too.
+    They are also removed from its branches, examples and defaults, and from the definitions that
+    it refers to.
     """
     pruning = _Pruning(frozenset(names))
     rest: Schema = pruning.object(schema, _DEPTH)
-    for reference in pruning.references:  # grows meanwhile: definitions refer to others
+    for reference in pruning.references:  # grows during the loop: definitions refer to others
         group, _, name = reference.removeprefix("#/").partition("/")
         definitions = rest.get(group)
         if group in _DEFINITIONS and isinstance(definitions, dict) and name in definitions:
@@ -185,12 +186,12 @@ def without_parameters(schema: Schema, names: Collection[str]) -> Schema:
 
 
 class _Pruning:
-    """Takes properties out of the schemas that hold for one object."""
+    """Removes properties from the schemas that describe one object."""
 
     def __init__(self, names: frozenset[str]) -> None:
         self._names = names
         self.references: list[str] = []
-        """Where else it is described, each place once."""
+        """The references found so far, each once."""
         self._met: set[str] = set()
 
     def object(self, schema: Any, depth: int) -> Any:
@@ -226,7 +227,7 @@ class _Pruning:
         }
 
     def _mention(self, value: Any, _depth: int) -> Any:
-        """An object without those of its members."""
+        """Return an object without the removed properties; any other value unchanged."""
         if not isinstance(value, dict):
             return value
         return {name: member for name, member in value.items() if name not in self._names}
@@ -244,7 +245,7 @@ WORDS_FOR_ARGUMENTS = frozenset(
     | {"tool_args", "tool_arguments", "tool_input", "tool_parameters", "tool_params"}
     | {"toolArgs", "toolArguments", "toolInput", "toolParameters", "toolParams"}
 )
-"""Words that models use for all the arguments of a call."""
+"""Names that models use for an object with all arguments of a call."""
 
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _COMPOSING = frozenset(("$ref", "allOf", "anyOf", "oneOf", "then", "else", *_DEPENDENT))
@@ -255,34 +256,34 @@ _ALTERNATIVES_DEPTH = 30  # references and branches, one inside the other
 
 class ArgumentSet(Struct, frozen=True):
     needed: tuple[str, ...]
-    """The arguments that it requires and others do not."""
+    """The required arguments that not all alternatives require."""
     values: Mapping[str, JSONValue]
-    """The arguments for which it allows a single value."""
+    """The arguments for which the alternative allows only one value."""
 
     def __bool__(self) -> bool:
         return bool(self.needed or self.values)
 
 
 class ArgumentChoice(Struct, frozen=True):
-    """Alternatives of which arguments fit at least one."""
+    """Alternative sets of arguments; a call must fit at least one."""
 
     alternatives: tuple[ArgumentSet, ...]
     is_exclusive: bool
-    """True if the arguments must not fit a second alternative."""
+    """True if a call must fit exactly one."""
 
 
 class DescribedArguments(Struct, frozen=True):
-    """The arguments that the schema of an object describes."""
+    """The arguments that an object's schema describes."""
 
     schemas: Mapping[str, JSONValue] = MappingProxyType({})
     required: tuple[str, ...] = ()
     choices: tuple[ArgumentChoice, ...] = ()
     is_open: bool = False
-    """True if the schema says that there may be other arguments."""
+    """True if the schema allows arguments that it does not name."""
 
 
 def arguments_in(schema: Schema) -> DescribedArguments:
-    """The arguments that a schema describes, also behind references and in branches."""
+    """Return the arguments that a schema describes, also by references and in branches."""
     if not is_composed(schema):
         return _own_arguments(schema)
     arguments = _ArgumentReader(schema).arguments(schema)
@@ -294,12 +295,12 @@ def arguments_in(schema: Schema) -> DescribedArguments:
 
 
 def is_composed(schema: Schema) -> bool:
-    """Return whether a schema may describe arguments elsewhere than in its `properties`."""
+    """Return whether a schema may describe arguments outside of its `properties`."""
     return not schema.keys().isdisjoint(_COMPOSING)
 
 
 class _ArgumentReader:
-    """Reads each subschema once, as a chain of branching references doubles with every link."""
+    """Reads each subschema once: branches that share references would take exponential time."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -312,7 +313,7 @@ class _ArgumentReader:
         reading = self._read.get(id(schema))
         if reading is not None:
             return reading
-        self._read[id(schema)] = DescribedArguments()  # a reference that leads back adds nothing
+        self._read[id(schema)] = DescribedArguments()  # for a reference back to this schema
         if self._depth < _ALTERNATIVES_DEPTH and len(self._read) <= _MAX_DESCRIBED_SUBSCHEMAS:
             self._depth += 1
             self._read[id(schema)] = _together([*self._parts(schema)])
@@ -385,7 +386,7 @@ def _own_arguments(schema: Schema) -> DescribedArguments:
 
 
 def _together(parts: Sequence[DescribedArguments]) -> DescribedArguments:
-    """Combine parts that must all hold; the first description of an argument counts."""
+    """Merge parts that must all hold; the first description of an argument wins."""
     schemas: dict[str, JSONValue] = {}
     for part in parts:
         for name, schema in part.schemas.items():
@@ -400,7 +401,7 @@ def _together(parts: Sequence[DescribedArguments]) -> DescribedArguments:
 
 
 def _choices(schema: JSONValue) -> Sequence[JSONValue]:
-    """The values that a schema lists; empty if it lists none."""
+    """Return the values that a schema lists; empty if it lists none."""
     if not isinstance(schema, dict):
         return ()
     choices = schema.get("enum")
@@ -416,7 +417,7 @@ def _any_of(variants: Sequence[JSONValue]) -> JSONValue:
 
 
 def _beyond(choice: ArgumentChoice, required: Collection[str]) -> ArgumentChoice | None:
-    """A choice among what is not required anyway; None if there is nothing to choose."""
+    """Return a choice without arguments required anyway; None if nothing is left to choose."""
     alternatives = tuple(
         ArgumentSet(
             tuple(name for name in alternative.needed if name not in required), alternative.values

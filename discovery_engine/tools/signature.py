@@ -1,10 +1,10 @@
-"""A JSON Schema as people write types: one line in place of a page.
+"""Renders a JSON Schema as a type in one line.
 
     {"type": "array", "items": {"enum": ["bug", "docs"]}}     ("bug"|"docs")[]
     a tool with its parameters                                label(name: string, state?: 1|2)
 
-What has no form here is left out; the whole schema is a resource. Schemas
-are untrusted: whatever they contain, the result is text of bounded length.
+Keywords without such a form are omitted; the whole schema is a resource. Schemas are untrusted, so
+the length of the text and the work for it are bounded.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.schemas import ArgumentChoice, ArgumentSet, pointed
 
-_CHOICES = 12  # of an enum, before the rest is counted instead of named
-_MEMBERS = 24  # of an object, before the rest is left out
-_LONG = 40  # characters of a value; a longer one is cut, and is no use as a default
-_SHORT = 256  # characters of a value that take no longer to write than to look at a subschema
-_READABLE = 800  # characters of a type; a longer one is written less deeply
-_DEPTH = 3  # levels of objects and arrays that are written out
-_LOOKED_AT = 2_000  # subschemas for all parameters of a tool, some 1.5 us each, at each depth
-_LEAST_LOOKED_AT = 8  # for one of them; through references, a few may be looked at 80,000 times
+_CHOICES = 12  # values of an enum; the others are counted
+_MEMBERS = 24  # members of an object; the others are omitted
+_LONG = 40  # characters of a value; longer ones are cut, and omitted as a default
+_SHORT = 256  # characters of a value that cost as much as reading one subschema
+_READABLE = 800  # characters of a type; a longer one is rendered less deeply
+_DEPTH = 3  # levels of objects and arrays
+_LOOKED_AT = 2_000  # subschemas read for all parameters of a tool at each depth, at 1.5 us each
+_LEAST_LOOKED_AT = 8  # subschemas read for one parameter, however many there are
 
 
 def signature(tool: Tool) -> str:
-    """For instance `create_issue(title: string, labels?: string[])`."""
+    """Return the signature of a tool: `create_issue(title: string, labels?: string[])`."""
     if tool.takes_unnamed:
         return f"{named(tool.name)}(…)"
     listed = ", ".join(typed(p, tool) for p in tool.parameters)
@@ -40,13 +40,13 @@ def signature(tool: Tool) -> str:
 
 
 def choice_text(choice: ArgumentChoice) -> str:
-    """For instance `exactly one of id, name`, or `at least one of (id), (name, owner)`."""
+    """Return `exactly one of id, name`, or `at least one of (id), (name, owner)`."""
     number = "exactly" if choice.is_exclusive else "at least"
     return f"{number} {alternatives_text([*map(_parts, choice.alternatives)])}"
 
 
 def alternatives_text(alternatives: Sequence[Sequence[str]]) -> str:
-    """For instance `one of id, name`, or `one of (id), (name, owner)`."""
+    """Return `one of id, name`, or `one of (id), (name, owner)`."""
     is_plain = all(len(parts) == 1 for parts in alternatives)
     texts = [", ".join(parts[:_MEMBERS]) for parts in alternatives[:_CHOICES]]
     choices = dict.fromkeys(text if is_plain else f"({text})" for text in texts)
@@ -60,7 +60,7 @@ def _parts(alternative: ArgumentSet) -> list[str]:
 
 
 def typed(parameter: Parameter, tool: Tool) -> str:
-    """For instance `state?: "open"|"closed"`."""
+    """Return a parameter with its type: `state?: "open"|"closed"`."""
     mark = "" if parameter.required else "?"
     most = most_looked_at(tool.parameter_count)
     text = type_text(parameter.schema, tool.input_schema, most=most)
@@ -68,14 +68,14 @@ def typed(parameter: Parameter, tool: Tool) -> str:
 
 
 def most_looked_at(count: int) -> int:
-    """How many subschemas may be looked at for one of `count` parameters."""
+    """Return how many subschemas may be read for each of `count` parameters."""
     return max(_LOOKED_AT // max(1, count), _LEAST_LOOKED_AT)
 
 
 def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -> str:
-    """For instance `state?: "open"|"closed" = "open" - Which issues to list`.
+    """Return one parameter's line: `state?: "open"|"closed" = "open" - Which issues to list`.
 
-    What comes after the dash is `about`, or the parameter's whole description.
+    `about` replaces the parameter's description after the dash.
     """
     text = one_line(parameter.description if about is None else about)
     head = f"{typed(parameter, tool)}{_default(parameter.schema)}"
@@ -83,9 +83,12 @@ def parameter_line(parameter: Parameter, tool: Tool, about: str | None = None) -
 
 
 def type_text(schema: JSONValue, root: JSONObject, *, most: int = _LOOKED_AT) -> str:
-    """A schema as a type, as deep as stays readable and takes no more than `most` subschemas.
+    """Return a schema as a type, as deep as it stays readable.
 
-    `root` is where local `$ref`s point into.
+    Args:
+        schema: The schema.
+        root: The schema that its local `$ref`s point into.
+        most: The most subschemas that are read at each depth; `any` beyond that.
     """
     for depth in range(_DEPTH, -1, -1):
         with suppress(_TooManyError):
@@ -96,18 +99,18 @@ def type_text(schema: JSONValue, root: JSONObject, *, most: int = _LOOKED_AT) ->
 
 
 class _TooManyError(Exception):
-    """There are more subschemas to look at than are allowed."""
+    """A type needs more subschemas than may be read."""
 
 
 class _Root:
-    """The whole schema, and how many subschemas may still be looked at."""
+    """The root schema, and how many subschemas may still be read."""
 
     def __init__(self, schema: JSONObject, most: int) -> None:
         self._schema = schema
         self._left = most
 
     def look_at(self, count: int) -> None:
-        """Count as much work as so many subschemas; raises `_TooManyError` beyond the most."""
+        """Count the work of reading `count` subschemas; raise `_TooManyError` over the limit."""
         self._left -= count
         if self._left < 0:
             raise _TooManyError
@@ -118,9 +121,9 @@ class _Root:
         return _cut(text)
 
     def resolved(self, schema: JSONValue) -> JSONObject:
-        """The subschema, or what its local `$ref` points at.
+        """Return the subschema, or the target of its local `$ref`.
 
-        It is followed once, as a chain of references may be a ring.
+        The reference is followed once, because references may form a cycle.
         """
         self.look_at(1)
         if not isinstance(schema, dict):
@@ -181,7 +184,7 @@ def _object(facts: JSONObject, root: _Root, depth: int) -> str:
 def _needed_first(
     properties: Mapping[str, JSONValue], needed: Container[str]
 ) -> list[tuple[str, JSONValue]]:
-    """In an order that does not depend on how the schema was written down."""
+    """Return the properties, required ones first, then by name."""
     return sorted(properties.items(), key=lambda item: (item[0] not in needed, item[0]))
 
 
@@ -201,7 +204,7 @@ def _bound(value: JSONValue) -> str:
 
 
 def _default(schema: JSONObject) -> str:
-    """The default value, unless it is `null` or long."""
+    """Return ` = ` and the default value; empty if it is `null` or longer than 40 characters."""
     value = schema.get("default")
     text = _literal(value)
     return "" if value is None or len(text) > _LONG else f" = {text}"

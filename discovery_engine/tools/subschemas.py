@@ -20,14 +20,13 @@ from discovery_engine.tools.schema_graph import (
 Path: TypeAlias = tuple[str | int, ...]
 
 _ADDRESS = "urn:arguments"
-_OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms for each million
+_OF_PATTERNS = 8 << 20  # bytes of all compiled patterns of a schema: up to 15 ms per million
 
 
 class Subschemas:
-    """Nothing is fetched for a `$ref`, and a `pattern` takes linear time.
+    """Compiles validators of a schema; no `$ref` is fetched, and a `pattern` takes linear time.
 
-    A pattern that is small as text may be large once compiled, so all together share what memory
-    there is for them.
+    A short pattern may be large once it is compiled, so all patterns share one memory limit.
     """
 
     def __init__(self, root: JSONObject, mask: str | None = None) -> None:
@@ -47,7 +46,7 @@ class Subschemas:
         self._validators: dict[Path, jsonschema_rs.Validator] = {}
 
     def validator(self, path: Path) -> jsonschema_rs.Validator:
-        """The validator of one subschema; the schema paths of its errors begin at the root."""
+        """Return the validator of a subschema; schema paths of its errors start at the root."""
         if path not in self._validators:
             pointer = "".join(f"/{_escaped(str(step))}" for step in path)
             reference = {"$ref": f"{_ADDRESS}#{pointer}"}
@@ -55,10 +54,10 @@ class Subschemas:
         return self._validators[path]
 
     def conjuncts(self, path: Path) -> Iterator[SchemaNode]:
-        """The parts that hold for the same value in any case: references and `allOf`, too.
+        """Yield the subschemas that always apply with the one at `path`: `$ref` and `allOf`.
 
         Raises:
-            UnreadableSchemaError: If nothing is there, or a reference leads nowhere.
+            UnreadableSchemaError: If there is none, or a reference cannot be resolved.
         """
         schema: JSONValue = self.root
         try:

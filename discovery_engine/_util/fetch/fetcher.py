@@ -1,9 +1,9 @@
-"""Requests to addresses that the owner configured, or that a stranger named.
+"""HTTP requests to addresses that the owner configured or a third party named.
 
-The answer is read up to a limit, decompressed bytes counted. A redirect is followed within the
-origin, with the same headers; to another host only if that was asked for, then without them and
-only into the internet. The proxies of the environment are used; what they connect to is checked by
-name alone, since they resolve it.
+A response is read up to a limit on its decompressed bytes. Redirects are followed within the origin
+with the same headers; to other hosts only on request, without these headers, over HTTPS, and only
+to public addresses. The proxies of the environment are used; as a proxy resolves names itself, only
+the name of a host is checked then.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from discovery_engine._util.tls_context import shared_tls_context
 from discovery_engine._util.version import __version__
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
-"""The addresses of a host; raises OSError if there are none."""
+"""Resolves a host to its addresses; raises OSError if there are none."""
 
-_RESOLVE = 10.0  # seconds
-_NEXT = 3.0  # seconds for an address, if there is another one to try
+_RESOLVE = 10.0  # seconds for a name
+_NEXT = 3.0  # seconds for an address before the next one is tried
 _CLASSES = {
     "loopback": "this machine itself",
     "private": "a private network",
@@ -45,8 +45,8 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     """Connects only to addresses of the allowed classes.
 
     Args:
-        allowed: The classes that a host may lead to.
-        resolve: Finds the addresses of a host.
+        allowed: Returns the classes of addresses that a host may resolve to.
+        resolve: Resolves a host.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 def _require_allowed(
     host: str, addresses: Iterable[str], allowed: AbstractSet[AddressClass]
 ) -> None:
-    """Raises `FetchError` if one of the addresses of a host is of no allowed class."""
+    """Raise `FetchError` if an address of a host is not of an allowed class."""
     for address in addresses:
         if (kind := address_class(address)) in allowed:
             continue
@@ -114,46 +114,46 @@ def _require_allowed(
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host by the system's resolver, each once, in its order."""
+    """Return the addresses of a host from the system's resolver, in its order, each once."""
     answers = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in answers))
 
 
 _CONNECT = 10.0  # seconds
-_READ = 15.0  # seconds between two pieces
+_READ = 15.0  # seconds between two reads
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _PORTS = {"http": 80, "https": 443}
 _MAX_ERROR_URL_LENGTH = 100  # characters of the target of a redirect
 _LONGEST_NUMBER = 18  # digits
-_PIECE = 256 * 1024  # bytes that are decompressed at once
+_PIECE = 256 * 1024  # decompressed bytes in one step
 _TIMEOUTS = {"connect": _CONNECT, "read": _READ, "write": _READ, "pool": _READ}
 
 
 class Fetched(Struct, frozen=True):
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
-    """By names in lower case; of several with one name the last."""
+    """By lower-case name; the last one of a repeated header."""
     body: bytes
 
 
 class FetchedStream(Struct, frozen=True):
-    """An answer whose body is read piece by piece, within the block that opened it."""
+    """A response whose body is read in pieces, within the block that opened it."""
 
     status: int
     headers: Mapping[str, str]
     pieces: AsyncIterator[bytes]
-    """Decompressed.
+    """The decompressed body.
 
     Raises:
-        FetchError: If it breaks off, takes too long or is too long.
+        FetchError: If the body is incomplete, exceeds the limit, or cannot be decompressed.
     """
 
 
 class Fetcher:
-    """Made by `open_fetcher`; for one configured address and what is below it."""
+    """Requests to one configured address and its origin; created by `open_fetcher`."""
 
     def __init__(self, base: httpx2.URL, pool: Any, *, is_proxied: bool) -> None:
         self._base = base
@@ -169,17 +169,17 @@ class Fetcher:
         within: float = 30.0,
         follows: bool = False,
     ) -> Fetched:
-        """The whole answer to a request, whatever its status.
+        """Return the complete response to a GET, whatever its status.
 
         Args:
-            url: Of the origin of the configured address, unless `follows`.
-            limit: The most bytes of the body, decompressed.
-            headers: Further ones; none has a line end.
-            within: Seconds for all of it.
-            follows: Whether redirects to other hosts of the internet are followed.
+            url: Must be of the configured origin, unless `follows`.
+            limit: The most bytes of the decompressed body.
+            headers: Additional headers, sent to the configured origin only.
+            within: Seconds for the whole request.
+            follows: Whether redirects to other public hosts are followed.
 
         Raises:
-            FetchError: If there is none.
+            FetchError: If there is no complete response within the limits.
         """
         async with self.stream(
             url, limit=limit, headers=headers, within=within, follows=follows
@@ -190,16 +190,16 @@ class Fetcher:
     async def post(
         self, url: str, content: bytes, *, headers: Mapping[str, str], within: float
     ) -> Fetched:
-        """The answer to a POST without its body, which is not read; no redirect is followed.
+        """Return the response to a POST without its body; no redirect is followed.
 
         Args:
-            url: Of the origin of the configured address.
-            content: The body that is sent.
-            headers: Further ones; none has a line end.
-            within: Seconds for all of it.
+            url: Must be of the configured origin.
+            content: The request's body.
+            headers: Additional headers.
+            within: Seconds for the whole request.
 
         Raises:
-            FetchError: If there is no answer.
+            FetchError: If there is no response.
         """
         target = parsed_address(url)
         self._require_origin(target)
@@ -226,9 +226,9 @@ class Fetcher:
         within: float = 30.0,
         follows: bool = False,
     ) -> AsyncGenerator[FetchedStream]:
-        """Open the answer to a request without holding its body in memory; see `get`.
+        """Open the response to a GET without holding its body in memory; see `get`.
 
-        Also raises what the block raises.
+        Exceptions of the block are passed on; those of the connection become `FetchError`.
         """
         target = parsed_address(url)
         if not follows:
@@ -292,7 +292,7 @@ class Fetcher:
             raise FetchError("address", f"{_place(target)} is not {_place(self._base)}")
 
     def _require_public_name(self, target: httpx2.URL) -> None:
-        """Check the name that a proxy resolves; without one the connection itself is checked."""
+        """Check a name that a proxy will resolve; without a proxy the connection is checked."""
         if not self._is_proxied or target.host == self._base.host:
             return
         if reachable_classes(target.host, is_private=False) != {"public"}:
@@ -323,15 +323,15 @@ class Fetcher:
 async def open_fetcher(
     url: str, *, is_private: bool = False, resolver: Resolver = resolve
 ) -> AsyncGenerator[Fetcher]:
-    """Yield the fetcher for an address and what is below it.
+    """Yield the fetcher for an address and its origin.
 
     Args:
-        url: Configured by the owner, or to be checked like one.
-        is_private: The owner says that its host is of a private network.
-        resolver: Finds the addresses of hosts.
+        url: The address, configured by the owner or checked like one that is.
+        is_private: Whether the owner says that the host is in a private network.
+        resolver: Resolves hosts.
 
     Raises:
-        FetchError: If it is no address of the web.
+        FetchError: If `url` is no HTTP address, or the proxy's address cannot be used.
     """
     base = parsed_address(url)
 
@@ -355,10 +355,10 @@ async def open_fetcher(
 
 
 def parsed_address(url: str) -> httpx2.URL:
-    """An address of the web.
+    """Parse an address of HTTP or HTTPS.
 
     Raises:
-        FetchError: If it is none, or holds a user.
+        FetchError: If it is none, or contains a user.
     """
     try:
         parsed = httpx2.URL(url)
@@ -400,7 +400,7 @@ async def _pieces(
                     piece, waiting = waiting, b""
                 else:
                     try:
-                        # A small answer must not become a large one before it is counted.
+                        # A compressed bomb is counted in steps, and never held as a whole.
                         piece = unpacked.decompress(waiting, _PIECE)
                     except zlib.error:
                         reason = f"{place} answers with what cannot be decompressed"
@@ -428,7 +428,7 @@ def _headers_of(response: httpcore2.Response) -> dict[str, str]:
 def _require_sendable(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not value.isprintable() or not value.isascii():
-            # Its value may be a secret.
+            # The message leaves the value out, which may be a secret.
             raise FetchError("address", f"the value of the header {name!r} cannot be sent")
 
 
@@ -482,9 +482,9 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _proxy_for(url: httpx2.URL) -> str:
-    """The proxy that the environment names for an address; empty for none."""
+    """Return the proxy of the environment for an address; empty for none."""
     if "public" not in reachable_classes(url.host, is_private=False):
-        return ""  # this machine, or a network that it is in
+        return ""  # this machine, or a private network
     if proxy_bypass(url.host):
         return ""
     proxies = getproxies()

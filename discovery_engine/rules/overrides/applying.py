@@ -1,9 +1,9 @@
 """Applies overrides: the owner's names, descriptions, tags and pinned arguments of tools.
 
-Entries read the name that the server gave a tool, never one that an entry gave it; so applying
-them twice is applying them once. Of several that match, the later wins field by field; tags and
-examples add up. If a pattern times out, an entry that pins arguments counts as a match and any
-other does not: in doubt, an agent does not choose what the owner wanted to choose.
+Patterns of entries are matched against the name that the server gave a tool, never against a name
+from another entry, so applying entries is idempotent. If several entries match, the last one wins
+for each field, while tags and examples add up. If a pattern times out, an entry that pins arguments
+counts as a match and any other does not: an agent must not choose what the owner wanted to pin.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Overrides:
         """Compile the entries.
 
         Raises:
-            PatternError: For the first pattern that cannot be used.
+            PatternError: If a pattern is invalid or too large.
         """
         self._entries = tuple(entries)
         self._conditions = [
@@ -45,11 +45,11 @@ class Overrides:
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
-        """The problems so far: what could not be done, each thing once."""
+        """The problems found so far, each once."""
         return tuple(self._problems.values())
 
     def applied(self, tools: Sequence[Tool]) -> list[Tool]:
-        """One server's tools as their owner would have them, in the same order."""
+        """Return the tools of one server, in the same order, with the overrides applied."""
         matching: list[list[int]] = [[] for _ in tools]
         for index, positions in enumerate(self._matches(tools)):
             for position in positions:
@@ -81,7 +81,7 @@ class Overrides:
             )
 
     def _joined(self, by: Sequence[int]) -> AppliedOverride:
-        """The combined override of the entries `by`."""
+        """Merge the entries with the indices `by` into one override."""
         if not by:
             return AppliedOverride()
         entries = [self._entries[index] for index in by]
@@ -97,7 +97,7 @@ class Overrides:
     def _checked(
         self, tool: Tool, applied: AppliedOverride, *, has_taken_name: bool
     ) -> AppliedOverride:
-        """Return the override of a tool, without a name that is taken, and with its problems."""
+        """Return the override with its problems, and without a name that is already taken."""
         problems = []
         if has_taken_name:
             problems.append(
@@ -124,9 +124,10 @@ class Overrides:
 
 
 def _with_a_taken_name(tools: Sequence[Tool], applied: Sequence[AppliedOverride]) -> set[int]:
-    """The positions of the tools that must keep the name that their server gave them.
+    """Return the positions of tools whose new name collides with another one.
 
-    No tool wins a name that two would have: which of them is listed first means nothing.
+    These keep the name that their server gave them. If two tools would get the same name, both
+    keep theirs, because the order of a server's list means nothing.
     """
     positions: set[int] = set()
     while any(override.name for override in applied):

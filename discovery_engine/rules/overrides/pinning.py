@@ -1,6 +1,6 @@
-"""The values that an owner gives to arguments, looked up at the call.
+"""The values that an owner pins to arguments, resolved when a tool is called.
 
-They are sent to the upstream only: no schema, no answer and no error holds one.
+They are sent to the server only: no schema, answer or error contains one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from discovery_engine.tools.model import Tool
 
 
 def pinned_secrets(override: Override) -> tuple[str, ...]:
-    """The names of the stored secrets that an override pins, each once."""
+    """Return the names of the stored secrets that an override refers to, each once."""
     texts = (text for value in override.arguments.values() for text in _texts(value))
     references = (reference for text in texts for reference in references_in(text))
     return tuple(
@@ -35,13 +35,17 @@ def pinned_secrets(override: Override) -> tuple[str, ...]:
 
 
 def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretResolver) -> JSONObject:
-    """Return the values that the owner gives to a tool's arguments, with references resolved.
+    """Return the values that the owner pins to a tool's arguments, with references resolved.
 
-    `overrides` are those that were applied to the tool. A relative path of `${file:…}` starts at
-    the folder of the file that the entry stands in.
+    A relative path of `${file:…}` starts at the folder of the file that contains the entry.
+
+    Args:
+        tool: The tool with its overrides applied.
+        overrides: The entries that `tool.overridden` refers to by index.
+        secrets: The resolver of stored secrets.
 
     Raises:
-        ConfigurationError: If a reference has no value; it lists every such argument.
+        ConfigurationError: If a reference has no value; with a diagnostic for each such argument.
     """
     values: JSONObject = {}
     problems: list[Diagnostic] = []
@@ -63,9 +67,9 @@ def pinned_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
 def referred_values(
     tool: Tool, overrides: Sequence[Override], secrets: SecretResolver
 ) -> Iterator[tuple[Reference, str]]:
-    """The references in what is given to a tool's arguments, with their values.
+    """Yield the references in a tool's pinned arguments, each with its value.
 
-    Those without one are left out.
+    References without a value are left out.
     """
     for name, index in tool.overridden.pinned.items():
         override = overrides[index]
@@ -86,7 +90,7 @@ def _texts(value: JSONValue) -> Iterator[str]:
 
 
 def pinned_references(tool: Tool, overrides: Sequence[Override]) -> JSONObject:
-    """The same as written, for display: of a text with a reference only the references."""
+    """Return the pinned arguments unresolved, for display: of a text, only its references."""
     return {
         name: _as_references(overrides[index].arguments[name])
         for name, index in tool.overridden.pinned.items()
