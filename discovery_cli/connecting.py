@@ -1,4 +1,4 @@
-"""Clients connected to this gateway: the entry in each one's file shown, agreed to and written."""
+"""Connects MCP clients to this gateway: shows the entry for a client's file, and writes it."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def find_client(machine: Machine, name: str, *, in_project: bool) -> ClientPlace
 def connect(
     invocation: Invocation, machine: Machine, places: Sequence[ClientPlace], options: Options
 ) -> list[JSONObject]:
-    """Connect clients, or take their entries out again; return what became of each.
+    """Connect clients, or remove their entries; return one JSON form for each client.
 
     Raises:
-        UsageError: If a file cannot be used, before any is written.
+        UsageError: If the configuration or a client's file cannot be used; nothing is written.
     """
-    output = replace(invocation, config=None).output  # its commands are about clients' files
+    output = replace(invocation, config=None).output  # its hints concern the files of clients
     config = None if options.undo else _config(invocation, options)
     target = config or (_own_config() if options.move else None)
     for place in places:
         _planned(invocation, machine, place, target, options)
     forms = []
     for place in places:
-        # Planned one by one: what one client's servers are moved to, the next one's may be in.
+        # One by one: a server moved from one client's file may be in the next one's, too.
         copies = _copies(invocation, place, target) if options.move and target else None
         moved = _moved(place, copies[0]) if copies else []
         connection = _planned(invocation, machine, place, target, options, moved)
@@ -112,10 +112,13 @@ def connect(
 
 
 def _config(invocation: Invocation, options: Options) -> Path | None:
-    """The configuration that the entry names; None if there is none yet.
+    """Return the configuration that the entry names; None if there is none yet.
 
     Raises:
-        UsageError: If it was only found in this folder, is not there or lacks the view.
+        UsageError: If the configuration was only found in the current folder, or there is none
+            although a view is requested.
+        ConfigurationError: If it is missing or invalid.
+        ViewNotFoundError: If it lacks the view.
     """
     from discovery_engine.config.files.location import locate
     from discovery_engine.config.loading.loader import load_settings
@@ -161,7 +164,7 @@ def _planned(
 def _copies(
     invocation: Invocation, place: ClientPlace, config: Path
 ) -> tuple[ImportPlan, Settings]:
-    """The servers of a client's file as entries of the configuration, with their secrets stored."""
+    """Return the plan that copies a client's servers, with the settings of the configuration."""
     imported = [
         (name, replace(result, warnings=tuple(filter(_is_news, result.warnings))))
         for name, result in client_files.read([place.source] if place.exists else [])
@@ -174,7 +177,7 @@ def _is_news(warning: Diagnostic) -> bool:
 
 
 def _moved(place: ClientPlace, plan: ImportPlan) -> list[str]:
-    """The file's names of the servers that the configuration has then."""
+    """Return the client's names of the servers that the configuration will contain."""
     there = [server.name for server in plan.skipped if not server.is_problem]
     taken = [(c.original or c.server) for c in plan.servers]
     names = [server.renamed_from or server.name for server in taken]
@@ -273,7 +276,7 @@ def _state(form: JSONObject) -> str:
 
 
 def links(invocation: Invocation, view: str) -> dict[str, str]:
-    """Make the addresses that open a client with the entry, which it then asks about."""
+    """Return, by client, the links that open it with the entry of this gateway to confirm."""
     config = _config(invocation, Options(view=view))
     command = gateway_command(config, os.environ, data_dir=invocation.data_dir, view=view)
     return links_of(command)

@@ -1,6 +1,6 @@
-"""A small MCP server for the demo: made up tools, the standard library alone, nothing is changed.
+"""A small MCP server for the demo, with invented tools that change nothing.
 
-python demo_server.py calendar
+It uses only the standard library: `python demo_server.py calendar`.
 """
 
 import json
@@ -67,7 +67,7 @@ _LINE = re.compile(r"(\w+)\((.*?)\) (.*?) \| (.*)")
 
 
 def main(name: str) -> None:
-    """Answer the requests on stdin until it ends."""
+    """Answer requests from stdin until it ends; `name` selects the tools."""
     rows = [_LINE.fullmatch(line.strip().replace("\n", "\\n")) for line in _lines(name)]
     tools = {row[1]: row for row in rows if row}
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""Errors for people and scripts: text or JSON on stderr; a traceback only with `-v`."""
+"""Writes errors to stderr, as text or JSON; a traceback only with `-v`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def show_error(
     warnings: Iterable[str] = (),
     options: str = "",
 ) -> None:
-    """Write an error to stderr; in JSON with the warnings of the library before it.
+    """Write an error to stderr; in JSON with the warnings that preceded it.
 
-    `options` are those of the commands in its hints.
+    `options` are added to the commands in its hints.
     """
     form = with_warnings({"error": _form(error)}, warnings)
     text = (
@@ -57,7 +57,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def problem_lines(problem: Diagnostic) -> Iterator[str]:
-    """A problem of a configuration, its excerpt, and its hint."""
+    """Yield the lines of a configuration's problem: severity and message, excerpt, and hint."""
     yield one_line(f"{problem.severity}: {problem.line}")
     yield from block(problem.excerpt) if problem.excerpt else ()
     if problem.hint:
@@ -65,7 +65,7 @@ def problem_lines(problem: Diagnostic) -> Iterator[str]:
 
 
 def hint_of(error: BaseException) -> str:
-    """The next step for an error, as commands of this program."""
+    """Return the next step after an error, as a command of this program; empty if unknown."""
     match error:
         case DiscoveryError():
             return next_step(error)
@@ -132,7 +132,7 @@ def _message(error: BaseException) -> str:
 
 
 def _in_our_style(error: click.ClickException) -> str:
-    """A message of click in the form of our own messages."""
+    """Return the message of a click error in the style of our own messages."""
     message = error.format_message()
     # Too many arguments are a plain `UsageError`, as our own are.
     if isinstance(error, _OF_CLICK) or message.startswith("Got unexpected "):

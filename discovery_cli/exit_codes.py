@@ -1,4 +1,4 @@
-"""The exit codes of the program, the error of a command alone, and what ends with which code."""
+"""The exit codes of the program, and the exit code of each error."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ExitCode(IntEnum):
 
 
 class UnlistedServerError(UnavailableError):
-    """The tools of a server are not known, because they could not be listed."""
+    """The tools of a server are unknown, because they could not be listed."""
 
     def __init__(self, server: str, failure: Failure) -> None:
         self.failure = failure
@@ -105,14 +105,14 @@ _NEEDS_SECRET = {NeedsConfigError.code, NeedsAuthError.code}
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """The exit code of the most specific class of `error` in the table."""
+    """Return the exit code for the most specific class of `error` in the table."""
     if isinstance(error, UnlistedServerError):
         return exit_code_of_failure(error.failure.code)
     return next(_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in _EXIT_CODES)
 
 
 def exit_code_of_failure(code: str) -> ExitCode:
-    """The exit code for a server that could not be listed, by the `code` of its failure."""
+    """Return the exit code for a server that could not be listed, by its failure's code."""
     if code == UntrustedServerError.code:
         return ExitCode.DISABLED
     return ExitCode.SECRET_MISSING if code in _NEEDS_SECRET else ExitCode.UNREACHABLE

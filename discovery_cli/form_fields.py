@@ -1,4 +1,4 @@
-"""The fields of a server's form: how a person is asked for each, and what an input means."""
+"""The fields of a server's form: their prompts, and how typed text becomes a value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_ERROR_VALUES_LENGTH = 200  # characters of values in an error
 
 
 class InvalidInputError(ValueError):
-    """A value does not fit the field; the text says why, beginning with a verb."""
+    """A value is invalid for its field; the text begins with a verb, as in `must be text`."""
 
 
 class FormField(Struct, frozen=True):
@@ -32,7 +32,7 @@ class FormField(Struct, frozen=True):
 
     @property
     def is_secret(self) -> bool:
-        """True if its input is not shown."""
+        """True if the terminal must not show the input."""
         schema = self.schema
         is_marked = schema.get("format") == "password" or schema.get("writeOnly") is True
         names = (self.name, str(schema.get("title", "")))
@@ -40,7 +40,7 @@ class FormField(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """One line: its title, and what may be written."""
+        """The title, with the type, whether it is optional, and the default, in one line."""
         title = one_line(str(self.schema.get("title") or self.name))[:_LABEL]
         expected = self._expected
         default = "" if self.default is None else f", default {_shown(self.default)}"
@@ -56,7 +56,7 @@ class FormField(Struct, frozen=True):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The titles of the values that may be chosen, by value; empty if any value may be."""
+        """The titles of the allowed values, by value; empty if any value is allowed."""
         items = self.schema.get("items")
         return _choices(items if self.is_list and isinstance(items, dict) else self.schema)
 
@@ -65,10 +65,10 @@ class FormField(Struct, frozen=True):
         return self.schema.get("type") == "array"
 
     def parsed(self, text: str) -> JSONValue:
-        """The value of an input; None if it is empty and the field may be left out.
+        """Return the value of a typed text; for an empty one the default, or None.
 
         Raises:
-            InvalidInputError: If it does not fit.
+            InvalidInputError: If the value is invalid, or is required and missing.
         """
         text = text.strip()
         if not text:
@@ -80,10 +80,10 @@ class FormField(Struct, frozen=True):
         return value
 
     def check(self, value: JSONValue) -> None:
-        """Check a value that was written as JSON.
+        """Check a value that was given as JSON.
 
         Raises:
-            InvalidInputError: If it does not fit, with what was written unless it is a secret.
+            InvalidInputError: If it is invalid; quotes the value unless it is a secret.
         """
         try:
             self._check(value)
@@ -104,7 +104,7 @@ class FormField(Struct, frozen=True):
         return str(form) if form in _FORMATS else _KINDS.get(str(kind), "text")
 
     def _read(self, text: str) -> JSONValue:
-        """Convert a person's text to the value that it means; `_check` says if it is allowed."""
+        """Return a typed text as a value of the field's type, unchecked."""
         if self.is_list:
             texts = [part.strip() for part in text.split(",") if part.strip()]
             return [self._chosen(part) if self.choices else part for part in texts]
@@ -120,7 +120,7 @@ class FormField(Struct, frozen=True):
         return text
 
     def _chosen(self, text: str) -> str:
-        """A choice, by its value or its number."""
+        """Return a choice by its value or its number; any other text unchanged."""
         values = list(self.choices)
         is_number = text not in values and text.isdecimal() and 0 < int(text) <= len(values)
         return values[int(text) - 1] if is_number else text
@@ -189,7 +189,7 @@ class FormField(Struct, frozen=True):
 
 
 def fields_of(schema: JSONValue) -> list[FormField]:
-    """The fields of a `requestedSchema`, in its order; those that are no schemas are left out."""
+    """Return the fields of a `requestedSchema`, in its order; invalid ones are left out."""
     if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
         return []
     required = schema.get("required")
@@ -215,7 +215,7 @@ def _choices(schema: JSONObject) -> Mapping[str, str]:
 
 
 def _number(text: str, kind: Callable[[str], float]) -> float | str:
-    """A finite number; the text if it is none."""
+    """Return a finite number; the text itself if it is none."""
     try:
         value = kind(text)
     except ValueError:

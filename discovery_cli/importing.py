@@ -1,4 +1,4 @@
-"""Servers of other clients' files as entries of discovery.yaml: planned, shown and written."""
+"""Copies servers from other clients' files into discovery.yaml: plans, shows and writes them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def ask_for_copies(
     only: Sequence[str] = (),
     asks: bool,
 ) -> tuple[ImportPlan, Settings]:
-    """Show what a configuration would get, and ask whether to store the secrets.
+    """Show the planned copies, and ask whether to store their secrets.
 
     Returns:
-        The plan, and the settings of the file as it is.
+        The plan, and the settings of the target as it is now.
     """
     output, settings = invocation.output, _in_force(invocation, target)
     plan_with = partial(plan_import, imported, settings, only, stored_values(invocation))
@@ -58,14 +58,14 @@ def ask_for_copies(
 def write_copies(
     invocation: Invocation, target: Path, plan: ImportPlan, settings: Settings
 ) -> None:
-    """Write what was planned, store its secrets, and say which variables have to be set."""
+    """Write the planned entries, store their secrets, and print which variables are needed."""
     with _stored(invocation, plan):
         _write(invocation, target, plan, settings)
     say_variables(invocation.output, plan)
 
 
 def _in_force(invocation: Invocation, target: Path) -> Settings:
-    """Load the settings of the file and its sources, as the owner switched them."""
+    """Load the settings of a file with its sources and the owner's switches."""
     from discovery_engine.config.loading.loader import load_settings
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine.restore import with_registered
@@ -93,7 +93,7 @@ def _write(invocation: Invocation, target: Path, plan: ImportPlan, settings: Set
 
 
 def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool) -> ImportPlan:
-    """The plan that stores secrets, if the owner wants that; else the other one."""
+    """Return the plan `stored`, which stores secrets, if the owner agrees; else `plan`."""
     if not stored.secrets:
         return plan
     if not asks:
@@ -107,7 +107,7 @@ def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool)
 
 
 def _stored(invocation: Invocation, plan: ImportPlan) -> AbstractContextManager[None]:
-    """A block with the secrets of the plan stored before it."""
+    """Store the secrets of the plan before the block."""
     if not plan.secrets:
         return nullcontext()
     return owner_secrets(invocation).storing(plan.secrets)

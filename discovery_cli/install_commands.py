@@ -147,7 +147,7 @@ async def planned_installation(
     *,
     asks: bool,
 ) -> InstallPlan:
-    """The plan with the values of the options, of stdin, and of the person at the terminal."""
+    """Plan an installation with values of options, of stdin, and of the person at the terminal."""
     from discovery_engine.store.install_records import Grants
 
     installer, values, to = engine.installer, given_values(options["values"]), options.get("to")
@@ -260,10 +260,10 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
 
 
 class UpdateRun:
-    """The updates of servers, with the outcome of each."""
+    """A run of updates, with the outcome for each server."""
 
     def __init__(self, invocation: Invocation, *, yes: bool, asks: bool, check: bool) -> None:
-        """`asks` is whether a person is asked, and `check` whether nothing is changed."""
+        """`asks` tells whether a person is asked, `check` whether the plans are only shown."""
         self._invocation = invocation
         self._output = invocation.output
         self._yes = yes
@@ -280,9 +280,9 @@ class UpdateRun:
         values: Mapping[str, Sequence[str]],
         hidden: Mapping[str, Sequence[str]],
     ) -> None:
-        """Show an update, and do it if its owner agrees; what fails is reported.
+        """Show an update, and apply it if its owner agrees; `report` tells of failures.
 
-        `values` are the values that it was planned with, and `hidden` those that are secret.
+        `values` and `hidden` are the values that it was planned with; `hidden` are secret.
         """
         self._plans.append(plan)
         self._show(plan)
@@ -323,7 +323,7 @@ class UpdateRun:
             self._done.append(plan.name)
 
     def report(self) -> ExitCode:
-        """Say what was done; returns the exit code."""
+        """Print the outcome of all updates, and return the exit code."""
         waiting = [
             plan
             for plan in self._plans
@@ -365,7 +365,7 @@ NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is show
 
 
 def may_ask_person(invocation: Invocation, *, yes: bool) -> bool:
-    """Return whether a person is asked."""
+    """Return whether a person can be asked, and neither `--yes` nor JSON output rules it out."""
     from discovery_cli.client_files import may_ask
 
     return may_ask() and not (yes or invocation.as_json)
@@ -388,7 +388,11 @@ def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:
 def require_no_secret_value(
     values: Mapping[str, Sequence[str]], inputs: Iterable[AskedInput]
 ) -> None:
-    """Other users see the arguments of a program, and the shell keeps them."""
+    """Refuse secrets as arguments, which other users and the shell's history can show.
+
+    Raises:
+        UsageError: If the value of a secret is not a reference.
+    """
     from discovery_engine.marketplace.installer.offered_inputs import is_reference
 
     for field in inputs:

@@ -1,15 +1,14 @@
-"""Ctrl-C: it ends the command at any moment, and with it every server that was started.
+"""Ctrl-C: ends the command at any moment, with every server that it started.
 
-The first press asks, and all is closed. The second ends the process on the spot; the reaper then
-ends its servers.
+The first SIGINT closes everything in order. The second one ends the process at once; the reaper
+then ends its servers.
 
-Left to Python, a press can be lost. One that falls into a destructor or a callback is reported
-there and forgotten. One that falls between an event loop's last look and its sleep is not seen
-before something else wakes the loop, be that half a minute. So every press is noted until it was
-obeyed, and the signal itself wakes the loop.
+Python alone can lose a SIGINT: in a destructor or a callback the exception is only printed, and
+between an event loop's last check and its sleep, it waits until something else wakes the loop. So
+every SIGINT is recorded, and the signal itself wakes the loop.
 
-Until this is loaded presses are Python's. So it loads little: `typing` alone takes longer than
-what is loaded here.
+Until this module is loaded, Python handles SIGINT. It therefore imports little: `typing` alone
+takes longer than all of its imports.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ _HANG_UP = getattr(signal, "SIGHUP", None)  # Windows has none
 class Interruption(KeyboardInterrupt):
     """Ctrl-C was pressed.
 
-    Of a plain KeyboardInterrupt the interpreter remembers if it passed through `eval`, as it may
-    while modules are loaded; it then ends itself by the signal, whatever the exit code.
+    Python remembers a plain KeyboardInterrupt that passed through `eval`, as it may during imports,
+    and then ends itself by the signal, whatever the exit code.
     """
 
 
 class Interrupts:
-    """The SIGINTs of one run; before `heed` Python handles them."""
+    """The handling of SIGINT in one run; Python handles it before `heed`."""
 
     def __init__(self) -> None:
         self._are_heeded = False
@@ -54,7 +53,7 @@ class Interrupts:
         self._ask: Callable[[], object] = _wait
 
     def heed(self) -> None:
-        """Handle SIGINT from now on; no-op if it is ignored by inheritance (as with nohup)."""
+        """Handle SIGINT from now on; no-op if it is ignored already, as with nohup."""
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._are_heeded = True
             signal.signal(signal.SIGINT, self._press)
@@ -64,7 +63,7 @@ class Interrupts:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """A block that a SIGINT ends with `Interruption`, whatever else it raises."""
+        """Raise `Interruption` at a SIGINT in the block, in place of what the block raises."""
         try:
             with self._asking(_interrupt):
                 yield
@@ -76,10 +75,10 @@ class Interrupts:
         self._check()
 
     def run(self, main: Callable[[], Awaitable[T]]) -> T:
-        """The result of `main` in an event loop of its own, in which a SIGINT cancels it.
+        """Return the result of `main`, run in a new event loop; a SIGINT cancels it.
 
         Raises:
-            Interruption: After a press, once all is closed.
+            Interruption: After a SIGINT, once `main` has been closed.
         """
         import anyio
 
@@ -100,9 +99,9 @@ class Interrupts:
     def cutting_short(
         self, wait: Callable[[], object], *, hangs_up: bool = False
     ) -> Iterator[None]:
-        """A block within `run` in which a SIGINT calls `wait`, and the command continues.
+        """Call `wait` at a SIGINT in the block, within `run`, and let the command continue.
 
-        It leaves as interrupted all the same. With `hangs_up` a SIGHUP is like a SIGINT.
+        The exit code is that of an interruption anyway. With `hangs_up`, SIGHUP acts like SIGINT.
         """
         import asyncio
 
@@ -117,7 +116,7 @@ class Interrupts:
             yield
 
     def hang_up(self) -> None:
-        """Leave as interrupted, since the terminal is gone; a SIGHUP for that is ignored."""
+        """Exit as interrupted, since the terminal is gone; a SIGHUP is ignored from now on."""
         self._has_cut_short = self._has_hung_up = True
         if _HANG_UP and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
             signal.signal(_HANG_UP, signal.SIG_IGN)
@@ -139,7 +138,7 @@ class Interrupts:
 
     @contextmanager
     def _asking(self, ask: Callable[[], object]) -> Iterator[None]:
-        """A block in which a SIGINT calls `ask`; at once if one arrived before."""
+        """Call `ask` at a SIGINT in the block; at once if one arrived before."""
         before, self._ask = self._ask, ask
         try:
             if self._is_pressed:
@@ -150,14 +149,14 @@ class Interrupts:
 
     @contextmanager
     def _noting_hang_up(self) -> Iterator[None]:
-        """A block in which a SIGHUP is a press; no-op if it is ignored by inheritance."""
+        """Treat a SIGHUP in the block as a SIGINT; no-op if SIGHUP has a handler or is ignored."""
         if not _HANG_UP or signal.getsignal(_HANG_UP) is not signal.SIG_DFL:
             yield
             return
         signal.signal(_HANG_UP, self._note_hang_up)
         try:
             yield
-        finally:  # of a terminal that is gone there may be two
+        finally:  # a terminal that closes may send two
             signal.signal(_HANG_UP, signal.SIG_IGN if self._has_hung_up else signal.SIG_DFL)
 
     def _note_hang_up(self, *_: object) -> None:
@@ -166,7 +165,7 @@ class Interrupts:
 
     @contextmanager
     def _waking(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """A block in which a SIGINT wakes the running loop, which then calls `cancel`."""
+        """Wake the running loop at a SIGINT in the block, and call `cancel` in it."""
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -180,7 +179,7 @@ class Interrupts:
 
 @contextmanager
 def _woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
-    """A block in which every signal wakes the loop, in whatever thread it is delivered."""
+    """Wake the loop at every signal in the block, in whatever thread it arrives."""
     import socket
 
     bell, wire = socket.socketpair()
@@ -197,7 +196,7 @@ def _woken_by_signals(loop: AbstractEventLoop) -> Iterator[None]:
 
 
 def _wait() -> None:
-    """Placeholder while a SIGINT is deferred."""
+    """Do nothing: the handler of a SIGINT that is deferred."""
 
 
 def _interrupt() -> NoReturn:

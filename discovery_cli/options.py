@@ -1,7 +1,7 @@
 """Options that several commands share.
 
-The global ones are read before and after a command's name: `discovery --json list` and
-`discovery list --json` are the same.
+Global options are accepted before and after the name of a command: `discovery --json list` equals
+`discovery list --json`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
-    """Give a command its invocation, after a note if others may write to the data folder."""
+    """Pass the invocation to a command, after a note if others may write to the data folder."""
 
     @click.pass_context
     def command(context: click.Context, /, *args: object, **options: object) -> object:
@@ -43,7 +43,7 @@ def pass_invocation(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _use_one_server(invocation: Invocation) -> None:
-    """Give a run a configuration and data of its own, which go with it."""
+    """Create a temporary configuration and data folder for `--command` or `--url`."""
     import json
     import shlex
     from pathlib import Path
@@ -66,7 +66,7 @@ def _use_one_server(invocation: Invocation) -> None:
             raise click.UsageError("--command names no program")
         env = {name: words[i].partition("=")[2] for i, name in enumerate(names[:count])}
         entry = {"command": words[count], "args": words[count + 1 :], "env": env}
-    entry["trust"] = "open"  # a review would be forgotten with the run, and a person reads this
+    entry["trust"] = "open"  # a review would be lost with the run, and a person reads the output
     folder = Path(invocation.at_end.enter_context(TemporaryDirectory(prefix="discovery-")))
     invocation.config, invocation.data_dir = str(folder / "discovery.yaml"), str(folder / "data")
     text = json.dumps({"servers": {invocation.only_server: entry}})
@@ -85,7 +85,7 @@ def _is_assignment(word: str) -> bool:
 
 
 def one_server_options(function: Callable[..., object]) -> Callable[..., object]:
-    """Add `--command`, `--url` and `--header`, for a server that no configuration has."""
+    """Add `--command`, `--url` and `--header`, for one server without a configuration."""
     option = partial(click.option, callback=_store, expose_value=False)
     program = option(
         "--command",
@@ -125,10 +125,10 @@ def in_view(view: View, name: str | None) -> View:
 
 
 def engine_in_view(engine: Engine, name: str | None) -> ScopedEngine:
-    """Return the engine as clients of a view of the configuration use it.
+    """Return the engine limited to a view of the configuration; all of it without a `name`.
 
     Raises:
-        ViewNotFoundError: With the nearest names.
+        ViewNotFoundError: If there is no such view; the error suggests the nearest names.
     """
     return engine if name is None else engine.in_view(name)
 
@@ -146,7 +146,7 @@ def _store_json(context: click.Context, _: click.Parameter, value: bool) -> None
 
 
 def global_options(*, hidden: bool) -> list[click.Option]:
-    """New option objects for one command."""
+    """Create the global options for one command."""
     option = partial(click.Option, callback=_store, expose_value=False, hidden=hidden)
     return [
         option(
@@ -179,9 +179,9 @@ def wants_json(words: Sequence[str], variable: str | None) -> bool:
 
 
 def _completer(words: Callable[..., Iterable[str]], *, continues: bool = False) -> Completer:
-    """Complete from the registry: completion never starts a server.
+    """Return a completer that reads the registry, and never starts a server.
 
-    With `continues`, by the words that were typed before, too.
+    With `continues`, `words` also gets the arguments typed before.
     """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -212,7 +212,7 @@ def _targets(view: View) -> list[str]:
 
 
 def _calls(view: View, typed: Sequence[str]) -> list[str]:
-    """Servers and tools; after a server its tools, and after a tool its arguments."""
+    """Return servers and tools; after a server its tools, and after a tool its arguments."""
     from discovery_cli.targets import server_named, tool_named
 
     if not typed:
@@ -225,7 +225,7 @@ def _calls(view: View, typed: Sequence[str]) -> list[str]:
 
 
 def _explained(view: View) -> list[str]:
-    """Hidden tools, too, and codes of errors."""
+    """Return servers, tools with hidden ones, and codes of errors."""
     from discovery_engine.errors.codes import CODES
 
     return [*_server_names(view), *(str(entry.key) for entry in view.catalog), *CODES]
@@ -236,13 +236,13 @@ def _tags(view: View) -> list[str]:
 
 
 def _offerings(view: View, kind: OfferingKind) -> list[str]:
-    """Servers, too, whose resources or prompts can be listed."""
+    """Return the addresses of offerings, and servers, whose offerings can be listed."""
     entries = view.offerings.visible(kind)
     return [*_server_names(view), *(view.offerings.address(entry.offering) for entry in entries)]
 
 
 def complete_client(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The clients that servers are read from, or that can be connected."""
+    """Complete the names of clients that servers are read from or that can be connected."""
     from discovery_engine.config.sources import SOURCE_TYPES
 
     return [name for name in SOURCE_TYPES if name != "custom" and name.startswith(incomplete)]
@@ -276,7 +276,7 @@ _DURATION = lazy_pattern(r"([1-9][0-9]{0,4})([smhdw])")
 def duration_or_date(
     context: click.Context, parameter: click.Parameter, text: str | None
 ) -> float | datetime | None:
-    """Seconds, or a date; a callback of options."""
+    """Convert an option to seconds or a date, as its callback."""
     if text is None:
         return None
     if match := _DURATION.fullmatch(text):
@@ -290,7 +290,7 @@ def duration_or_date(
 
 
 def past(moment: float | datetime | None, now: float) -> float | None:
-    """The Unix time of a date, or of so many seconds ago; None for None."""
+    """Return the Unix time of a date, or of that many seconds before `now`; None for None."""
     if isinstance(moment, datetime):
         return moment.timestamp()
     return None if moment is None else now - moment

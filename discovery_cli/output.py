@@ -1,7 +1,7 @@
 """Output of the command line: data to stdout, messages to stderr.
 
-Text of an upstream or a file passes `clean` before it reaches a terminal, and no
-escape byte is written unless stdout is a terminal that wants colours.
+Text of servers and files is cleaned before it reaches a terminal. Escape sequences are only written
+to a terminal that wants colours.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _MARKS = ("✓", "✗", "…")
 _COMMAND = lazy_pattern(r"(?:^|`|(?<=hint: )|(?<=next: ))discovery (?=[a-z])")
 _GAP = "  "
 _USUAL_WIDTH = 80
-_NARROWEST = 20  # columns that the last cell of a row keeps on any terminal
+_NARROWEST = 20  # columns for the last cell of a row, however narrow the terminal
 
 
 class Cell(Struct, frozen=True):
     text: str
     style: Style = "plain"
     to_the_right: bool = False
-    """True if it is right-aligned, as numbers are."""
+    """True to align it right, as numbers are."""
     is_summary: bool = False
-    """True if a narrow terminal may cut it, because another command shows it whole."""
+    """True if it may be cut to the terminal, because another command shows all of it."""
 
 
 class Output(Struct, frozen=True):
-    """The output of one run, configured by its streams and the environment."""
+    """The output of one run, set up for its streams and the environment."""
 
     as_json: bool = False
     is_terminal: bool = False
@@ -63,9 +63,9 @@ class Output(Struct, frozen=True):
     has_unicode: bool = True
     width: int = _USUAL_WIDTH
     warnings: Collection[str] = ()
-    """Warnings for the JSON answer; more may be added until it is written."""
+    """The warnings for the JSON answer; more may be added until it is written."""
     options: str = ""
-    """The options that say which configuration is meant, for commands that are shown."""
+    """The options of the run's configuration, for commands in messages."""
 
     @classmethod
     def of_streams(
@@ -88,12 +88,12 @@ class Output(Struct, frozen=True):
         )
 
     def answer(self, form: JSONObject) -> None:
-        """Write the one JSON document of a run."""
+        """Write the single JSON document of a run."""
         form = with_warnings(form, self.warnings)
         self.write(json_text(form, indent=2 if self.is_terminal else None) + "\n")
 
     def report(self, form: JSONObject, words: str) -> None:
-        """Write what became of a change: the form in JSON, else the words."""
+        """Write the outcome of a change: the form as JSON, or else the words to stderr."""
         if self.as_json:
             self.answer(form)
         self.say(words)
@@ -123,7 +123,7 @@ class Output(Struct, frozen=True):
     ) -> None:
         """Write rows in aligned columns; only the last column is wrapped or cut to the terminal.
 
-        With `least_widths`, of the first columns, tables that are written later are aligned, too.
+        `least_widths`, of the first columns, align several tables with each other.
         """
         cells = [[self._cell(cell) for cell in row] for row in rows]
         columns = max(map(len, cells), default=0)
@@ -136,12 +136,12 @@ class Output(Struct, frozen=True):
             self.write(" " * indent + self._row(row, widths, indent) + "\n")
 
     def say(self, words: str) -> None:
-        """Write a line for a person to stderr; with JSON it becomes part of the answer."""
+        """Write a line for a person to stderr; no-op with JSON."""
         if not self.as_json:
             sys.stderr.write(self._writable(self.hint(words), newlines=False) + "\n")
 
     def hint(self, words: str) -> str:
-        """The words with commands of this program that can be typed as they are."""
+        """Return the words, with the run's options in the commands of this program."""
         return with_options(words, self.options)
 
     def mark(self, *, good: bool) -> Cell:
@@ -150,7 +150,7 @@ class Output(Struct, frozen=True):
         return Cell("+", "good") if good else Cell("x", "bad")
 
     def open_mark(self) -> Cell:
-        """The mark for an unknown state."""
+        """Return the mark for an unknown state."""
         return Cell("…" if self.has_unicode else ".", "faint")
 
     def _cell(self, cell: Cell | str) -> Cell:
@@ -169,7 +169,7 @@ class Output(Struct, frozen=True):
         return _GAP.join([*padded, first]).rstrip() + "".join(rest)
 
     def _lines(self, cell: Cell, before: int) -> list[str]:
-        """The last cell of a row, `before` columns from the left, fitted to the terminal."""
+        """Return the lines of a row's last cell, which starts `before` columns from the left."""
         if not self.is_terminal:
             return [cell.text]
         space = max(self.width - before, _NARROWEST)
@@ -199,39 +199,39 @@ class Output(Struct, frozen=True):
 
 
 def silence(stream: TextIO) -> None:
-    """Discard what is still buffered, so that Python's last flush raises no error."""
+    """Discard buffered output, so that Python's final flush raises no error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def with_warnings(form: JSONObject, warnings: Iterable[str]) -> JSONObject:
-    """With the member `warnings`, if there are any."""
+    """Return the form with a member `warnings`, if there are any."""
     texts = [clean(warning) for warning in warnings]
     return {**form, "warnings": texts} if texts else form
 
 
 def with_options(words: str, options: str) -> str:
-    """With options in each command of this program."""
+    """Return the words with `options` added to each command of this program."""
     return _COMMAND.sub(lambda match: f"{match[0]}{options} ", words) if options else words
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:
-    """A JSON document with its `schema_version` first.
+    """Return a JSON document, `schema_version` first.
 
-    Everything beyond ASCII is escaped, so that any locale can carry it and no terminal obeys it.
+    Everything beyond ASCII is escaped: it is valid in any locale, and controls no terminal.
     """
     return json.dumps({"schema_version": SCHEMA_VERSION, **form}, indent=indent)
 
 
 def allows_escapes(environ: Mapping[str, str]) -> bool:
-    """Return whether colours and cursor movements may be sent to a terminal."""
+    """Return whether colours and cursor movements may be written to a terminal."""
     return not (
         environ.get("NO_COLOR") or environ.get("CI") or environ.get("TERM") in ("dumb", "unknown")
     )
 
 
 def shortened(text: str, width: int, ellipsis: str) -> str:
-    """`text` cut to `width` columns, including the ellipsis."""
+    """Return `text` cut to `width` columns, including the ellipsis."""
     if columns_of(text) <= width:
         return text
     space = width - len(ellipsis)
@@ -245,7 +245,7 @@ def shortened(text: str, width: int, ellipsis: str) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """`text` in lines of `width` columns; a longer word has a line of its own."""
+    """Return `text` in lines of `width` columns; a longer word gets a line of its own."""
     lines: list[str] = []
     for word in text.split(" "):
         if lines and columns_of(f"{lines[-1]} {word}") <= width:
@@ -284,7 +284,7 @@ max_tokens_option = click.option(
 
 
 def show_result(output: Output, result: JSONObject, form: JSONObject) -> None:
-    """Write the text of a meta-tool's result; in JSON beside `form`."""
+    """Write the text of a meta-tool's result; as JSON, add it to `form`."""
     text: str = result["content"][0]["text"]
     if output.as_json:
         tokens = result["_meta"]["discovery/answer"]["tokens"]
@@ -294,10 +294,10 @@ def show_result(output: Output, result: JSONObject, form: JSONObject) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put `text` in place of a file in one step; a new one is its owner's alone.
+    """Replace the content of a file atomically; only its owner can read a new one.
 
     Raises:
-        UnwritableFileError: If it cannot be written; it is then as it was.
+        UnwritableFileError: If it cannot be written; it is unchanged then.
     """
     # `tempfile` takes 3 ms, and every command loads this module for its error.
     from discovery_engine._util import files
@@ -308,10 +308,10 @@ def replace_file(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """A block that writes a file; an error of the system becomes one that names it.
+    """Convert an OSError of the block, which writes a file.
 
     Raises:
-        UnwritableFileError: If it cannot be written.
+        UnwritableFileError: If it cannot be written; names the file.
     """
     try:
         yield
@@ -320,7 +320,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 class UnwritableFileError(click.UsageError):
-    """A file that a command should write, and what the system has against it."""
+    """A file that a command cannot write, with the system's reason."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be written: {error.strerror or error}")

@@ -1,6 +1,6 @@
-"""The command `discovery`: finds the command's module, runs it, and turns errors into exit codes.
+"""The command `discovery`: loads the module of a command, runs it, and sets the exit code.
 
-A command's module is loaded only when that command is used; the summaries stand here, so that
+A command's module is loaded only when the command is used. The summaries are here, so that
 `--help` loads none.
 """
 
@@ -93,7 +93,7 @@ _RENAMED = {
     "version": "--version",
     "worker": "fleet worker",
 }
-"""New names by the old ones, which run for one more release with a note."""
+"""The new names of renamed commands, by the old ones, which work for one more release."""
 _SERVER_FIRST = ("logs", "metrics", "prompts", "resources")
 """Commands whose option `--server NAME` became their first argument."""
 
@@ -115,7 +115,7 @@ class Discovery(Group):
                 formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def main(self, args: Sequence[str] | None = None, **extra: Any) -> NoReturn:  # type: ignore[override]
-        """Run, write an error if there is one, and exit with its code."""
+        """Run the command, write its error to stderr, and exit with the code."""
         words = list(sys.argv[1:] if args is None else args)
         extra |= {"prog_name": "discovery", "standalone_mode": False}
         invocation: Invocation = extra.setdefault("obj", Invocation())
@@ -150,7 +150,7 @@ class Discovery(Group):
 
 
 def _renamed(ctx: click.Context, args: list[str]) -> list[str]:
-    """Put the new name of a command in place of an old one, with a note."""
+    """Return the arguments with a renamed command's new name; a note names the new one."""
     renamed = {" ".join(args[:count]): count for count in (2, 1)}
     old = next((name for name in renamed if name in _RENAMED), "")
     new = _RENAMED.get(old, "")

@@ -1,7 +1,7 @@
-"""Questions of servers during a request: a person answers in the terminal, or `--answer` does.
+"""Questions of servers during a request, answered by a person in the terminal or by `--answer`.
 
-Nothing is answered for a person: a form is declined or cancelled by a key, an address is shown and
-never opened. There is no language model here, so a server is not told that there is one.
+No question is answered without the person: forms can be declined or cancelled, and a URL is shown
+but never opened. There is no language model here, so sampling is not declared to servers.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Run(Protocol):
 
 @contextmanager
 def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
-    """A block in which `--answer`, or the person at the terminal, can be asked; None if neither.
+    """Yield a client that answers from `--answer` or at the terminal; None if there is neither.
 
     Raises:
         UsageError: If `--answer` is no JSON object.
-        InputRequiredError: As the block does, with what to do about it.
+        InputRequiredError: From the block, with a hint on how to answer.
     """
     prepared = None if answer is None else _Prepared(read_object(answer, "--answer"))
     client = prepared.client if prepared else _person(run)
@@ -88,7 +88,7 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
 
 
 def expect(engine: Engine, client: Client | None) -> None:
-    """Declare to servers from their start on what can be asked: none is started twice for that."""
+    """Declare the client's capabilities to servers from their start, so that none restarts."""
     if client is not None:
         engine.expect_client(client.capabilities)
 
@@ -101,15 +101,15 @@ def _person(run: Run) -> Client | None:
 
 
 class _Prepared:
-    """The answer that was given beforehand; each form takes the fields that it has."""
+    """The answer of `--answer`; each form takes the fields that it has."""
 
     def __init__(self, answer: JSONObject) -> None:
         self._answer = answer
         self._unused = set(answer)
         self.problem = ""
-        """Why the last form was not answered, if it was not."""
+        """The reason why the last form was rejected; empty if none was."""
         self.expected = ""
-        """The fields of that form, in words."""
+        """The fields of that form, as text."""
         self.client = CallbackClient(self._ask, capabilities={"elicitation": {"form": {}}})
 
     async def _ask(self, _: str, params: JSONObject) -> JSONObject:
@@ -140,7 +140,7 @@ class _Prepared:
         return ""
 
     def say_unused(self) -> None:
-        """Print what was wrong with the answer, after a call that succeeded all the same."""
+        """Print the unused fields and the rejected form after a call that still succeeded."""
         if self.problem:
             click.echo(f"note: {self.problem}", err=True)
         if self._unused:
@@ -157,7 +157,7 @@ class _Person:
         self._turn: anyio.Lock | None = None
 
     async def ask(self, _: str, params: JSONObject) -> JSONObject:
-        """Ask the person; see `Client.ask`. One question at a time, however many servers ask."""
+        """Ask the person, one question at a time; see `Client.ask`."""
         import anyio
 
         self._turn = self._turn or anyio.Lock()
@@ -165,7 +165,7 @@ class _Person:
             return await self._ask(params)
 
     async def _ask(self, params: JSONObject) -> JSONObject:
-        """The answer; Ctrl-C and Ctrl-D cancel the question, and the call goes on."""
+        """Return the answer; Ctrl-C and Ctrl-D cancel the question, and the call continues."""
         import anyio
 
         scope = anyio.CancelScope()
@@ -177,12 +177,12 @@ class _Person:
                 if closed.is_gone:
                     self._interrupts.hang_up()
             except anyio.get_cancelled_exc_class():
-                if not scope.cancel_called:  # it is withdrawn, or took too long
+                if not scope.cancel_called:  # the question was withdrawn, or expired
                     self._terminal.write("\nthis answer is no longer needed")
                 raise
         self._terminal.write("")
         if not sys.stdin.isatty():
-            for output in self._outputs:  # what is written there from now on is an error
+            for output in self._outputs:  # further writes to a closed terminal would fail
                 silence(output)
         return _CANCELLED
 
@@ -223,7 +223,7 @@ class _Person:
 
 
 def _shown(params: JSONObject) -> Iterator[str]:
-    """A question in lines for a person."""
+    """Yield the lines of a question for a person."""
     meta = params.get("_meta") or {}
     yield f"{named(str(meta.get(ASKING_SERVER, 'a server')))} asks:"
     yield from block(str(params.get("message") or ""))
@@ -236,7 +236,7 @@ def _shown(params: JSONObject) -> Iterator[str]:
 
 
 def read_object(text: str, option: str) -> JSONObject:
-    """The object that an option gives.
+    """Return the JSON object of an option: the text itself, `@FILE`, or `-` for stdin.
 
     Raises:
         UsageError: If it cannot be read, or is no JSON object.

@@ -1,4 +1,4 @@
-"""Lines that a person types at the terminal; the event loop runs meanwhile."""
+"""Reads lines from the terminal without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Protocol
 
-_MAX_TERMINAL_LINE_BYTES = 4096  # bytes; a terminal gives at most one line of so many
+_MAX_TERMINAL_LINE_BYTES = 4096  # bytes; the longest line that a terminal delivers
 
 
 class TerminalClosedError(Exception):
@@ -17,19 +17,19 @@ class TerminalClosedError(Exception):
     def __init__(self, *, is_gone: bool) -> None:
         super().__init__("the terminal was closed")
         self.is_gone = is_gone
-        """The terminal is gone: it can neither be read nor written."""
+        """True if the terminal can be neither read nor written any more."""
 
 
 class TerminalInput:
-    """Asks on stderr, and reads stdin, which must be a terminal."""
+    """Prompts on stderr, and reads lines from stdin, which must be a terminal."""
 
     async def line(self, prompt: str, *, is_hidden: bool = False) -> str:
-        """A line, without its end.
+        """Return a line without its end.
 
         Raises:
-            TerminalClosedError: If there will be no more.
+            TerminalClosedError: If no further line will come.
         """
-        # Hidden before it is asked for: what is pasted at once would be shown otherwise.
+        # Hidden before the prompt: text that is pasted at once would be shown otherwise.
         with _hidden() if is_hidden else nullcontext():
             self.write(prompt, end="")
             text = await _read_line()
@@ -38,7 +38,7 @@ class TerminalInput:
         return text
 
     def write(self, text: str, *, end: str = "\n") -> None:
-        with suppress(OSError):  # the terminal is gone, which reading reports
+        with suppress(OSError):  # the terminal is gone, which the next read reports
             sys.stderr.write(text + end)
             sys.stderr.flush()
 
@@ -52,8 +52,8 @@ async def _read_line() -> str:
         if not text:
             raise TerminalClosedError(is_gone=False)
         return text.rstrip("\r\n")
-    # A terminal is readable once a whole line is there, or Ctrl-D was pressed. A thread could not
-    # be interrupted, and `readline` would stop the event loop until the end of a line.
+    # A terminal becomes readable with a whole line or Ctrl-D. Reading in a thread could not be
+    # interrupted, and `readline` here would block the event loop.
     line = b""
     while not line.endswith(b"\n"):
         await anyio.wait_readable(sys.stdin)
@@ -69,7 +69,7 @@ async def _read_line() -> str:
 
 @contextmanager
 def _hidden() -> Iterator[None]:
-    """A block in which the terminal does not show what is typed."""
+    """Turn off the terminal's echo in the block."""
     try:
         import termios
     except ImportError:
@@ -90,7 +90,7 @@ class Movement(Protocol):
     """A display that repaints the terminal by itself."""
 
     def pause(self) -> None:
-        """Remove it from the terminal, and repaint nothing."""
+        """Remove it from the terminal, and stop repainting."""
 
     def resume(self) -> None: ...
 
@@ -101,7 +101,7 @@ class Screen:
 
     @contextmanager
     def moving(self, movement: Movement) -> Iterator[None]:
-        """A block in which `movement` repaints the terminal."""
+        """Register `movement` as the display that repaints the terminal in the block."""
         self._movement = movement
         try:
             yield
@@ -110,7 +110,7 @@ class Screen:
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """A block in which nothing repaints the terminal."""
+        """Pause the display in the block, if there is one."""
         movement = self._movement
         if movement:
             movement.pause()

@@ -190,7 +190,7 @@ def _row(step: Step) -> list[Cell | str]:
 
 
 def _part(step: Step) -> str:
-    """Say what the rule did, in a word or two."""
+    """Return the effect of a rule in a word or two."""
     if step.decided:
         return "decides: " + ("enabled" if step.rule.enabled else "disabled")
     if step.too_slow:

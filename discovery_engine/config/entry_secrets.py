@@ -1,4 +1,4 @@
-"""The secrets that a server's entry gives it: in variables, headers, arguments and its address."""
+"""The secrets in a server's entry: in variables, headers, arguments and its address."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SHORTEST_PLACE = 6  # characters
 
 
 def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secret]:
-    """The secrets of an entry; reads the files that its references name.
+    """Yield the secrets of an entry; reads the files that its references name.
 
-    What cannot be resolved is left out.
+    References that cannot be resolved are left out.
     """
     base_dir = os.path.dirname(server.origin.file) or None  # noqa: PTH120 - "" must stay ""
     for name, text in _kept_apart(server):
@@ -45,9 +45,9 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
 
 
 def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[str, str]:
-    """Return the values of the references of an entry, and how each reference is written.
+    """Return the values of an entry's variable references, each with the reference as written.
 
-    Only values long enough not to be confused with other words: folders, hosts, names.
+    Values under six characters are left out: they may be parts of other words.
     """
     references = [reference for text in _shown(server) for reference in _references(text)]
     values = {
@@ -66,7 +66,7 @@ def has_changing_values(server: ServerSettings) -> bool:
 
 
 def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
-    """Variables and headers, with their values as they are written."""
+    """Return variables and headers, with their values as written."""
     match server.transport:
         case StdioTransport(env=env):
             return env.items()
@@ -76,7 +76,7 @@ def _kept_apart(server: ServerSettings) -> Iterable[tuple[str, str]]:
 
 
 def _shown(server: ServerSettings) -> tuple[str, ...]:
-    """The texts that are shown unchanged except for their references."""
+    """Return the texts of an entry that can contain references."""
     match server.transport:
         case StdioTransport(command, args, env, cwd):
             return (command, *args, *env.values(), cwd or "")
@@ -90,12 +90,12 @@ def _resolved(
 ) -> Iterator[str]:
     try:
         yield resolve(text, secrets, base_dir=base_dir, server=server, has_commands=True)
-    except ValueError:  # then the server has not got it either
+    except ValueError:  # the server cannot get this value either
         return
 
 
 def _value(reference: Reference, secrets: SecretResolver) -> str:
-    """Return the value of a variable; empty for an unset one, and for any other reference."""
+    """Return the value of an environment variable; empty if unset or for other references."""
     if reference.kind != "variable":
         return ""
     try:
@@ -112,7 +112,7 @@ def _references(text: str) -> tuple[Reference, ...]:
 
 
 def _masked(server: ServerSettings) -> Iterator[str]:
-    """Yield what is hidden wherever arguments and addresses are shown as they are written."""
+    """Yield the parts of arguments and addresses that are masked when they are displayed."""
     match server.transport, server.transport and redact_transport(server.transport):
         case StdioTransport(args=args), StdioTransport(args=masked):
             pairs = zip(args, masked, strict=True)
@@ -129,7 +129,7 @@ def _masked(server: ServerSettings) -> Iterator[str]:
 def redact_transport(
     transport: StdioTransport | RemoteTransport,
 ) -> StdioTransport | RemoteTransport:
-    """The same transport, safe to display."""
+    """Return the transport with its secrets masked, for display."""
     match transport:
         case StdioTransport(args=args, env=env):
             return replace(transport, args=redact_args(args), env=_redact_values(env))

@@ -1,4 +1,4 @@
-"""A catalog of Docker: YAML that knows the tools, secrets and settings of its servers.
+"""Docker's catalog: YAML with the tools, secrets and settings of servers.
 
     registry:
       files:
@@ -8,7 +8,7 @@
         config: [{name: files, properties: {root: {type: string}}, required: [root]}]
         tools: [{name: read_file}]
 
-An entry is written as the `server.json` that would say the same, and parsed like one.
+An entry is converted to an equivalent `server.json`, and parsed as one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from discovery_engine.marketplace.server_json import (
 )
 from discovery_engine.marketplace.source import DocumentSource, SourcePage, invalid
 
-_VALUES = 1_000_000  # scalars of one catalog; that of Docker has some 50,000
+_VALUES = 1_000_000  # scalars of one catalog; Docker's has some 50,000
 _TEMPLATE = re.compile(r"\{\{\s*([^{}|]+?)\s*(?:\|([^{}]*))?\}\}")
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$([A-Za-z_][A-Za-z0-9_]*)")
 _NUMBERS = ("number", "integer")
@@ -79,7 +79,7 @@ def _entry(name: str, described: JSONValue, origin: EntryOrigin) -> MarketplaceE
 
 
 def _server(name: str, described: JSONObject, metadata: JSONObject) -> JSONObject:
-    """The `server.json` of an entry."""
+    """Return the `server.json` of an entry."""
     category = shown_text(metadata, "category", bounds.NAME)
     tags = [*(metadata.get("tags") or []), *([category] if category else [])]
     return {
@@ -151,7 +151,7 @@ def _secrets(described: JSONObject) -> Iterator[JSONObject]:
 
 
 class _Settings:
-    """The settings of one server that its owner may change, and their places in templates."""
+    """The settings of a server, and their placeholders in templates."""
 
     def __init__(self, name: str, described: JSONObject) -> None:
         self._prefix = f"{name}."
@@ -163,7 +163,7 @@ class _Settings:
                 self._add(key, schema, is_required=key in required)
 
     def argument(self, argument: JSONObject, template: JSONValue) -> JSONObject:
-        """An argument with `{names}` in place of the catalog's `{{server.name|filter}}`."""
+        """Return an argument with `{name}` in place of the catalog's `{{server.name|filter}}`."""
         names: dict[str, JSONValue] = {}
         is_repeated = False
 
@@ -182,7 +182,7 @@ class _Settings:
         return {**argument, "value": value, "variables": names, "isRepeated": is_repeated}
 
     def variables(self) -> Iterator[JSONObject]:
-        """The variables of the environment that are no secrets."""
+        """Yield the environment variables that are not secret."""
         for variable in _objects(self._described, "env"):
             yield self.argument({"name": variable.get("name")}, variable.get("value", ""))
 
@@ -202,7 +202,7 @@ class _Settings:
 
 
 def _with_places(text: str) -> tuple[str, list[str]]:
-    """A text with `{NAME}` in place of `${NAME}`, and the names."""
+    """Return a text with `{NAME}` in place of `${NAME}` and `$NAME`, and these names."""
     names: list[str] = []
 
     def place(match: re.Match[str]) -> str:

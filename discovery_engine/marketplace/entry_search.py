@@ -1,4 +1,4 @@
-"""The copied entries, searched and merged: those of several sources that are one server are one."""
+"""Searches the copied entries, and merges entries of several sources for the same server."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _DEEPEST = 500  # results of a query that can be paged through
 class FoundEntry(Struct, frozen=True):
     entry: MarketplaceEntry
     relevance: float
-    """From 0 to 1; 0 in a list that no query has ordered."""
+    """From 0 to 1; 0 in a list without a query."""
 
 
 class EntrySearch:
-    """Its methods read the store, and take a thread's time."""
+    """Searches the store; its methods block, and belong in a worker thread."""
 
     def __init__(self, settings: MarketplaceSettings, store: MarketplaceStore) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class EntrySearch:
         return list(self._names)
 
     def rank(self, source: str) -> int:
-        """The place of a source; the lowest counts most."""
+        """Return the precedence of a source; the lowest number comes first."""
         return self._order.index(source) if source in self._order else len(self._order)
 
     def page(
@@ -59,7 +59,15 @@ class EntrySearch:
         limit: int,
         live: Sequence[MarketplaceEntry],
     ) -> tuple[list[FoundEntry], int | None]:
-        """A page of results, and where the next one begins; takes a thread's time."""
+        """Return a page of results, and the offset of the next page; None after the last.
+
+        Args:
+            query: The query; without telling words, the latest entries are listed.
+            sources: The names of the sources to search.
+            offset: The number of results before the page.
+            limit: The most results.
+            live: Entries that package managers returned for this query.
+        """
         keys = [self._keys[name] for name in sources]
         if not (words := telling_words(query)):
             stored = self._store.latest(keys, limit=limit + 1, offset=offset)
@@ -74,29 +82,29 @@ class EntrySearch:
         copied = self._merged(groups[:limit], relevance, fresh)
         others = list(fresh.values())
         page = (self._with_live(query, copied, others) if others else copied)[:limit]
-        # Package managers are asked for the first page alone: the next one begins in the copy.
+        # Live entries are for the first page only: further pages come from the copies.
         on_page = {(result.entry.id, result.entry.name) for result in page}
         count = sum((result.entry.id, result.entry.name) in on_page for result in copied)
         return page, offset + count if count < len(groups) else None
 
     def named(self, name: str, sources: Sequence[str]) -> list[MarketplaceEntry]:
-        """The entries of that name or id."""
+        """Return the entries with that name or id, with all their versions."""
         keys = [self._keys[source] for source in sources]
         rows = [copy.row for copy in self._store.named(name) if copy.identity.source in keys]
         groups = self._groups(rows, keys)
         return [result.entry for result in self._merged(groups, {}, {}, with_versions=True)]
 
     def _scaled(self, query: str, relevance: Mapping[int, float]) -> dict[int, float]:
-        """The relevance of results by how much of the query the best that is not named has."""
+        """Scale relevances by the share of the query that the best entry not named covers."""
         best = next((row for row, score in relevance.items() if score < 1.0), None)
         entries = self._store.rows([best] if best else [])
         scale = max((_coverage(query, entry) for entry in entries.values()), default=1.0)
         return {row: score if score == 1.0 else score * scale for row, score in relevance.items()}
 
     def _groups(self, rows: Sequence[int], keys: Sequence[str]) -> list[list[int]]:
-        """Rows that are one server, with those of other sources, in the order of `rows`.
+        """Group rows of the same server, adding those of other sources, in the order of `rows`.
 
-        Of each group the row that counts most is first.
+        The row with the highest precedence comes first in its group.
         """
         copies = [copy for copy in self._store.same_packages(rows) if copy.identity.source in keys]
         places = {row: place for place, row in enumerate(rows)}
@@ -119,9 +127,9 @@ class EntrySearch:
         *,
         with_versions: bool = False,
     ) -> list[FoundEntry]:
-        """Groups as entries.
+        """Merge each group into one entry.
 
-        An entry of `fresh`, by source and name, takes the place of its copy, and is taken out.
+        Entries of `fresh`, by source and name, replace their copies, and are removed from it.
         """
         entries = self._store.rows(
             [row for group in groups for row in group], with_versions=with_versions
@@ -138,7 +146,7 @@ class EntrySearch:
     def _with_live(
         self, query: str, found: Sequence[FoundEntry], live: Sequence[MarketplaceEntry]
     ) -> list[FoundEntry]:
-        """Results of the copy together with those of package managers."""
+        """Merge results of the copies with entries of package managers, the most relevant first."""
         relevance: dict[str, float] = {result.entry.id: result.relevance for result in found}
         for entry in live:
             relevance[entry.id] = max(relevance.get(entry.id, 0.0), _coverage(query, entry))
@@ -152,7 +160,7 @@ class EntrySearch:
 
 
 def _coverage(query: str, entry: MarketplaceEntry) -> float:
-    """The share of the terms of a query that an entry has; 1 if the query names it."""
+    """Return the share of a query's terms that an entry has; 1 if the query names the entry."""
     if not name_spellings_of(entry).isdisjoint(query_spellings(query)):
         return 1.0
     lexicon = entry_lexicon()

@@ -1,9 +1,9 @@
-"""The copy of the sources: `marketplace.db` in the data folder, with a full-text index.
+"""The copies of all sources: `marketplace.db` in the data folder, with a full-text index.
 
-Processes share it. A page is one transaction, and each source is written by the process that holds
-its lease. Of each entry the highest version counts; a version that is deleted lets the next lower
-one count, so several are kept whole. The index has the words of an entry as terms: stems, and what
-they are about.
+Processes share the file. A page is one transaction, and each source is written only by the process
+that holds its lease. The highest version represents an entry; others are stored, too, so that the
+next one can replace it when it is deleted. The index contains the terms of entries: stems, concepts
+and subjects.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from discovery_engine.search.text.tokenizer import normalize_name, query_spellin
 
 COLUMNS = ("name", "title", "description", "packages", "publisher", "tags", "tools", "related")
 WEIGHTS = (4.0, 4.0, 2.5, 1.5, 1.0, 2.0, 1.5, 1.0)
-"""Weights of the columns; the name of a package or a tool counts less than the server's own."""
-_MOST_TOOLS = 100  # whose texts are read; a server with more is found by its own
+"""The weights of the columns; package and tool names count less than the server's own name."""
+_MOST_TOOLS = 100  # indexed tools of an entry
 _MOST_TEXT = 1_000  # characters of a description
 _ABOUT = (CONCEPT, SUBJECT)
 _FIXED = re.compile(r"(?i)\b(?:mcp|server|servers|modelcontextprotocol|model context protocol)\b")
-"""Words of nearly every name here, which tell no two entries apart."""
+"""Words of nearly every entry, which distinguish none."""
 
 
 def entry_terms(entry: MarketplaceEntry, lexicon: Lexicon) -> list[str]:
-    """The text of each column: terms with spaces between them."""
+    """Return the text of each column: terms separated by spaces."""
     language = lexicon.detect_tool_language(entry.description)
     tools = (entry.tools or ())[:_MOST_TOOLS]
     described = " ".join(f"{tool.name} {tool.description}" for tool in tools)
@@ -72,18 +72,18 @@ def entry_terms(entry: MarketplaceEntry, lexicon: Lexicon) -> list[str]:
 
 
 def _plain_terms(terms: Iterable[str]) -> set[str]:
-    """Return the terms that are words, without the concepts and subjects that words are about."""
+    """Return the terms without concepts and subjects."""
     return {term for term in terms if not term.startswith(_ABOUT)}
 
 
 def _match_of(terms: Iterable[str]) -> str:
-    """The expression of FTS5 that any of some terms matches; empty without any."""
+    """Return an FTS5 expression that any of the terms matches; empty without terms."""
     quoted = (term.replace('"', '""').replace("\0", "") for term in dict.fromkeys(terms))
     return " OR ".join(f'"{term}"' for term in quoted if any(map(str.isalnum, term)))
 
 
 def name_spellings_of(entry: MarketplaceEntry) -> set[str]:
-    """The names under which an entry is known, folded: a query that is one names the entry."""
+    """Return the normalized names of an entry; a query equal to one names the entry."""
     names = [entry.name, _short_name(entry.name), entry.title, *_identifiers(entry)]
     names += [_short_name(identifier) for identifier in _identifiers(entry)]
     names += [_own_words(name) for name in names]
@@ -91,12 +91,12 @@ def name_spellings_of(entry: MarketplaceEntry) -> set[str]:
 
 
 def telling_words(query: str) -> str:
-    """A query without the words that nearly every entry has; empty if it has no others."""
+    """Return a query without words of nearly every entry; empty if no others are left."""
     return " ".join(_FIXED.sub(" ", query).split())
 
 
 def _short_name(name: str) -> str:
-    """The part of a name that its namespace does not say: `files` of `io.github.acme/files`."""
+    """Return a name without its namespace: `files` of `io.github.acme/files`."""
     return name.rpartition("/")[2] or name
 
 
@@ -113,15 +113,15 @@ T = TypeVar("T")
 
 FILE_NAME = "marketplace.db"
 FORMAT = 4
-"""Raise it when the tables change; a file of another format is deleted."""
+"""The version of the tables; increase it when they change. A file of another one is deleted."""
 
 _UNUSED = 30 * 86_400.0  # seconds
-_LEASE = 90.0  # seconds; renewed with each page, of which one takes 30 s at most
-_VERSIONS_KEPT = 10  # whole ones of each entry
-_DEPRECATED = 0.5  # of the score: behind what fits about as well, before what hardly fits
+_LEASE = 90.0  # seconds; renewed with each page, which takes 30 s at most
+_VERSIONS_KEPT = 10  # of each entry
+_DEPRECATED = 0.5  # factor: behind similar matches, before much weaker ones
 NOT_NAMED = 0.95
-"""The relevance of the best that the query does not name."""
-_CHUNKS = 20_000  # whose terms are kept; 8,000 take 2 s more for 20,000 entries
+"""The relevance of the best result that the query does not name."""
+_CHUNKS = 20_000  # cached chunks of text; with 8,000, 20,000 entries take 2 s more
 _TEXTS = ", ".join((*COLUMNS, "spellings"))
 _SCHEMA = f"""
 CREATE TABLE sources (
@@ -152,7 +152,7 @@ _JOINED = (
     "FROM entries e JOIN versions v"
     " ON v.source = e.source AND v.name = e.name AND v.version = e.version"
 )
-# `detail` is full: bm25 reads the text of each row again without it, five times slower.
+# `detail` stays full: without it bm25 reads each row's text again, five times slower.
 _BEST = f"""
 SELECT id, CASE status WHEN 'deprecated' THEN {_DEPRECATED} ELSE 1.0 END * score FROM (
     SELECT rowid AS row, -bm25(texts, {", ".join(map(str, WEIGHTS))}, 0) AS score FROM texts
@@ -165,31 +165,31 @@ _ENTRY = msgspec.msgpack.Decoder(MarketplaceEntry)
 
 
 class LeaseLost(Exception):  # noqa: N818 - a signal within this package
-    """Another process synchronises the source."""
+    """Another process holds the lease of the source now."""
 
 
 class SourceRecord(Struct, frozen=True):
-    """The state of the copy of one source; times are Unix times in seconds."""
+    """The state of one source's copy; times are Unix times in seconds."""
 
     name: str
     point: SyncPoint = SyncPoint()
     newest: str = ""
-    """The latest change that the source has dated."""
+    """The latest time of a change that the source has reported."""
     is_complete: bool = False
-    """True if the source was read to its end once."""
+    """True once the source was read to its end."""
     completed_at: float | None = None
-    """When the copy was last known to be that of the source."""
+    """The time at which the copy was last up to date."""
     whole_at: float | None = None
-    """When everything was read last, not only changes."""
+    """The time of the last full reading, as opposed to changes only."""
     begun_at: float | None = None
-    """When the first page of the present or last reading was read."""
+    """The time at which the current or last reading began."""
     attempted_at: float | None = None
     not_before: float | None = None
-    """The source asked not to be asked before."""
+    """The time before which the source must not be requested."""
     problem: Diagnostic | None = None
-    """The failure of the last run, if it failed."""
+    """The failure of the last synchronisation; None if it succeeded."""
     notes: tuple[Diagnostic, ...] = ()
-    """Problems with entries of the copy."""
+    """Problems with single entries."""
     entries: int = 0
     is_leased: bool = False
 
@@ -198,37 +198,37 @@ _RECORD = msgspec.msgpack.Decoder(SourceRecord)
 
 
 class Release(Struct, frozen=True):
-    """How a synchronisation ended."""
+    """The end of a synchronisation."""
 
     problem: Diagnostic | None = None
-    """The failure that ended it, if it failed."""
+    """The failure that ended it; None if it succeeded."""
     notes: tuple[Diagnostic, ...] | None = None
-    """Problems with entries; None if they are as before."""
+    """Problems with single entries; None leaves the earlier ones."""
     not_before: float | None = None
     restarts: bool = False
-    """True if the next one begins anew, because it would fail at the same place."""
+    """True to start the next one at the first page, because this one would fail again."""
 
 
 class PageResult(Struct, frozen=True):
-    """The changes that a page made to the copy."""
+    """The changes of one page to the copy, in entries."""
 
     added: int = 0
     updated: int = 0
     removed: int = 0
     left_out: tuple[str, ...] = ()
-    """Why entries were not kept."""
+    """The reasons why entries were left out."""
 
 
 class StoredIdentity(NamedTuple):
-    """The identity of a stored entry, without the rest of the entry."""
+    """The identity of a stored entry, without its content."""
 
     row: int
-    """Its number, which no other entry gets."""
+    """The row id, which is never reused."""
     identity: EntryIdentity
 
 
 class MarketplaceStore:
-    """Calls may come from any thread, and take a while; nothing is opened before the first.
+    """The store of copied entries; usable from any thread, and opened at the first call.
 
     Raises:
         RegistryError: From all methods, for errors of SQLite or the disk.
@@ -248,7 +248,7 @@ class MarketplaceStore:
     # Sources
 
     def records(self) -> dict[str, SourceRecord]:
-        """Return the record of each source that was ever asked, by the key of its copy."""
+        """Return the record of each source that was ever synchronised, by its copy's key."""
 
         def read(db: sqlite3.Connection) -> dict[str, SourceRecord]:
             now = self._clock()
@@ -261,7 +261,7 @@ class MarketplaceStore:
         return self._read(read)
 
     def acquire(self, source: str, holder: str) -> SourceRecord | None:
-        """Begin to synchronise a source; None if another process does."""
+        """Take the lease of a source, and return its record; None if another process has it."""
         now = self._clock()
 
         def write(db: sqlite3.Connection) -> SourceRecord | None:
@@ -279,7 +279,11 @@ class MarketplaceStore:
         return self._write(write)
 
     def begin_pass(self, source: str, holder: str, since: str) -> SyncPoint:
-        """Begin to read a source from its first page: everything, or what changed since."""
+        """Start to read a source at its first page; empty `since` reads all, not only changes.
+
+        Raises:
+            LeaseLost: If another process has taken over the source.
+        """
 
         def write(db: sqlite3.Connection) -> SyncPoint:
             self._renew(db, source, holder)
@@ -293,10 +297,10 @@ class MarketplaceStore:
         return self._write(write)
 
     def add_page(self, source: str, holder: str, page: SourcePage) -> PageResult:
-        """Keep a page, and where the next one begins.
+        """Store the entries of a page, and the cursor of the next one.
 
         Raises:
-            LeaseLost: If another process has taken over; nothing is kept then.
+            LeaseLost: If another process has taken over the source; nothing is stored then.
         """
 
         def write(db: sqlite3.Connection) -> PageResult:
@@ -317,7 +321,11 @@ class MarketplaceStore:
         return self._write(write)
 
     def complete(self, source: str, holder: str, is_whole: bool) -> int:  # noqa: FBT001 - in a thread
-        """The last page was read; returns how many entries were removed that came no more."""
+        """Mark a reading as finished; return how many entries were removed as no longer listed.
+
+        Raises:
+            LeaseLost: If another process has taken over the source.
+        """
 
         def write(db: sqlite3.Connection) -> int:
             self._renew(db, source, holder)
@@ -339,7 +347,7 @@ class MarketplaceStore:
         return self._write(write)
 
     def release(self, source: str, holder: str, ended: Release) -> None:
-        """End a synchronisation; no-op if another process has taken over."""
+        """Release the lease with the result; no-op if another process has taken over."""
 
         def write(db: sqlite3.Connection) -> None:
             freed = (
@@ -360,7 +368,7 @@ class MarketplaceStore:
         self._write(write)
 
     def drop_unused(self, sources: Collection[str]) -> None:
-        """Drop the copies of sources that were not asked for a month, but for those named."""
+        """Delete the copies of sources not synchronised for 30 days, except `sources`."""
         bar = self._clock() - _UNUSED
         records = self.records().items()
         unused = {key for key, record in records if (record.attempted_at or 0.0) < bar} - set(
@@ -381,9 +389,9 @@ class MarketplaceStore:
     def search(
         self, query: str, words: str, sources: Sequence[str], limit: int
     ) -> dict[int, float]:
-        """The entries that fit, the best first, each with its relevance from 0 to 1.
+        """Return the matching rows, the best first, each with its relevance from 0 to 1.
 
-        `words` is what of the query is searched for in texts; all of it may be a name.
+        `words` are searched for in texts, while the whole `query` may be the name of an entry.
         """
         lexicon = entry_lexicon()
         self._require_terms_of(lexicon)
@@ -405,9 +413,9 @@ class MarketplaceStore:
     def rows(
         self, numbers: Sequence[int], *, with_versions: bool = False
     ) -> dict[int, MarketplaceEntry]:
-        """Entries by their numbers; one that was removed meanwhile is missing.
+        """Return entries by their row ids; deleted ones are missing.
 
-        Their other versions are not known unless `with_versions`.
+        Their `versions` are empty unless `with_versions`.
         """
 
         def read(db: sqlite3.Connection) -> dict[int, MarketplaceEntry]:
@@ -421,22 +429,22 @@ class MarketplaceStore:
         return self._read(read)
 
     def same_packages(self, rows: Sequence[int]) -> list[StoredIdentity]:
-        """All entries that start or reach the same first as some of these."""
+        """Return all entries with the preferred package, or the first URL, of one of `rows`."""
         condition = "package_key IN (SELECT package_key FROM entries WHERE id IN ({}))"
         return self._identities(condition.format(_marks(rows)), rows)
 
     def named(self, name: str) -> list[StoredIdentity]:
-        """The entries of that name; if there are none, of that id."""
+        """Return the entries with that name; if there are none, with that id."""
         identities = self._identities("name = ? COLLATE NOCASE", (name,))
         return identities or self._identities("entry_id = ?", (name,))
 
     def latest(self, sources: Sequence[str], *, limit: int, offset: int) -> list[StoredIdentity]:
-        """The entries that changed last, newest first."""
+        """Return the entries by the time of their last change, newest first."""
         condition = f"source IN ({_marks(sources)}) ORDER BY updated_at DESC, id LIMIT ? OFFSET ?"
         return self._identities(condition, (*sources, limit, offset))
 
     def _identities(self, condition: str, values: Sequence[object]) -> list[StoredIdentity]:
-        # The condition is ours, and its values are bound.
+        # The condition is a constant, and its values are bound.
         selected = "SELECT id, source, name, package_key, repository_key FROM entries"
 
         def read(db: sqlite3.Connection) -> list[StoredIdentity]:
@@ -446,7 +454,7 @@ class MarketplaceStore:
         return self._read(read)
 
     def _require_terms_of(self, lexicon: Lexicon) -> None:
-        """Read the texts of all entries again, if another version of the program read them."""
+        """Index all entries again if the index was made with another lexicon."""
 
         def is_same(db: sqlite3.Connection) -> bool:
             return db.execute("SELECT digest FROM lexicon").fetchall() == [(lexicon.digest,)]
@@ -482,17 +490,17 @@ class MarketplaceStore:
 
 @cache
 def entry_lexicon() -> Lexicon:
-    """The usual lexicon, with fewer chunks in memory."""
+    """Return the usual lexicon with a smaller cache."""
     return Lexicon(memory=_CHUNKS)
 
 
 def new_holder() -> str:
-    """Who holds a lease: this machine, this process, and one synchronizer of it."""
+    """Return a new holder of leases: this machine, this process, and a random id."""
     return f"{platform.node()} {os.getpid()} {uuid.uuid4().hex}"
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    db.execute("PRAGMA synchronous = OFF")  # what a crash of the system damages is read again
+    db.execute("PRAGMA synchronous = OFF")  # a copy damaged by a system crash is read again
     make_tables(db, _SCHEMA, FORMAT)
 
 
@@ -510,13 +518,13 @@ def _cache_errors(path: Path) -> Iterator[None]:
 def _best(
     db: sqlite3.Connection, match: str, sources: Sequence[str], limit: int
 ) -> dict[int, float]:
-    """Rows of the sources with their scores; none without anything to match."""
+    """Return the best rows of the sources with their scores; none for an empty `match`."""
     values = (match, msgspec.json.encode(sources).decode(), limit)
     return dict(db.execute(_BEST, values)) if match else {}
 
 
 def _with_typos(db: sqlite3.Connection, terms: Iterable[str]) -> list[str]:
-    """The terms, and for words that no entry has those that they may be a typo of."""
+    """Return the terms, and known terms similar to words that no entry has."""
     all_terms = list(dict.fromkeys(terms))
     is_there = "SELECT 1 FROM vocabulary WHERE term = ?"
     words = sorted(_plain_terms(all_terms))
@@ -548,9 +556,9 @@ def _add_version(
     entry: MarketplaceEntry,
     left_out: list[str],
 ) -> bool:
-    """Keep one version of an entry; returns whether anything is different."""
+    """Store one version of an entry, or delete it; return whether anything changed."""
     key = (source, entry.name, entry.version)
-    data = msgspec.msgpack.encode(replace(entry, versions=()))  # its notes are those of the rows
+    data = msgspec.msgpack.encode(replace(entry, versions=()))  # versions are read from rows
     if len(data) > bounds.ENTRY_BYTES:
         left_out.append(f"{entry.name!r} has {len(data):,} bytes")
         return False
@@ -569,7 +577,7 @@ def _add_version(
 
 
 def _remove_older(db: sqlite3.Connection, source: str) -> int:
-    """Remove what did not come in the present generation; returns how many entries went."""
+    """Delete versions of earlier generations; return how many entries were removed."""
     where = "source = ? AND generation < (SELECT generation FROM sources WHERE name = ?)"
     names = db.execute(
         f"SELECT DISTINCT name FROM versions WHERE {where}",  # noqa: S608 - ours
@@ -580,7 +588,7 @@ def _remove_older(db: sqlite3.Connection, source: str) -> int:
 
 
 def _choose(db: sqlite3.Connection, source: str, names: Iterable[str]) -> PageResult:
-    """Let the highest version of each name be its entry."""
+    """Select the highest version of each name as its entry, and index it."""
     of_name = "WHERE source = ? AND name = ?"
     old_rows: list[tuple[int]] = []
     indexed: list[tuple[int, MarketplaceEntry]] = []
@@ -594,7 +602,7 @@ def _choose(db: sqlite3.Connection, source: str, names: Iterable[str]) -> PageRe
             indexed.append((_add_entry(db, source, entry), entry))
             updated += old is not None
         old_rows += [old] if old else []
-    # At the end: FTS5 writes what it holds to disk at each savepoint, which statements on other
+    # At the end: FTS5 writes its buffer to disk at each savepoint, which statements on other
     # tables begin; 20,000 entries took 4 s of CPU more.
     db.executemany("DELETE FROM texts WHERE rowid = ?", old_rows)
     for row, entry in indexed:
@@ -603,7 +611,7 @@ def _choose(db: sqlite3.Connection, source: str, names: Iterable[str]) -> PageRe
 
 
 def _highest_version(db: sqlite3.Connection, source: str, name: str) -> MarketplaceEntry | None:
-    """The version that counts; deletes those that are too many."""
+    """Return the highest version, active ones first; delete versions beyond the tenth."""
     rows = db.execute(
         "SELECT version, status FROM versions WHERE source = ? AND name = ?", (source, name)
     ).fetchall()
@@ -660,7 +668,7 @@ def _change(db: sqlite3.Connection, source: str, **changes: Any) -> SourceRecord
 
 
 def _has_ended(holder: str) -> bool:
-    """Return whether a holder is known to be gone, so that its lease need not expire first."""
+    """Return whether a holder's process is known to have ended, before its lease expires."""
     machine, _, process = holder.rpartition(" ")[0].rpartition(" ")
     if os.name != "posix" or machine != platform.node() or not process.isdigit():
         return False

@@ -1,4 +1,4 @@
-"""Entries of the marketplace and their installation; texts are as they were published."""
+"""The JSON forms of marketplace entries and installations; texts are as published."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def page_form(page: MarketplacePage) -> JSONObject:
-    """The answer of a search."""
+    """Return the form of a page of search results."""
     return {
         "servers": [
             entry_form(result.entry) | {"relevance": round(result.relevance, 4)}
@@ -48,7 +48,7 @@ def page_form(page: MarketplacePage) -> JSONObject:
 def entry_details_form(
     details: EntryDetails, plan: InstallPlan | DiscoveryError | None
 ) -> JSONObject:
-    """An entry with what is known of it, what it would run, and what it needs of this machine."""
+    """Return an entry with its warnings, the programs that it needs, and its plan or obstacle."""
     obstacle = plan if isinstance(plan, DiscoveryError) else None
     return {
         "server": whole_entry_form(details.entry),
@@ -61,7 +61,7 @@ def entry_details_form(
 
 
 def prerequisite_form(prerequisite: Prerequisite) -> JSONObject:
-    """A program that starts packages, as it is on this machine."""
+    """Return the form of a program that starts packages, with its state on this machine."""
     return {
         "program": prerequisite.program,
         "path": prerequisite.path or None,
@@ -70,19 +70,19 @@ def prerequisite_form(prerequisite: Prerequisite) -> JSONObject:
 
 
 def source_form(state: SourceState) -> JSONObject:
-    """A source, and the age of its copy."""
+    """Return the form of a source, with the age of its copy."""
     form = fields(state, "id=name type trust entries synced_at is_complete is_syncing")
     return form | {"problems": [problem.to_json() for problem in state.problems]}
 
 
 def sync_form(report: SourceReport) -> JSONObject:
-    """The result of copying a source."""
+    """Return the form of a synchronisation's result."""
     form = fields(report, "id=source was_due is_complete pages added updated removed")
     return form | {"problems": [problem.to_json() for problem in report.problems]}
 
 
 def entry_form(entry: MarketplaceEntry) -> JSONObject:
-    """An entry in the list of a search."""
+    """Return an entry for a list of results."""
     dates = ("published_at", "first_published_at", "updated_at")
     return {
         **fields(entry, "id name title description version publisher repository website"),
@@ -97,7 +97,7 @@ def entry_form(entry: MarketplaceEntry) -> JSONObject:
 
 
 def whole_entry_form(entry: MarketplaceEntry) -> JSONObject:
-    """All that is known of an entry."""
+    """Return an entry with its packages, remotes, tools and versions in full."""
     tools = None if entry.tools is None else all_fields(entry.tools, "name description")
     return entry_form(entry) | {
         "packages": [_package_form(package) for package in entry.packages],
@@ -149,7 +149,7 @@ def _inputs_form(inputs: Iterable[Input]) -> list[JSONObject]:
 def update_form(
     plan: UpdatePlan, *, is_done: bool = False, failure: DiscoveryError | None = None
 ) -> JSONObject:
-    """An update of a server: what is different, and what became of it."""
+    """Return the form of an update: its differences, and its outcome."""
     problem = failure or plan.problem
     return {
         "name": plan.name,
@@ -165,12 +165,12 @@ def update_form(
 
 
 def update_plan_form(plan: UpdatePlan) -> JSONObject:
-    """An update with all that it would run."""
+    """Return the form of an update with its whole plan."""
     return update_form(plan) | {"plan": plan.install and plan.install.to_json()}
 
 
 def rollback_plan_form(record: InstalledServer) -> JSONObject:
-    """The version of a server to go back to; None for what does not exist."""
+    """Return the version that a rollback restores; its members are None if there is none."""
     earlier = record.previous
     entry = earlier.server_entry if earlier else {}
     command, url = entry.get("command"), entry.get("url")
@@ -186,7 +186,7 @@ def rollback_plan_form(record: InstalledServer) -> JSONObject:
 
 
 def request_plan_form(plan: RequestPlan, settings: Settings) -> JSONObject:
-    """Return what accepting a request of an agent would do to servers of these settings."""
+    """Return the effect of accepting an agent's request on servers of these settings."""
     match plan:
         case ServerPlan():
             return shown_plan_form(plan, settings)

@@ -1,7 +1,7 @@
-"""The owner's decisions, as plain values: which servers may be started, which tools were accepted.
+"""The owner's decisions, as plain values: which servers may start, and which tools are accepted.
 
-They are only ever added to, or revoked by the owner. A server or a tool that goes away and comes
-back finds its history.
+Decisions are only added, or revoked by the owner. A server or tool that is removed and comes back
+has its earlier decisions.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 INSTRUCTIONS = ""
-"""In place of a tool's name: a server's instructions. No tool can be called that."""
+"""Stands for a server's instructions in place of a tool's name, which is never empty."""
 
 AcceptedTools: TypeAlias = Mapping[str, frozenset[str]]
-"""By a tool's own name: the fingerprints and the meanings that were accepted."""
+"""The accepted fingerprints and meanings of a server's tools, by the server's own tool names."""
 
 
 UNREADABLE: AcceptedTools = MappingProxyType({})
-"""In place of what was accepted of a server, where that cannot be read."""
+"""Stands for the accepted tools of a server if they cannot be read."""
 
 
 class AcceptedByServer(Mapping[str, AcceptedTools]):
-    """The accepted tools by the keys of their servers; each server's are read when first needed.
+    """The accepted tools by the keys of their servers, read on first access.
 
     To read all of ten thousand tools takes 160 ms and 5 MB, and most runs need none of it.
     """
@@ -38,7 +38,7 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
         self._read = read
         self._known = dict(known)
         self.is_readable = all(tools is not UNREADABLE for tools in self._known.values())
-        """True if all that was asked for could be read."""
+        """True if everything requested so far could be read."""
 
     def __getitem__(self, server: str) -> AcceptedTools:
         if (tools := self._known.get(server)) is None:
@@ -54,7 +54,7 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
         return len(self._known)
 
     def without(self, servers: Collection[str]) -> dict[str, AcceptedTools]:
-        """Return what was read of all other servers."""
+        """Return the tools read so far, without those of `servers`."""
         remainder = self._known.copy()
         for server in servers:
             remainder.pop(server, None)
@@ -65,21 +65,21 @@ class AcceptedByServer(Mapping[str, AcceptedTools]):
 
 
 class Approval(Struct, frozen=True):
-    """The owner's word that a server may be started or reached."""
+    """The owner's permission to start or reach a server."""
 
     server: str
-    """Its key in decisions (`server_identity.known_as`)."""
+    """The key of the server in decisions (`server_identity.known_as`)."""
     identity: str
-    """The identity of what was shown to the owner (`admission.identity`)."""
+    """The identity that the owner was shown (`admission.identity`)."""
 
 
 class Acceptance(Struct, frozen=True):
-    """A tool, or a server's instructions, as they were accepted."""
+    """A tool, or a server's instructions, in an accepted state."""
 
     server: str
-    """Its key in decisions."""
+    """The key of the server in decisions."""
     tool: str
-    """The upstream's own name of it; `INSTRUCTIONS` for those."""
+    """The server's own name for it; `INSTRUCTIONS` for instructions."""
     meaning: str
     fingerprint: str
     definition: str
@@ -87,28 +87,28 @@ class Acceptance(Struct, frozen=True):
 
 
 UNREAD = 0.0
-"""In place of the time of a loss: the registry has not answered yet, so nothing may be new."""
+"""Stands for the time of a loss before the registry has answered: nothing may be new then."""
 
 
 class Decisions(Struct, frozen=True):
-    """All of one configuration."""
+    """All decisions for one configuration."""
 
     approvals: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
-    """By what servers are known as: the identities that were approved."""
+    """The approved identities, by the keys of servers."""
     accepted: Mapping[str, AcceptedTools] | AcceptedByServer = field(
         default_factory=lambda: MappingProxyType({})
     )
-    """By what servers are known as."""
+    """The accepted tools, by the keys of servers."""
     lost_at: float | None = None
-    """Unix time in seconds at which a loss of others was found; None after it is acknowledged.
+    """Unix time in seconds at which a loss of decisions was found; None once acknowledged.
 
-    `UNREAD` as long as it is unknown which there are."""
+    `UNREAD` as long as the decisions have not been read."""
     number: int = 0
-    """The number of the newest decision when these were read; each decision has the next number."""
+    """The number of the newest decision that was read; numbers are consecutive."""
 
 
 def with_accepted(decisions: Decisions, acceptances: Iterable[Acceptance]) -> Decisions:
-    """The decisions, with what was accepted meanwhile."""
+    """Return the decisions with the acceptances added."""
     accepted = {server: dict(tools) for server, tools in decisions.accepted.items()}
     for acceptance in acceptances:
         tools = accepted.setdefault(acceptance.server, {})

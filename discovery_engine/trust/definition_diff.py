@@ -1,8 +1,8 @@
-"""The differences between two definitions of a tool, in the words of the tool's users.
+"""The differences between two definitions of a tool, each with a weight.
 
-Three weights: *breaking* (a call that was right may now be wrong, or the tool claims less
-restraint), *compatible* (calls go on as before), *text* (only what a reader sees). All three
-can be an attack: the weight shows whom a change breaks, not whether it is harmless.
+*breaking*: a valid call may now be invalid, or an annotation changed. *compatible*: calls stay
+valid. *text*: only what a reader sees changed. Each can be an attack: the weight says whether
+callers break, not whether the change is harmless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from discovery_engine.trust.tool_acceptance import ordered
 Weight: TypeAlias = Literal["breaking", "compatible", "text"]
 
 WEIGHTS: tuple[Weight, ...] = ("breaking", "compatible", "text")
-"""The heaviest first."""
+"""The weights, the heaviest first."""
 
 _TEXTS = frozenset({"title", "description", "examples", "$comment", "icons", "deprecated"})
 _UPPER = frozenset({"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"})
@@ -32,17 +32,17 @@ _MISSING = object()
 class Change(Struct, frozen=True):
     weight: Weight
     path: str
-    """Where, for instance `inputSchema.properties.title.type`."""
+    """The place of the change, such as `inputSchema.properties.title.type`."""
     before: JSONValue
-    """None if there was nothing."""
+    """The value before; None if there was none."""
     after: JSONValue
-    """None if there is nothing any more."""
+    """The value after; None if it was removed."""
 
 
 def diff_definitions(before: JSONObject, after: JSONObject) -> tuple[Change, ...]:
-    """All that changed from one definition to the other, the heaviest first.
+    """Return all changes between two definitions, the heaviest first, then by path.
 
-    There is something if and only if the meanings differ.
+    The result is empty if and only if both have the same `meaning`.
     """
     old, new = ordered(before), ordered(after)
     changes = list(_of_definitions(old, new))
@@ -76,7 +76,7 @@ def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Chang
 
 
 def _of_outputs(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
-    """A promise about results: more of it breaks no caller, another one or none does."""
+    """Yield changes of a schema of results: only added constraints break no caller."""
     for change in _of_schemas(path, old, new):
         is_more = change.before is None and change.path != path
         weight: Weight = "compatible" if is_more else "breaking"
@@ -121,7 +121,7 @@ def _of_properties(
 
 
 def _weight(key: str, was: JSONValue, now: JSONValue) -> Weight:
-    """How much a changed keyword weighs for those who make arguments."""
+    """Return the weight of a changed keyword for callers."""
     if key in _TEXTS:
         return "text"
     return "compatible" if _allows_as_much(key, was, now) else "breaking"
@@ -160,13 +160,13 @@ def _types(value: JSONValue) -> frozenset[str]:
 
 
 def _same_names(old: JSONObject, new: JSONObject, names: frozenset[str]) -> bool:
-    """Return whether each of the names is a property of only one of the two."""
+    """Return whether each of the names is a property in only one of two schemas."""
     before, after = _map(old.get("properties")), _map(new.get("properties"))
     return all((name in before) != (name in after) for name in names)
 
 
 def _members(old: JSONObject, new: JSONObject) -> Iterator[tuple[str, JSONValue, JSONValue]]:
-    """The members that are not plainly equal, by name."""
+    """Yield the members that differ, by name: the name, the old value and the new one."""
     for key in sorted({*old, *new}):
         was, now = old.get(key, _MISSING), new.get(key, _MISSING)
         if was is _MISSING or now is _MISSING or _differ(was, now):
@@ -174,7 +174,7 @@ def _members(old: JSONObject, new: JSONObject) -> Iterator[tuple[str, JSONValue,
 
 
 def _differ(was: JSONValue, now: JSONValue) -> bool:
-    # As JSON has it: to Python True equals 1.
+    # Compared as JSON, because True equals 1 in Python.
     return canonical_json(was) != canonical_json(now)
 
 

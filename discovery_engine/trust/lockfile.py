@@ -1,10 +1,10 @@
-"""The lock file: a whole catalog, pinned. It is made to be kept in version control and read.
+"""The lock file: a whole catalog, pinned, for version control and review.
 
     {
       "lockVersion": 1,
       "servers": {
         "time": {
-          "identity": "5f0c…",             what is run or reached, alike on every machine
+          "identity": "5f0c…",             digest of the command or URL, equal on every machine
           "reached": "uvx mcp-server-time",  for readers; nothing is started from it
           "instructions": "",
           "tools": {"convert_time": {"fingerprint": "b01d…", "definition": {…}}}
@@ -12,7 +12,7 @@
       }
     }
 
-The one rule: equal catalogs give equal bytes.
+Equal catalogs give equal bytes.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class PinnedServer(Struct, frozen=True, dict=True):
     reached: str
     instructions: str
     tools: Mapping[str, JSONObject]
-    """Definitions by the tools' own names."""
+    """The definitions of tools, by the server's own tool names."""
     meanings: Mapping[str, str]
-    """The `meaning` of all definitions, by their keys."""
+    """The `meaning` of every definition, by its key in decisions."""
     offerings: Mapping[str, JSONObject] = MappingProxyType({})
-    """Definitions of resources, templates and prompts, by their keys in decisions."""
+    """The definitions of resources, templates and prompts, by their keys in decisions."""
 
     @cached_property
     def definitions(self) -> Mapping[str, JSONObject]:
-        """All definitions, by their keys in decisions."""
+        """The definitions of all kinds, by their keys in decisions."""
         return {**self.tools, **self.offerings}
 
     @cached_property
@@ -73,7 +73,7 @@ class Lock(Struct, frozen=True):
     servers: Mapping[ServerName, PinnedServer]
 
     def pins_server(self, name: ServerName, identity: str) -> bool:
-        """Return whether a server of that name is pinned with this `written_identity`."""
+        """Return whether a server of this name is pinned with this `written_identity`."""
         pinned = self.servers.get(name)
         return pinned is not None and pinned.identity == identity
 
@@ -98,12 +98,12 @@ _CODES: Mapping[What, str] = {
 
 
 class Deviation(Diagnostic, frozen=True, kw_only=True):
-    """One server or tool that is not as it is pinned."""
+    """A server or definition that differs from the lock file."""
 
     what: What
     server: ServerName
     tool: str
-    """Empty if it is about the server itself."""
+    """The key of the tool or other definition; empty for the server itself."""
     weight: Weight
     changes: tuple[Change, ...] = ()
 
@@ -130,24 +130,24 @@ class Deviation(Diagnostic, frozen=True, kw_only=True):
 
 
 def lock_of_parts(servers: Iterable[ServerSettings], catalog: Catalog) -> Lock:
-    """The lock of what these servers list now."""
+    """Return the lock of the current lists of these servers; servers never listed are left out."""
     pairs = ((server, catalog.parts.get(server.name)) for server in servers)
     return Lock({server.name: _pinned(server, part) for server, part in pairs if part})
 
 
 def to_text(lock: Lock) -> str:
-    """The content of the file."""
+    """Return the content of the lock file."""
     servers = {name: _server_form(pinned) for name, pinned in lock.servers.items()}
     form = {"lockVersion": LOCK_VERSION, "servers": servers}
-    # Escaped, so that a reviewer sees what an editor would hide.
+    # With ASCII escapes, so that a reviewer sees characters that an editor would hide.
     return json.dumps(form, indent=2, sort_keys=True) + "\n"
 
 
 def from_text(text: str | bytes) -> Lock:
-    """Read a lock that `to_text` wrote.
+    """Parse the content of a lock file.
 
     Raises:
-        ValueError: If it is no lock, or was edited so that a fingerprint does not hold.
+        ValueError: If it is no lock, or a definition does not match its fingerprint.
     """
     form = json.loads(text)
     match form:
@@ -160,10 +160,10 @@ def from_text(text: str | bytes) -> Lock:
 
 
 def load_lock(settings: Settings) -> Lock:
-    """The lock file beside the configuration.
+    """Read the lock file beside the configuration.
 
     Raises:
-        ConfigurationError: If there is none, or it is damaged.
+        ConfigurationError: If there is no lock file, or it cannot be read or is damaged.
     """
     if settings.path is None:
         raise _no_lock("", "there is no discovery.yaml beside which a lock file could be")
@@ -180,7 +180,7 @@ def load_lock(settings: Settings) -> Lock:
 
 
 def deviations(lock: Lock, now: Lock) -> tuple[Deviation, ...]:
-    """Return all that differs from `lock`, by server and tool."""
+    """Return the deviations of `now` from `lock`, sorted by server and definition."""
     differences: list[Deviation] = []
     for name in sorted({*lock.servers, *now.servers}):
         differences += _of_server(name, lock.servers.get(name), now.servers.get(name))

@@ -1,4 +1,4 @@
-"""The changes that wait for review: present definitions compared with the accepted ones."""
+"""The definitions that wait for the owner's review, compared with the accepted ones."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _NO_NEIGHBOURS = Neighbours()
 
 
 class Review(Struct, frozen=True):
-    """One thing to look at, and what accepting it would mean."""
+    """A definition or a server's instructions to review, and the acceptance if they pass."""
 
     acceptance: Acceptance
-    """The acceptance of it as it is now."""
+    """The acceptance of the current state."""
     before: JSONValue
-    """The definition, or the instructions, accepted last; None if nothing ever was."""
+    """The definition or instructions accepted last; None if nothing was accepted before."""
     after: JSONValue
     changes: tuple[Change, ...]
     findings: tuple[Finding, ...] = ()
-    """The suspicious parts of it as it is now."""
+    """The suspicious passages of the current state."""
 
     @property
     def tool(self) -> str:
-        """The tool's own name, or as `prompt:review`; empty for the server's instructions."""
+        """The server's own tool name, or a key such as `prompt:review`; empty for instructions."""
         return self.acceptance.tool
 
     @property
     def weight(self) -> Weight | None:
-        """The heaviest change; None for what is new."""
+        """The heaviest weight of a change; None if nothing was accepted before."""
         return heaviest(self.changes)
 
 
@@ -56,10 +56,16 @@ def reviews(
     *,
     neighbours: Neighbours = _NO_NEIGHBOURS,
 ) -> tuple[Review, ...]:
-    """Return what waits of a server: its instructions first, then tools by name, then all else.
+    """Return the reviews of a server: its instructions, then its tools, then other offerings.
 
-    A tool that only waits because the instructions changed is not among them. `history` is what
-    was accepted of the server, the last one last; `neighbours` are all tools that are known.
+    Tools that are withheld only because the instructions changed are left out.
+
+    Args:
+        server: The server.
+        part: Its part of the catalog.
+        trust: The owner's decisions and policies.
+        history: The acceptances of the server, the last one last.
+        neighbours: The names of all known tools.
     """
     accepted = {acceptance.tool: json.loads(acceptance.definition) for acceptance in history}
     return tuple(_reviews(server, part, trust, accepted, neighbours))

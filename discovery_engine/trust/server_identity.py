@@ -1,4 +1,4 @@
-"""The digests of a server that approvals and lock files are bound to, and its name there."""
+"""The identity of a server in approvals and lock files, and its key in decisions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from discovery_engine.secrets.references import references_in
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 UNSET = ""
-"""In place of a value's digest: it has no value."""
+"""Stands for the digest of a reference without a value."""
 _SANDBOX = "sandbox"
-_BASES = frozenset({"command", "cwd"})  # places without which no file can be found
+_BASES = frozenset({"command", "cwd"})  # without these no file can be found
 
 
 class ApprovalSubject(Struct, frozen=True):
-    """A server as far as an approval is bound to it. Places are those of its entry: `args.0`."""
+    """The parts of a server that an approval covers, by their places in the entry: `args.0`."""
 
     entry: Mapping[str, str]
-    """The digest of each part of the entry as it is written."""
+    """The digest of each part of the entry, as written."""
     program: str = ""
-    """The path of the program that would be started; empty if there is none."""
+    """The path of the program that would be started; empty if it is unknown or there is none."""
     values: Mapping[str, str] = field(default_factory=dict)
-    """The digests of values that select what runs or is reached, by their places."""
+    """The digests of referenced values that select what is run or reached, by their places."""
     files: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The digests of the project's files that would run, by the places that name them."""
+    """The digests of the project's files that would be run, by the places that name them."""
 
     @property
     def digest(self) -> str:
@@ -43,7 +43,7 @@ class ApprovalSubject(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if nothing is missing."""
+        """True if every value is known, and the program or the address."""
         return UNSET not in self.values.values() and bool(self.program or "url" in self.entry)
 
     @property
@@ -53,9 +53,9 @@ class ApprovalSubject(Struct, frozen=True):
         return {**form, "program": self.program}
 
     def to_text(self, *, at: float, completes: str = "") -> str:
-        """Return the text by which an approval of `at`, in Unix time in seconds, is remembered.
+        """Return the text of an approval given `at` a Unix time in seconds.
 
-        `completes` is the digest of an approval that left something open, and counts no more.
+        `completes` is the digest of an incomplete approval that this one replaces.
         """
         return canonical_json({**self._plain, "at": at, "completes": completes})
 
@@ -63,7 +63,7 @@ class ApprovalSubject(Struct, frozen=True):
 class _Approved(Struct, frozen=True):
     text: str
     subject: ApprovalSubject | None
-    """None for one of an earlier version, of which only the digest is known."""
+    """None for an approval of an earlier version, which contains only a digest."""
     at: float = 0.0
     completes: str = ""
 
@@ -80,12 +80,12 @@ class _Approved(Struct, frozen=True):
 def change_since(
     approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None
 ) -> str | None:
-    """The differences from the nearest approval; None if one allows `now`.
+    """Return the differences from the nearest approval; None if an approval covers `now`.
 
     Args:
-        approvals: Of this server, as they are remembered.
-        now: The server as it is.
-        earlier: The digest that earlier versions made of it; None if unknown.
+        approvals: The stored approvals of this server.
+        now: The server's current state.
+        earlier: The digest of earlier versions for this state; None if unknown.
     """
     valid_approvals = _in_force(approvals)
     if any(_allows(approval, now, earlier) for approval in valid_approvals):
@@ -105,11 +105,12 @@ def change_since(
 def completed_approval(
     approvals: Collection[str], now: ApprovalSubject, *, earlier: str | None, at: float
 ) -> str | None:
-    """The approval to remember as well, because one that allows `now` leaves something open.
+    """Return an approval that completes the one covering `now`; None if none is needed.
 
-    None if there is no need. The arguments are those of `change_since`, and Unix time in seconds.
+    An approval is incomplete if a value, the program or a file was unknown when it was given. `at`
+    is Unix time in seconds; for the other arguments see `change_since`.
     """
-    if not (now.program or "url" in now.entry):  # what it would run is not known yet
+    if not (now.program or "url" in now.entry):  # the program is not known yet
         return None
     for approval in _in_force(approvals):
         if not _allows(approval, now, earlier):
@@ -128,7 +129,7 @@ def completed_approval(
 
 
 def _in_force(approvals: Collection[str]) -> Sequence[_Approved]:
-    """Without those that another one completes."""
+    """Parse approvals, and drop those that another one completes."""
     parsed_approvals = [_Approved.from_text(text) for text in sorted(approvals)]
     over = {approval.completes for approval in parsed_approvals}
     return [approval for approval in parsed_approvals if fingerprint(approval.text) not in over]
@@ -141,7 +142,7 @@ def _allows(approved: _Approved, now: ApprovalSubject, earlier: str | None) -> b
 
 
 def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[str]:
-    # Who approved a program without a sandbox approved it in any.
+    # An approval without a sandbox covers the same entry with any sandbox.
     entry = {part: d for part, d in now.entry.items() if part in approved.entry or part != _SANDBOX}
     if parts := _unlike(approved.entry, entry):
         yield f"{' and '.join(parts)} of its entry changed"
@@ -152,7 +153,7 @@ def _differences(approved: ApprovalSubject, now: ApprovalSubject) -> Iterator[st
     for place in _unlike(approved.values, now.values):
         if place not in unset:
             yield f"the value in {place} changed"
-    if not now.program or _BASES & unset:  # nothing that could be started, or left open
+    if not now.program or _BASES & unset:  # nothing can be started, or it was left open
         return
     if approved.program not in ("", now.program):
         yield f"the program is {now.program} now, not {approved.program},"
@@ -168,7 +169,7 @@ def _unlike(left: Mapping[str, str], right: Mapping[str, str]) -> list[str]:
 
 
 def _filled_in(approved: ApprovalSubject, now: ApprovalSubject) -> ApprovalSubject:
-    """Return the approved subject, with what it left open filled in from `now`."""
+    """Return the approved subject with the values and files that it left open, from `now`."""
     values = {place: digest or now.values[place] for place, digest in approved.values.items()}
     filled = {place for place in values if approved.values[place] == UNSET != values[place]}
     if _BASES & filled:
@@ -182,20 +183,20 @@ Transport: TypeAlias = StdioTransport | RemoteTransport
 
 
 class Identity(NamedTuple):
-    """The identity of a server, for an approval to be bound to."""
+    """A server's identity for approvals."""
 
     subject: ApprovalSubject
     earlier: str | None
-    """The digest that stood for it in approvals of earlier versions; None if unknown."""
+    """The digest of earlier versions for it; None if unknown."""
 
 
 def earlier_identity(server: ServerSettings, transport: Transport, program: str = "") -> str:
-    """The digest that approvals of earlier versions hold of a server.
+    """Return the digest that earlier versions stored in approvals of a server.
 
     Args:
-        server: Its entry, and the file that it stands in.
-        transport: The same with every reference resolved; in variables and headers, `${file:…}`.
-        program: The path that the command was found at.
+        server: The server, with its entry as written.
+        transport: The transport with all references resolved.
+        program: The path at which the command was found.
     """
     what: dict[str, object] = {"file": server.origin.file, "description": server.description}
     what["bound_to"] = server.bound_to
@@ -206,15 +207,15 @@ def earlier_identity(server: ServerSettings, transport: Transport, program: str 
         case RemoteTransport() as remote, RemoteTransport(headers=texts, oauth=oauth):
             what |= {"url": remote.url, "kind": remote.kind}
             what |= {"headers": _bound(texts, remote.headers)}
-            if oauth.is_given:  # earlier versions had none, so none of their approvals fits
+            if oauth.is_given:  # earlier versions had no `oauth`, so none of their approvals fits
                 what |= {"oauth": to_builtins(oauth)}
     return fingerprint(canonical_json(what))
 
 
 def written_identity(server: ServerSettings) -> str:
-    """The digest of the command or address of an entry: the same on every machine.
+    """Return the digest of an entry's command or address, equal on every machine.
 
-    Of variables and headers only the names count.
+    Of environment variables and headers, only the names count.
     """
     what: list[object] = []
     match server.transport:
@@ -228,11 +229,11 @@ def written_identity(server: ServerSettings) -> str:
 
 
 def known_as(server: ServerSettings, path: str | None) -> str:
-    """Return the key of a server where decisions are remembered.
+    """Return the key of a server in decisions.
 
-    It is the server's name, for the servers of the configuration at `path`. The key of another
-    file's server contains the file, because each project may have its own `db`; without any file
-    it contains how the server is reached.
+    For servers of the configuration at `path`, it is the name. For servers of another file, it also
+    contains the path of that file, because each project may have its own `db`; without a
+    configuration file it contains the `written_identity`.
     """
     if server.is_registered:
         return switched_as(server, path)
@@ -244,9 +245,9 @@ def known_as(server: ServerSettings, path: str | None) -> str:
 
 
 def switched_as(server: ServerSettings, path: str | None) -> str:
-    """Return the key under which the owner's switch of a server is remembered.
+    """Return the key of the owner's switch for a server.
 
-    It stays the same when another server takes or gives back its name.
+    It stays the same when another server takes or releases its name.
     """
     name = server.renamed_from or server.name
     if server.is_registered:

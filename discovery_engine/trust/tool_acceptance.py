@@ -1,8 +1,8 @@
-"""Compares a tool, a resource, a template or a prompt with what was accepted.
+"""Compares tools, resources, templates and prompts with their accepted definitions.
 
-The whole definition of a tool counts, whatever its order: keys,
-`required`, `enum` and other lists in which order means nothing may move about freely. Tools are
-withheld one by one; a change of the server's instructions is a change of every tool.
+The whole definition counts, but not the order of keys, nor that of `required`, `enum` and other
+lists in which order has no meaning. Tools are withheld one by one; a change of the server's
+instructions withholds all of them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from discovery_engine.tools.offering import Definition
 
 _MOST_NAMES = 80_001
-"""Names that one server may have had: the most that it may list of tools, resources, templates and
-prompts, and the instructions. Who invents new ones without end has the rest withheld."""
+"""The most names of one server: all that it may list, and the instructions. Further names are
+withheld, so that a server cannot invent them without end."""
 _UNORDERED = frozenset({"required", "enum", "type", "anyOf", "oneOf", "allOf", "examples"})
 _NAMED_SCHEMAS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -33,10 +33,10 @@ _SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 def withheld(
     tool: Definition, policy: TrustPolicy, accepted: AcceptedTools, suspects: Collection[str] = ()
 ) -> Withheld | None:
-    """Why a tool is withheld; None if it may be used.
+    """Return why a definition is withheld; None if it may be used.
 
-    `accepted` is what was accepted of its server. A tool of which nothing was accepted yet
-    follows the policy, and is not used unseen if it is among the `suspects`.
+    `accepted` is what the owner accepted of its server. A definition that is new follows the
+    policy, but is withheld if it is one of the `suspects`.
     """
     digests = accepted.get(tool.decision_key)
     if policy == "open" or (digests and tool.fingerprint in digests):
@@ -54,7 +54,7 @@ def are_held_back(
     accepted: AcceptedTools,
     suspects: Collection[str] = (),
 ) -> Withheld | None:
-    """Why a server's instructions are withheld; None if they may be shown."""
+    """Return why a server's instructions are withheld; None if they may be shown."""
     digests = accepted.get(INSTRUCTIONS)
     if policy == "open" or (digests and _text_meaning(instructions) in digests):
         return None
@@ -73,7 +73,7 @@ def first_seen(
     accepted: AcceptedTools,
     suspects: Collection[str] = (),
 ) -> Iterator[Acceptance]:
-    """Yield what a listing shows for the first time and the policy accepts."""
+    """Yield acceptances of everything new in a listing that the policy accepts on first use."""
     if policy != "on_first_use":
         return
     names = {*accepted, *suspects}
@@ -87,7 +87,7 @@ def first_seen(
 
 
 def accept(server: str, tool: Definition) -> Acceptance:
-    """A tool as it is now; `server` is what its server is known as."""
+    """Return the acceptance of a definition; `server` is the server's key in decisions."""
     return Acceptance(
         server, tool.decision_key, meaning(tool.definition), tool.fingerprint, tool.source
     )
@@ -99,12 +99,12 @@ def accept_instructions(server: str, text: str) -> Acceptance:
 
 
 def meaning(definition: JSONObject) -> str:
-    """The digest of a definition, equal for equal meanings."""
+    """Return a digest of a definition; definitions that differ only in order have the same."""
     return fingerprint(canonical_json(ordered(definition)))
 
 
 def ordered(definition: JSONObject) -> JSONObject:
-    """The definition with every list in which order means nothing in one and the same order."""
+    """Return a definition in which every list without a meaningful order is sorted."""
     return {
         key: _plain_schema(value) if key in _SCHEMAS else _plain(value)
         for key, value in definition.items()
@@ -133,7 +133,7 @@ def _plain_member(key: str, value: JSONValue) -> JSONValue:
 
 
 def _plain(value: JSONValue) -> JSONValue:
-    """A value in which 1.0 is 1, as JSON has it."""
+    """Return a value with whole floats as integers: JSON does not tell 1.0 from 1."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""Runs every detector over one tool, a text, or a whole catalog.
+"""Runs every detector over a tool, a text, or a whole catalog.
 
     scan(tool, Neighbours.of(tools))
 
-Findings are in the order of the definition, and deterministic.
+Findings are deterministic, in the order of the definition.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _IDENTIFIERS = frozenset({"name", "uri", "uriTemplate"})
 
 
 def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Finding, ...]:
-    """Return the findings about a definition, at most one of each kind for each place."""
+    """Return the findings in a definition, at most one of each kind and place."""
     findings = list(_about_name(tool, neighbours))
     passages = passages_of(tool.definition)
     if not _is_harmless(passages):
@@ -57,10 +57,10 @@ def scan(tool: Definition, neighbours: Neighbours = _NO_NEIGHBOURS) -> tuple[Fin
 
 
 def _is_harmless(passages: Iterable[Passage]) -> bool:
-    """Return whether nothing can be found in any passage; if in doubt, False.
+    """Return whether no passage can contain a finding; False in doubt.
 
-    Most definitions are cleared by one look at all of their texts, at a fraction of the
-    cost. An empty line ends a sentence, and no disguise goes on beyond it.
+    Most definitions pass this single look at all texts together, at a fraction of the cost. An
+    empty line ends a sentence, and no disguise continues across it.
     """
     joined = "\n\n".join(passage.text for passage in passages)
     reading = plain(joined)
@@ -68,14 +68,14 @@ def _is_harmless(passages: Iterable[Passage]) -> bool:
 
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
-    """Yield the findings in the texts of a definition, read one by one."""
+    """Yield the findings in the passages of a definition, one by one."""
     topic = topic_of(tool, sentences_of(passages))
     for passage in passages:
         yield from _in_passage(passage, topic)
 
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
-    """Return the findings in a text by itself, for instance a server's instructions."""
+    """Return the findings in a single text, such as a server's instructions."""
     return _without_doubles(_in_passage(Passage(where, capped(text)), Topic()))
 
 
@@ -86,9 +86,9 @@ def sentences_of(passages: Iterable[Passage]) -> Iterator[str]:
 def scan_catalog(
     tools: Iterable[Tool], *, instructions: Mapping[ServerName, str] | None = None
 ) -> dict[ToolKey | ServerName, tuple[Finding, ...]]:
-    """The findings of every tool, and of the servers whose instructions are given.
+    """Return the findings of every tool, and of every server with `instructions`.
 
-    What has no finding is left out.
+    Tools and servers without findings are left out.
     """
     all_tools = list(tools)
     neighbours = Neighbours.of(all_tools)
@@ -116,7 +116,7 @@ def _in_passage(passage: Passage, topic: Topic) -> Iterator[Finding]:
     where, text = passage.where, passage.text
     for hidden in hidden_in(text):
         around = excerpt(text, max(0, hidden.start - 20), hidden.end + 20)
-        # A name is an identifier: there, not even one has a reason to be.
+        # A name is an identifier, in which no hidden character is innocent.
         severity = Severity.DANGER if where in _IDENTIFIERS else hidden.severity
         yield Finding(FindingKind.HIDDEN_TEXT, severity, where, around, hidden.message)
     if credential := credential_in(text):
@@ -130,7 +130,7 @@ def _in_passage(passage: Passage, topic: Topic) -> Iterator[Finding]:
 
 
 def texts_of(passage: Passage, topic: Topic) -> Iterator[tuple[str, Place]]:
-    """A passage, and whatever is hidden or encoded in it."""
+    """Yield the text of a passage, then each text that is hidden or encoded in it."""
     place = _place_of(passage.where, topic)
     yield passage.text, place
     inside = Place(topic, is_argument=place.is_argument, is_encoded=True)
@@ -147,7 +147,7 @@ def _place_of(where: str, topic: Topic) -> Place:
 
 
 def _decoded(finding: Finding) -> Finding:
-    """Return a finding in encoded text as a danger: encoding is no accident."""
+    """Return a finding of encoded text as a danger: nobody encodes by accident."""
     message = f"decoded, {finding.message}"
     return replace(finding, kind=FindingKind.PAYLOAD, severity=Severity.DANGER, message=message)
 
@@ -171,7 +171,7 @@ def _in_pieces(where: str, pieces: Iterable[Piece], place: Place) -> Iterator[Fi
 
 
 def readings(text: str) -> Iterable[str]:
-    """A text as it stands, and with what disguises its letters undone."""
+    """Return the readings of a text: as it stands, and with disguised letters replaced."""
     return dict.fromkeys((plain(text), loose(text)))
 
 
@@ -191,7 +191,7 @@ def _about_neighbours(
 
 
 def _without_doubles(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The most severe finding of each kind and place."""
+    """Return the most severe finding of each kind and place."""
     order = list(Severity)
     best: dict[tuple[FindingKind, str], Finding] = {}
     for finding in findings:
@@ -201,14 +201,14 @@ def _without_doubles(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(best.values())
 
 
-# Everything a definition says, wherever it says it: each string with its place.
+# The strings of a definition, with their places.
 #
-# A definition is a stranger's: what is read of it is bounded in length, in number and in depth.
+# Definitions are untrusted: the number, length and depth of the strings read are bounded.
 
-PASSAGE_LENGTH = 8192  # characters read of one string: its beginning and its end
+PASSAGE_LENGTH = 8192  # characters read of one string, from its beginning and its end
 _PASSAGES = 512
 _DEPTH = 32
-_SPEAKING = (str, dict, list)  # kinds of values that may have strings
+_SPEAKING = (str, dict, list)  # types that can contain strings
 
 
 class Passage(Struct, frozen=True):
@@ -217,14 +217,14 @@ class Passage(Struct, frozen=True):
 
 
 def passages_of(definition: JSONObject) -> list[Passage]:
-    """The strings of a definition, the keys of its objects among them."""
+    """Return the strings of a definition, including unusual keys of its objects."""
     passages: list[Passage] = []
     _add_strings(passages, definition, "", _DEPTH)
     return passages
 
 
 def capped(text: str) -> str:
-    """`text` without its middle if it is too long to be read whole."""
+    """Return `text`, without its middle if it is longer than `PASSAGE_LENGTH`."""
     if len(text) <= PASSAGE_LENGTH:
         return text
     half = PASSAGE_LENGTH // 2

@@ -1,4 +1,4 @@
-"""Orders that a tool gives about other servers' tools, and names that it borrows from them."""
+"""Detects orders about tools of other servers, and names that imitate them."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _BEFORE = re.compile(
 _AFTER = re.compile(r"[`'\"]?,? (?:tool|function|is|are|must|has|should)\b", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORDS = re.compile(r"[^\W\d_]+")
-_LEAST_WORD = 6  # letters of a word in which one wrong letter is no other word
-_STEM = 5  # letters that a word keeps when its ending goes
+_LEAST_WORD = 6  # letters of a word; in a shorter one, a wrong letter often makes another word
+_STEM = 5  # letters that must remain without an ending
 _SHAPES = (("rn", "m"), ("vv", "w"), ("0", "o"), ("1", "l"), ("3", "e"), ("5", "s"))
 
 
 class Neighbours(Struct, frozen=True):
-    """The names of all tools, laid out so that one tool is compared with all by look-ups."""
+    """The names of all tools, indexed so that one tool is compared with all by look-ups."""
 
     servers_of: dict[str, set[ServerName]] = field(default_factory=dict)
-    """By the name as it is written."""
+    """The servers by the exact name."""
     looks: dict[str, set[ToolKey]] = field(default_factory=dict)
-    """By how the name looks."""
+    """The tools by the look of their names, in which similar letters are equal."""
     words: dict[str, set[ToolKey]] = field(default_factory=dict)
-    """By the words of the name."""
+    """The tools by the words of their names."""
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> Neighbours:
@@ -57,7 +57,7 @@ class Neighbours(Struct, frozen=True):
         return cls(dict(servers), dict(looks), dict(words))
 
     def imitated(self, tool: Definition) -> ToolKey | None:
-        """Another server's tool for which this one's name passes; None for a plain collision."""
+        """Return the tool of another server that this name imitates; None for equal names."""
         spelling = _spelling(tool.name)
         for key in sorted(self.looks.get(_look(tool.name), ())):
             is_other = key.server != tool.server and _spelling(key.tool) != spelling
@@ -66,7 +66,7 @@ class Neighbours(Struct, frozen=True):
         return self._misspelt(tool, spelling)
 
     def _misspelt(self, tool: Definition, spelling: str) -> ToolKey | None:
-        """Another server's tool whose name has a word right that is one letter off in this one."""
+        """Return another server's tool whose name corrects a misspelling in this one's."""
         if not self.words:
             return None
         for intended in _mended(spelling, tool.description):
@@ -78,7 +78,7 @@ class Neighbours(Struct, frozen=True):
     def ordered_about(
         self, tool: Definition, text: str
     ) -> Iterator[tuple[str, ServerName, int, int]]:
-        """Another server's tools that a text gives orders about: name, server, where."""
+        """Yield the tools of other servers that a text orders about: name, server, start, end."""
         if not self.servers_of:
             return
         for sentence in _SENTENCE.finditer(text):
@@ -95,14 +95,14 @@ class Neighbours(Struct, frozen=True):
 
 
 def _is_ordered(sentence: str, name: re.Match[str]) -> bool:
-    """Return whether a name is used as a tool's, in a sentence that says what is to be done."""
+    """Return whether a sentence uses the name as that of a tool, and gives an order."""
     before = sentence[max(0, name.start() - 24) : name.start()]
     is_tool = _BEFORE.search(before) or _AFTER.match(sentence, name.end())
     return bool(is_tool and _ORDER.search(sentence))
 
 
 def _spelling(name: str) -> str:
-    """A name whatever the convention: `readFile`, `read-file` and `read_file` are one."""
+    """Return a name in snake case: `readFile`, `read-file` and `read_file` are equal."""
     return re.sub(r"[\W_]+", "_", _CAMEL.sub("_", name)).strip("_").lower()
 
 
@@ -114,16 +114,16 @@ def _look(name: str) -> str:
 
 
 def _disguise(name: str) -> int:
-    """How far a name is from how it looks; the one further away is the imitation."""
+    """Return how much a name differs from its look; of two alike, the higher one imitates."""
     foreign = sum(not character.isascii() for character in name)
     digits = sum(character in "0135" for character in name)
     return 100 * foreign + 10 * digits + name.count("rn") + name.count("vv")
 
 
 def _mended(spelling: str, description: str) -> Iterator[str]:
-    """A name with one of its words as the description spells it, which is one letter off.
+    """Yield the name with one word as the description spells it, one letter off.
 
-    A word that the description has, too, with whatever ending, is no slip.
+    A word that the description also contains, with any ending, is no misspelling.
     """
     mentioned = {
         word for word in _WORDS.findall(description.lower()) if len(word) >= _LEAST_WORD - 1
@@ -147,7 +147,7 @@ def _stems(word: str) -> Iterator[str]:
 
 
 def _is_one_slip(word: str, right: str) -> bool:
-    """Return whether one letter is wrong, missing, doubled or swapped; endings are grammar."""
+    """Return whether one letter is wrong, missing, added or swapped, apart from endings."""
     if word == right or abs(len(word) - len(right)) > 1:
         return False
     start = 0
