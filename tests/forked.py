@@ -45,7 +45,7 @@ _NOT_NEEDED = (
     "discovery_engine.search.arrays",  # is numpy
     "discovery_engine.search.embedders",
 )
-_WITHIN_FUNCTIONS = ("anyio._backends._asyncio", "difflib", "platformdirs", "jellyfish")
+_WITHIN_FUNCTIONS = ("anyio._backends._asyncio", "difflib", "jellyfish")
 """What our modules import when they need it."""
 _PATIENCE = 60.0  # seconds for the program to end
 _MESSAGE = 1 << 20  # bytes of a request, at most

@@ -32,7 +32,7 @@ toolRules:
 MISSING = {"command": "no-such-program-anywhere"}
 SECRET = {"command": sys.executable, "env": {"TOKEN": "${NOT_SET_ANYWHERE}"}}
 HEAVY = (
-    *("mcp", "pydantic", "yaml", "asyncio", "anyio", "rich", "hashlib", "subprocess"),
+    *("mcp", "pydantic", "yaml", "asyncio", "anyio", "typing_extensions", "hashlib", "subprocess"),
     # What engines, workers and webhooks need beside what is read.
     "discovery_engine.store.registry",
     "discovery_engine.store.schedule",

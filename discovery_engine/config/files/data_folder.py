@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 
 TYPE_CHECKING = False  # `typing` is loaded later, if at all
@@ -10,16 +11,22 @@ if TYPE_CHECKING:
     from discovery_engine.errors import Diagnostic
 
 VARIABLE = "DISCOVERY_DATA_DIR"
+_APPLICATION_FOLDERS = {"darwin": "~/Library/Application Support", "win32": "~/AppData/Local"}
 
 
 def data_folder(data_dir: str | None, environ: Mapping[str, str]) -> str:
     """`data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
     if folder := data_dir or environ.get(VARIABLE):
         return folder
-    # Only needed without a folder of one's own, and loading it takes a sixth of a start.
-    from platformdirs import user_data_dir  # noqa: PLC0415
+    return user_folder("XDG_DATA_HOME", "~/.local/share", environ)
 
-    return user_data_dir("discovery", appauthor=False)
+
+def user_folder(variable: str, default: str, environ: Mapping[str, str]) -> str:
+    """Return our folder below `$variable`, the application folder of a system, or `default`."""
+    root = environ.get(variable, "")
+    if not os.path.isabs(root):  # as the XDG specification demands  # noqa: PTH117 - `pathlib` is loaded later
+        root = os.path.expanduser(_APPLICATION_FOLDERS.get(sys.platform, default))  # noqa: PTH111
+    return os.path.join(root, "discovery")  # noqa: PTH118
 
 
 def exposed_data(folder: str) -> Diagnostic | None:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine.config.files.data_folder import user_folder
+
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
 
@@ -134,12 +136,6 @@ def _absolute(path: str | os.PathLike[str], here: Path) -> str:
 
 
 def _user_folder(environ: Mapping[str, str], home: str | os.PathLike[str] | None) -> Path:
-    # platformdirs looks at the process itself; the caller's arguments take precedence.
-    if root := environ.get("XDG_CONFIG_HOME"):
-        return Path(root) / "discovery"
-    if home is not None:
+    if home is not None and not environ.get("XDG_CONFIG_HOME"):
         return Path(home) / ".config" / "discovery"
-    # Slow to load, and not needed where the configuration was named or lies here.
-    from platformdirs import user_config_path  # noqa: PLC0415
-
-    return user_config_path("discovery", appauthor=False)
+    return Path(user_folder("XDG_CONFIG_HOME", "~/.config", environ))
