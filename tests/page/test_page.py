@@ -310,6 +310,19 @@ def test_a_client_is_connected_as_shown_and_its_file_is_restored_to_the_byte(
 
 
 @pytest.mark.requirement("PAGE-3")
+def test_what_an_agent_asks_for_is_shown_where_there_is_no_server_yet(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({})
+    asked = home.folder / "asked.py"
+    entry = '"sync", "", {}'
+    asked.write_text(ASKING.replace('"deactivate", "good"', entry), "utf-8")
+    subprocess.run([sys.executable, str(asked)], env=home.environ, cwd=home.folder, check=True)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        expect(opened.page.get_by_role("link", name="1 request of an agent waits")).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE-3")
 def test_a_missing_value_is_entered_on_the_overview_and_the_server_connects(
     home: Home, chromium: Browser
 ) -> None:

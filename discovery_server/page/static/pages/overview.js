@@ -30,7 +30,8 @@ export function Overview() {
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
   const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
-  if (known?.server_count === 0 && !error && problems.length === 0) return html`<${FirstContact} />`;
+  const isQuiet = ill.length + lossy.length + held.length + requests.length + undelivered.length + dead.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0;
+  if (known?.server_count === 0 && isQuiet && !error && !askedError) return html`<${FirstContact} />`;
   return html`
     <h2>Overview</h2>
     <dl class="figures">
@@ -42,7 +43,7 @@ export function Overview() {
     <${Problem} error=${error || askedError || hooksError || queueError} />
     <section aria-labelledby="attention">
       <h3 id="attention">Needs attention</h3>
-      ${ill.length + lossy.length + held.length + requests.length + undelivered.length + dead.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0 && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
+      ${isQuiet && html`<${Empty}>Nothing. Every server answers, and the configuration is valid.<//>`}
       <ul class="attention">
         ${problems.map((one) => html`<li key=${`${one.file}${one.line}${one.message}`}><${Prose} text=${one.message} /> <code>${one.code}</code>
           <p>${[one.file, one.line, one.column].filter(Boolean).join(":")}${one.hint && html` · <${Prose} text=${one.hint} />`}</p></li>`)}
