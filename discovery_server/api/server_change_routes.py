@@ -99,6 +99,9 @@ class GivenValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 class SetupFile(Struct, frozen=True, forbid_unknown_fields=True):
     path: _Path = None
+    client: Annotated[str, Meta(max_length=100, description="The file is that of this client.")] = (
+        ""
+    )
     digest: Confirmation = None
 
 
@@ -133,6 +136,17 @@ async def change_server(request: ApiRequest[ServerChange]) -> JSONObject:
     named, changes = request.path["server"], request.asked.changes
     plan = await request.owner.servers.plan_change(named, changes)
     return await _confirmed(request, plan, f"changing {plan.name!r}")
+
+
+@routes("POST", "/servers/sync")
+async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
+    """Register the servers of a setup file, or of the file of a client, as shown."""
+    plan = await request.owner.servers.plan_sync(request.asked.path, client=request.asked.client)
+    form = shown_sync_form(plan, request.owner.settings)
+    if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):
+        return to_show
+    await request.owner.servers.apply(*plan.plans)
+    return sync_plan_form(plan, is_written=True)
 
 
 @routes("POST", "/servers/{server}")
@@ -188,17 +202,6 @@ async def remove_server(request: ApiRequest[RemoveServer]) -> JSONObject:
         return to_show
     await installer.remove(plan, secrets if is_clean else ())
     return {**form, "written": True}
-
-
-@routes("POST", "/servers/sync")
-async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
-    """Register the servers of a setup file as shown."""
-    plan = await request.owner.servers.plan_sync(request.asked.path)
-    form = shown_sync_form(plan, request.owner.settings)
-    if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):
-        return to_show
-    await request.owner.servers.apply(*plan.plans)
-    return sync_plan_form(plan, is_written=True)
 
 
 @routes("GET", "/servers/{server}/entry")

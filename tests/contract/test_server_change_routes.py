@@ -168,6 +168,24 @@ async def test_the_servers_of_a_pasted_block_are_read_in_our_form(folder: Folder
         assert "mcpServers" in json.dumps(form)
 
 
+@pytest.mark.requirement("API-22")
+async def test_the_file_of_a_client_is_registered_without_servers_whose_tools_it_limits(
+    folder: Folder,
+) -> None:
+    file = folder.path / "config.toml"
+    some = '[mcp_servers.some]\ncommand = "some"\nenabled_tools = ["a"]\n'
+    file.write_text(f'[mcp_servers.mail]\ncommand = "mail"\n{some}', "utf-8")
+    async with served(folder) as api:
+        asked = {"path": str(file), "client": "codex"}
+        plan = await shown(api, "/servers/sync", asked)
+        await shown(api, "/servers/sync", {**asked, "digest": plan["digest"]})
+        known = [one["name"] for one in (await api.get("/servers"))["servers"]]
+
+    assert [one["name"] for one in plan["plans"]] == ["mail"]
+    assert [one["name"] for one in plan["errors"]] == ["some"]
+    assert known == ["good", "mail", "other"]
+
+
 SERVERS: dict[str, dict[str, Any]] = {
     "plain": {"command": "/usr/bin/mail", "args": ["a b", "'", "é"], "env": {"LEVEL": "debug"}},
     "remote": {"url": "https://mail.example.com/mcp", "headers": {"Accept": "text/plain"}},

@@ -322,6 +322,38 @@ def test_what_an_agent_asks_for_is_shown_where_there_is_no_server_yet(
         expect(opened.page.get_by_role("link", name="1 request of an agent waits")).to_be_visible()
 
 
+@pytest.mark.requirement("PAGE-3", "PAGE-14", "API-22")
+def test_a_first_visit_uses_the_servers_of_a_client_connects_it_and_sees_a_call(
+    home: Home, chromium: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(home.folder))
+    file = home.folder / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    good = fault_entry(env={"TOKEN": "ghp_" + "a1B2c3D4e5" * 4, "REGION": "${env:REGION}"})
+    file.write_text(json.dumps({"mcpServers": {"good": good, "bad": {}}}), "utf-8")
+    home.write({})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        page.get_by_role("button", name="Use the servers of Cursor …").press("Enter")
+        dialog = page.get_by_role("dialog", name="Use the servers of Cursor?")
+        expect(dialog.locator(".diff")).to_contain_text("${secret:good/TOKEN}")
+        expect(dialog).to_contain_text("bad: has neither a command to start nor a url")
+        assert violations(page) == []
+        dialog.get_by_role("button", name="Use them").press("Enter")
+        page.get_by_label("REGION").fill("eu")
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Every server answers")).to_be_visible()
+        opened.go("connect")
+        page.get_by_role("button", name="Connect Cursor …").press("Enter")
+        page.get_by_role("button", name="Connect", exact=True).press("Enter")
+        expect(page.get_by_text("● connected", exact=True)).to_be_visible()
+        opened.go("")
+        command = [sys.executable, "-m", "discovery_cli", "execute", "good:echo", "text=hello"]
+        subprocess.run(command, env=home.environ, check=True, stdout=-1)
+        calls = page.get_by_role("region", name="Last calls")
+        expect(calls.get_by_text("good:echo")).to_be_visible()
+
+
 @pytest.mark.requirement("PAGE-3")
 def test_a_missing_value_is_entered_on_the_overview_and_the_server_connects(
     home: Home, chromium: Browser

@@ -432,8 +432,8 @@ class OwnedServers:
         await self.apply(plan)
         return plan
 
-    async def plan_sync(self, path: str | Path | None = None) -> SyncPlan:
-        """Plan registering the servers of a setup file; see `sync`.
+    async def plan_sync(self, path: str | Path | None = None, *, client: str = "") -> SyncPlan:
+        """Plan registering the servers of a setup file, or of the file of a client; see `sync`.
 
         Raises:
             ConfigurationError: See `sync`.
@@ -442,6 +442,7 @@ class OwnedServers:
         file = setup_path(path, self._environ)
         at, data = self._clock(), self._data
         plan = partial(plan_sync, settings, registrations, file, self._environ, at=at, data=data)
+        plan = partial(plan, client=client)
         return await anyio.to_thread.run_sync(plan)
 
     async def sync(self, path: str | Path | None = None) -> SyncReport:

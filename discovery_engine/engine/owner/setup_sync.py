@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ from msgspec import Struct, field
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
+from discovery_engine.config.serialization import serialize_server
+from discovery_engine.config.settings import Source
+from discovery_engine.config.sources import read_source
 from discovery_engine.config.sources.formats import UnreadableError, parse
 from discovery_engine.config.sources.source_reader import kind_of
 from discovery_engine.config.sources.variables import VariableSyntax
@@ -81,13 +85,16 @@ def plan_sync(
     *,
     at: float,
     data: Path,
+    client: str = "",
 ) -> SyncPlan:
     """The servers of the file that are not registered yet; `at` is Unix time in seconds.
+
+    The file is a setup file, or the one of a client of this machine.
 
     Raises:
         ConfigurationError: If the file is not there, or cannot be read.
     """
-    entries = read_setup(path)
+    entries = read_client(client, path, environ) if client else read_setup(path)
     there = {name.casefold() for name in registrations.servers}
     skipped: list[SyncProblem] = []
     errors: list[SyncProblem] = []
@@ -180,6 +187,30 @@ def read_setup(path: Path) -> list[SetupEntry]:
     return servers + [
         SetupEntry(name, problem="a second entry with this name") for name in repeated
     ]
+
+
+def read_client(client: str, path: Path, environ: Mapping[str, str]) -> list[SetupEntry]:
+    """The servers of the file of a client, in their order.
+
+    A server of which the client allows some tools alone has a problem: the registry has no rules.
+
+    Raises:
+        ConfigurationError: If the file cannot be read.
+    """
+    source, home = Source(client, str(path)), Path.home()
+    result = read_source(source, environ=environ, home=home, cwd=path.parent, platform=sys.platform)
+    for warning in result.warnings:
+        if warning.severity == "error":
+            raise ConfigurationError([warning])
+    limited = (
+        f"its tools are limited there; `discovery config import --from {client}` keeps the limits"
+    )
+    return [
+        SetupEntry(server.name, problem=limited)
+        if result.restrictions({server.name: server.name})
+        else SetupEntry(server.name, serialize_server(server), is_wanted=server.enabled)
+        for server in result.servers
+    ] + [SetupEntry(name, problem=reason) for name, reason in result.skipped]
 
 
 def _document(path: Path) -> JSONValue:

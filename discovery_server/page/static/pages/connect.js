@@ -1,11 +1,11 @@
 // @ts-check
 // Connect: the MCP clients of this machine, each with the change of its file shown before it is made, and undone.
 import { useState } from "preact/hooks";
-import { get, part, put } from "../api.js";
+import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
 import { revision } from "../live.js";
 import { Diff, Proposal } from "../plan.js";
-import { Command, counted, Empty, Problem, useLoaded } from "../ui.js";
+import { Command, counted, Empty, Problem, Prose, useLoaded } from "../ui.js";
 
 const LINKS = { cursor: "Cursor", vscode: "VS Code" };
 
@@ -43,7 +43,8 @@ function Client({ client, view, onChange }) {
   const body = client.connected ? { action: "undo" } : { action: "connect", view };
   return html`<div class="bar"><strong>${client.label}</strong> <span class="state ${kind}"><span aria-hidden="true">${mark}</span> ${state}</span>
       <span class="note">${client.servers > 0 && `${counted(client.servers, "server")} of its own`}</span>
-      ${!client.problem && html`<button type="button" onClick=${() => setOpen(true)} aria-label=${`${verb} ${client.label} …`}>${verb} …</button>`}</div>
+      ${!client.problem && html`<button type="button" onClick=${() => setOpen(true)} aria-label=${`${verb} ${client.label} …`}>${verb} …</button>`}
+      ${!client.problem && client.servers > 0 && html`<${UseServers} client=${client} />`}</div>
     <p class="note"><code>${client.path}</code> ${client.problem}</p>
     ${isOpen && html`<${Proposal} question=${`${verb} ${client.label}?`} verb=${verb} onClose=${() => setOpen(false)}
       load=${(signal) => put(path, body, signal)} save=${async ({ digest }) => { await put(path, { ...body, digest }); onChange(); }}
@@ -57,4 +58,22 @@ function effectOf(plan, { connected }) {
   if (!connected) return "gets this entry. The file of now is kept, for an undo.";
   if (plan.deleted) return "was not there before, so it is removed.";
   return plan.restored ? "is then as it was before." : "was changed by others since, so only the entry is taken out.";
+}
+
+/** A button that adds the servers of a client's file, which are shown first. @param {{client: any, isMain?: boolean}} given */
+export function UseServers({ client, isMain = false }) {
+  const [isOpen, setOpen] = useState(false);
+  const body = { path: client.path, client: client.client };
+  const question = `Use the servers of ${client.label}?`;
+  return html`<button type="button" class=${isMain ? "main" : ""} onClick=${() => setOpen(true)} aria-label=${`Use the servers of ${client.label} …`}>Use its servers …</button>
+    ${isOpen && html`<${Proposal} question=${question} verb="Use them" onClose=${() => setOpen(false)}
+      load=${(signal) => post("/servers/sync", body, signal)} save=${({ digest }) => post("/servers/sync", { ...body, digest })}
+      show=${(plan) => html`
+        <p class="note">${plan.plans.length > 0 ? html`They are added here and approved; <code>${plan.path}</code> stays as it is. Secrets in it are stored encrypted.` : "There is nothing to add."}</p>
+        ${plan.plans.map((one) => html`<${Diff} key=${one.name} text=${one.diff} />`)}
+        <${LeftOut} of=${[...plan.skipped, ...plan.errors]} />`} />`}`;
+}
+
+function LeftOut({ of }) {
+  return of.length > 0 && html`<p>Left out:</p><ul>${of.map(({ name, reason }) => html`<li key=${name}><strong>${name}</strong>: <${Prose} text=${reason} /></li>`)}</ul>`;
 }

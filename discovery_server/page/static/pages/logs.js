@@ -1,7 +1,8 @@
 // @ts-check
 // Logs: what was called, as it happens, and one entry in full.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { get, remove } from "../api.js";
+import { get, part, remove } from "../api.js";
+import { isObject } from "../forms/schema_check.js";
 import { html } from "../html.js";
 import { follow, isCall, reconnections, servers } from "../live.js";
 import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
@@ -13,6 +14,8 @@ const SPANS = [["15 minutes", 900], ["hour", 3_600], ["day", 86_400]];
 const PAGE = 100;
 const TYPING = 250; // milliseconds
 const GATHERED = 400; // milliseconds in which calls are gathered before the log is read again
+const FOLDED = 2; // seconds between lines that a server wrote at once
+const MOST_EXPORTED = 100; // pages
 const FILTERS = ["server", "tool", "status", "kind", "text", "span"];
 
 export function Logs({ rest, query }) {
@@ -38,6 +41,7 @@ export function Logs({ rest, query }) {
       <button type="button" aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Resume" : "Pause"}</button>
       <${Confirmed} label="Clear …" question="Delete the whole log?" verb="Delete it" act=${async () => { await remove("/logs"); log.clear(); }}>
         <p>Every entry of this configuration is deleted, whatever the filters show, and cannot be restored. Metrics are kept.</p><//>
+      <${Export} chosen=${settled} />
       <span role="status">${isPaused ? `Paused; ${counted(missed, "further call")}` : log.entries && `${counted(log.entries.length, "entry", "entries")}${log.hasOlder ? ", and older ones" : ""}`}</span>
     </div>
     <${Problem} error=${log.error} />
@@ -45,10 +49,11 @@ export function Logs({ rest, query }) {
     <div aria-busy=${!log.entries && !log.error}>
     ${log.entries?.length > 0 && html`<table>
       <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>Client</th></tr></thead>
-      <tbody>${log.entries.map((entry) => html`<tr key=${entry.id}>
+      <tbody>${folded(log.entries).map(({ entry, lines }) => html`<tr key=${entry.id}>
         <td class="when">${moment(entry.at)}</td>
         <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.outcome && html`<span class="excerpt line">${argumentsOf(entry)}</span>`}${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
-          ${!entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
+          ${lines.length > 1 ? html`<details><summary>${counted(lines.length, "line")}: <span class="excerpt line">${lines[0]}</span></summary><pre tabindex="0">${lines.join("\n")}</pre></details>`
+          : !entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
         <td class="word">${entry.outcome && (entry.client || entry.by)}</td></tr>`)}</tbody></table>`}
@@ -60,6 +65,37 @@ export function Logs({ rest, query }) {
 function Older({ load }) {
   const [run, isRunning, error] = useAction(load);
   return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Older entries"}</button><${Problem} error=${error} />`;
+}
+
+/** A button that saves the entries that fit, the oldest first, one as JSON in each line. */
+function Export({ chosen }) {
+  const [run, isRunning, error] = useAction(async () => {
+    const entries = [];
+    for (let pages = 0, before; pages < MOST_EXPORTED; pages += 1, before = entries[0].id) {
+      const page = (await get("/logs", { ...asked(chosen), limit: PAGE, before })).entries;
+      entries.unshift(...page);
+      if (page.length < PAGE) break;
+    }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob(entries.map((one) => `${JSON.stringify(one)}\n`), { type: "application/x-ndjson" }));
+    link.download = "discovery-log.ndjson";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+  return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Export"}</button><${Problem} error=${error} />`;
+}
+
+/** Entries, the newest first, with what a server wrote at once as one: the oldest line first. */
+function folded(entries) {
+  const rows = [];
+  for (const entry of entries) {
+    const row = rows.at(-1);
+    if (row && entry.kind === "stderr" && row.last.kind === "stderr" && row.last.server === entry.server && row.last.at - entry.at <= FOLDED) {
+      row.lines.unshift(excerptOf(entry.result));
+      row.last = entry;
+    } else rows.push({ entry, last: entry, lines: entry.kind === "stderr" ? [excerptOf(entry.result)] : [] });
+  }
+  return rows;
 }
 
 /** The entries that fit, the newest first; read again as calls happen, unless `isPaused`. */
@@ -145,9 +181,25 @@ function Entry({ id, known, onClose }) {
       <${Fact} name="By">${found.by}${found.client && `, client ${found.client}`}${found.view && `, view ${found.view}`}<//>
       ${found.trace_id && html`<${Fact} name="Trace"><code>${found.trace_id}</code><//>`}
     </dl>
+    ${found.outcome && found.server && html`<${Story} call=${found} />`}
     ${found.outcome && html`<h3>Arguments</h3><${Content} value=${found.arguments} size=${found.argument_size} />`}
+    ${found.kind === "call" && found.server && found.tool && isObject(found.arguments) && html`<p><a href=${address(`tools/${part(found.server)}/${part(found.tool)}`, { arguments: JSON.stringify(found.arguments) })}>Call it again …</a></p>`}
     <h3>${found.outcome ? "Result" : "Text"}</h3><${Content} value=${found.result} size=${found.result_size} />`}
   <//>`;
+}
+
+/** A call from its request to its answer, with what its server wrote and asked meanwhile. */
+function Story({ call }) {
+  const begin = call.at - call.seconds;
+  const [log] = useLoaded((signal) => get("/logs", { server: call.server, since: begin, before: call.id, limit: PAGE }, signal), [call.id]);
+  const meanwhile = (log?.entries || []).filter((one) => !one.outcome);
+  const steps = [
+    [begin, `Requested by ${call.client || call.by}`],
+    ...(call.queue_seconds > 0 ? [[begin + call.queue_seconds, "Left the queue"]] : []),
+    ...meanwhile.map((one) => [one.at, html`<span class="tag">${one.kind}</span> <span class="excerpt">${excerptOf(one.result ?? "")}</span>`]),
+    [call.at, html`Answered <${Outcome} outcome=${call.outcome} />`],
+  ];
+  return html`<h3>What happened</h3><table aria-label="What happened"><tbody>${steps.map(([at, what], index) => html`<tr key=${index}><td class="number">+${took(Math.max(0, at - begin))}</td><td>${what}</td></tr>`)}</tbody></table>`;
 }
 
 function Content({ value, size }) {

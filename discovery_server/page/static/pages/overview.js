@@ -5,12 +5,14 @@ import { get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
-import { Command, counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
+import { UseServers } from "./connect.js";
 import { Recent } from "./metrics.js";
 import { MissingValues } from "./server_parts.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
+const NO_SERVERS = "CONFIG_NO_SERVERS";
 const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
 const FEW_SERVERS = 2_000; // the queue of more is some megabytes
 
@@ -30,7 +32,8 @@ export function Overview() {
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
   const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
-  const isQuiet = ill.length + lossy.length + held.length + requests.length + undelivered.length + dead.length + questions.value.length + problems.length === 0 && (known?.notices || []).length === 0;
+  const notices = (known?.notices || []).filter((one) => one.code !== NO_SERVERS); // the first visit says that, and more
+  const isQuiet = [ill, lossy, held, requests, undelivered, dead, questions.value, problems, notices].every((one) => one.length === 0);
   if (known?.server_count === 0 && isQuiet && !error && !askedError) return html`<${FirstContact} />`;
   return html`
     <h2>Overview</h2>
@@ -47,7 +50,7 @@ export function Overview() {
       <ul class="attention">
         ${problems.map((one) => html`<li key=${`${one.file}${one.line}${one.message}`}><${Prose} text=${one.message} /> <code>${one.code}</code>
           <p>${[one.file, one.line, one.column].filter(Boolean).join(":")}${one.hint && html` · <${Prose} text=${one.hint} />`}</p></li>`)}
-        ${(known?.notices || []).map((notice) => html`<li key=${notice.message}><${Prose} text=${notice.message} /> <code>${notice.code}</code></li>`)}
+        ${notices.map((notice) => html`<li key=${notice.message}><${Prose} text=${notice.message} /> <code>${notice.code}</code></li>`)}
         ${held.map((server) => html`<li key=${`held ${server.name}`}><a href="#/servers/${part(server.name)}/review">${server.name}</a>:
           ${counted(server.withheld_count, "definition waits", "definitions wait")} for your review</li>`)}
         ${requests.length > 0 && html`<li key="requests"><a href="#/settings">${counted(requests.length, "request of an agent waits", "requests of agents wait")}</a>:
@@ -88,7 +91,7 @@ function FirstContact() {
     <${Problem} error=${error} />
     ${clients.length > 0 && html`<section aria-labelledby="own"><h3 id="own">Use what a client of yours has</h3>
       <ul class="entries">${clients.map((one) => html`<li key=${one.path}><strong>${one.label}</strong> has ${counted(one.servers, "server")} <span class="note"><code>${one.path}</code></span>
-        <${Command} text=${`discovery config import ${one.client}`} /></li>`)}</ul></section>`}
+        <p class="bar"><${UseServers} client=${one} isMain=${one === clients[0]} /></p></li>`)}</ul></section>`}
     <div class="pair">
       <section aria-labelledby="add"><h3 id="add">Add a server</h3><p>A program on this machine or an address; a block of another client can be pasted.</p><p><a href="#/servers?add=1">Add a server</a></p></section>
       <section aria-labelledby="find"><h3 id="find">Find a server</h3><p>The marketplace has thousands, and shows what would run before it runs.</p><p><a href="#/marketplace">Open the marketplace</a></p></section>

@@ -51,7 +51,7 @@ export function Tools({ rest, query }) {
         <td class="tags">${tool.tags.map((one) => html`<span class="tag" key=${one}>${one}</span> `)}</td>
         <td><${ToolSwitch} tool=${tool} /></td></tr>`)}</tbody>
     </table>`}
-    ${rest.length === 2 && html`<${Tool} key=${rest.join(":")} server=${rest[0]} tool=${rest[1]} onClose=${() => { location.hash = here; }} />`}`;
+    ${rest.length === 2 && html`<${Tool} key=${rest.join(":")} server=${rest[0]} tool=${rest[1]} started=${query.get("arguments")} onClose=${() => { location.hash = here; }} />`}`;
 }
 
 /** The tags of most tools. @param {any[]} tools */
