@@ -253,6 +253,35 @@ def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
         expect(ill.locator("li", has=page.get_by_role("link", name="good"))).to_be_visible()
 
 
+@pytest.mark.requirement("PAGE-10")
+def test_a_call_of_the_log_has_its_story_is_exported_and_called_again(
+    home: Home, chromium: Browser
+) -> None:
+    program = fault_entry()
+    start = ["-c", 'printf "line %s\\n" 1 2 3 >&2; exec "$@"', "sh", program["command"]]
+    home.write({"good": {"command": "/bin/sh", "args": [*start, *program["args"]]}})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        call(opened, "echo", text="once")
+        opened.go("logs?kind=stderr")
+        page.get_by_text("3 lines:").click()
+        expect(page.locator("tbody tr").get_by_text("line 1\nline 2\nline 3")).to_be_visible()
+        page.get_by_role("button", name="Calls").click()
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Export").click()
+        [line] = download.value.path().read_text("utf-8").splitlines()
+        assert json.loads(line)["arguments"] == {"text": "once"}
+        page.get_by_role("link", name="good:echo").press("Enter")
+        story = page.get_by_role("table", name="What happened")
+        expect(story.locator("tr").first).to_contain_text("Requested by")
+        expect(story.locator("tr").last).to_contain_text("ok")
+        assert violations(page) == []
+        page.get_by_role("link", name="Call it again …").press("Enter")
+        expect(page.get_by_label("text")).to_have_value("once")
+        page.get_by_role("button", name="Call", exact=True).press("Enter")
+        expect(page.get_by_text("The tool answered:")).to_be_visible()
+
+
 @pytest.mark.requirement("PAGE-11")
 def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromium: Browser) -> None:
     write(home)

@@ -12,12 +12,12 @@ import { commandLine, curlLine, visible } from "./texts.js";
 import { Long, Result } from "./tool_result.js";
 import { Command, counted, duration, Empty, moment, Outcome, Problem, took, useAction, useLoaded } from "./ui.js";
 
-/** @param {{server: string, tool: string, path: string, schema: any}} given */
-export function TryTool({ server, tool, path, schema }) {
+/** @param {{server: string, tool: string, path: string, schema: any, started: string | null}} given */
+export function TryTool({ server, tool, path, schema, started }) {
   const isForm = useMemo(() => fieldOf(schema, schema).kind === "group", [schema]);
   const begin = () => initial(schema, schema, true) ?? {};
-  const [value, setValue] = useState(begin);
-  const [json, setJson] = useState(/** @type {{text: string, of: any} | null} */ (isForm ? null : { text: jsonText(begin()), of: begin() }));
+  const [value, setValue] = useState(() => { const before = jsonIn(started || ""); return isObject(before) ? before : begin(); });
+  const [json, setJson] = useState(/** @type {{text: string, of: any} | null} */ (isForm ? null : { text: jsonText(value), of: value }));
   const [isTried, setTried] = useState(false);
   const [shownId, setShownId] = useState("");
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));

@@ -41,7 +41,7 @@ export function Logs({ rest, query }) {
       <button type="button" aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Resume" : "Pause"}</button>
       <${Confirmed} label="Clear …" question="Delete the whole log?" verb="Delete it" act=${async () => { await remove("/logs"); log.clear(); }}>
         <p>Every entry of this configuration is deleted, whatever the filters show, and cannot be restored. Metrics are kept.</p><//>
-      <${Export} chosen=${settled} />
+      <${Export} chosen=${chosen} />
       <span role="status">${isPaused ? `Paused; ${counted(missed, "further call")}` : log.entries && `${counted(log.entries.length, "entry", "entries")}${log.hasOlder ? ", and older ones" : ""}`}</span>
     </div>
     <${Problem} error=${log.error} />
@@ -71,10 +71,10 @@ function Older({ load }) {
 function Export({ chosen }) {
   const [run, isRunning, error] = useAction(async () => {
     const entries = [];
-    for (let pages = 0, before; pages < MOST_EXPORTED; pages += 1, before = entries[0].id) {
-      const page = (await get("/logs", { ...asked(chosen), limit: PAGE, before })).entries;
-      entries.unshift(...page);
-      if (page.length < PAGE) break;
+    for (let pages = 0, before; pages < MOST_EXPORTED && before !== null; pages += 1) {
+      const page = await get("/logs", { ...asked(chosen), limit: PAGE, before });
+      entries.unshift(...page.entries);
+      before = page.next_before;
     }
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob(entries.map((one) => `${JSON.stringify(one)}\n`), { type: "application/x-ndjson" }));
@@ -91,12 +91,14 @@ function folded(entries) {
   for (const entry of entries) {
     const row = rows.at(-1);
     if (row && entry.kind === "stderr" && row.last.kind === "stderr" && row.last.server === entry.server && row.last.at - entry.at <= FOLDED) {
-      row.lines.unshift(excerptOf(entry.result));
+      row.lines.unshift(...linesOf(entry));
       row.last = entry;
-    } else rows.push({ entry, last: entry, lines: entry.kind === "stderr" ? [excerptOf(entry.result)] : [] });
+    } else rows.push({ entry, last: entry, lines: entry.kind === "stderr" ? linesOf(entry) : [] });
   }
   return rows;
 }
+
+const linesOf = ({ result }) => (result || "").trimEnd().split("\n");
 
 /** The entries that fit, the newest first; read again as calls happen, unless `isPaused`. */
 function useLog(chosen, isPaused) {

@@ -73,13 +73,14 @@ function matching(tools, words) {
   return tools.filter((tool) => has(tool.text));
 }
 
-function Tool({ server, tool, onClose }) {
+/** @param {{server: string, tool: string, started: string | null, onClose: () => void}} given `started`: arguments to begin with, as JSON */
+function Tool({ server, tool, started, onClose }) {
   const path = `/servers/${part(server)}/tools/${part(tool)}`;
   const [details, error] = useLoaded((signal) => get(path, { why: true }, signal), [path], [revision.value]);
   return html`<${Drawer} title=${`${server}:${tool}`} onClose=${onClose}>
     <${Problem} error=${error} />
     ${details && html`<p class="description">${visible(details.description)}</p>
-      <${TryTool} key=${details.fingerprint} server=${server} tool=${tool} path=${path} schema=${details.input_schema} />`}
+      <${TryTool} key=${details.fingerprint} server=${server} tool=${tool} path=${path} schema=${details.input_schema} started=${started} />`}
     ${details && html`<${Verdict} why=${details.why} />`}
     ${details && html`<details><summary>Schema of its arguments</summary><pre tabindex="0">${JSON.stringify(details.input_schema, null, 2)}</pre></details>`}
   <//>`;
