@@ -140,7 +140,7 @@ async def change_server(request: ApiRequest[ServerChange]) -> JSONObject:
 
 @routes("POST", "/servers/sync")
 async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
-    """Register the servers of a setup file, or of the file of a client, as shown."""
+    """Register the servers of a setup file or a client as shown."""
     plan = await request.owner.servers.plan_sync(request.asked.path, client=request.asked.client)
     form = shown_sync_form(plan, request.owner.settings)
     if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):

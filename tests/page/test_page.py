@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -577,3 +578,11 @@ def test_modules_of_other_projects_are_pinned_without_an_address() -> None:
         assert package["licence"]
         assert all(len(file["sha256"]) == 64 for file in package["files"])
     assert not os.path.relpath(FOLDER, MANIFEST.parent).startswith("..")
+
+
+@pytest.mark.requirement("PAGE-9")
+def test_the_whole_page_takes_at_most_180_kilobytes_compressed() -> None:
+    from scripts.page_modules import FOLDER
+
+    files = [file for file in FOLDER.parent.rglob("*") if file.suffix in {".js", ".css", ".html"}]
+    assert sum(len(gzip.compress(file.read_bytes())) for file in files) <= 180_000
