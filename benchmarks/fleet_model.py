@@ -114,7 +114,7 @@ class Server:
 
 
 class Queue:
-    """Jobs in the order in which `schedule.next_jobs` claims them, without a look at all."""
+    """Jobs in the order of claims: the highest priority, then the oldest, without a look at all."""
 
     def __init__(self) -> None:
         self.jobs: dict[ServerName, RefreshJob] = {}

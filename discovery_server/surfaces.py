@@ -14,6 +14,7 @@ from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.dispatch import meant_meta_tool
@@ -30,6 +31,7 @@ from discovery_engine.tools.meta_tools import (
     META_TOOLS,
     POOL_SEARCH,
     POOL_SEARCHES,
+    REGISTRY,
     MetaTool,
 )
 
@@ -210,7 +212,7 @@ class DynamicSurface(ExposedSurface):
             self._bound.use(entry)
         for entry in self._tools.of_steps(arguments) if name == EXECUTE_STEPS.name else ():
             self._bound.use(entry)
-        return call
+        return replace(call, on_found=self._register) if name == REGISTRY.name else call
 
     def input_schema(self, name: str) -> JSONObject | None:
         """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""

@@ -8,7 +8,6 @@ a simulation takes the same ones with a virtual clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
@@ -96,12 +95,6 @@ def corrected(job: RefreshJob, now: float) -> RefreshJob:
     if job.state == "processing":
         return replace(job, lease_until=now)
     return replace(job, due_at=now)
-
-
-def next_jobs(jobs: Iterable[RefreshJob], limit: int, now: float) -> list[RefreshJob]:
-    """The jobs to claim: of those that are due the highest priority first, then the oldest."""
-    due = [job for job in jobs if job.claimable_at is not None and job.claimable_at <= now]
-    return nsmallest(limit, due, key=_claim_order)
 
 
 def claimed_in_order(jobs: Iterable[RefreshJob]) -> tuple[RefreshJob, ...]:
@@ -275,7 +268,3 @@ def _resting_state(job: RefreshJob) -> JobState:
     if job.error_code:
         return "error"
     return "pending" if job.listed_at is None else "enabled"
-
-
-def _claim_order(job: RefreshJob) -> tuple[int, float, float, str]:
-    return -job.priority, job.claimable_at or 0.0, job.created_at, job.server

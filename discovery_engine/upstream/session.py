@@ -95,7 +95,6 @@ HandOut: TypeAlias = Callable[["Session", Call, UpstreamRequest, TaskState], JSO
 _PING = "ping"
 _NEVER_EXECUTED = (UNSUPPORTED_PROTOCOL_VERSION, METHOD_NOT_FOUND)
 _RENEWAL = 5.0  # seconds to wait for the server info of a stored connection
-_SILENCE = 3.0  # seconds without an answer after which another transport is tried as well
 _FAULT_LIMIT = 100  # protocol violations, after which the session is retired
 _NOT_CAUSED_BY_ERA = {
     FailureKind.AUTH,

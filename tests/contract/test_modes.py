@@ -253,6 +253,23 @@ ANIMALS = [
 ]
 
 
+@pytest.mark.requirement("RGT-2")
+async def test_the_registry_tool_adds_what_it_finds_to_the_list_unless_told_not_to(
+    folder: Folder,
+) -> None:
+    dynamic_server = dynamic(folder, {"zoo": ANIMALS}, registryTool="read")
+    async with dynamic_server as (_, gateway), client_of(gateway) as client:
+        find = {"action": "find_tool", "query": "feed a cat with fish"}
+        await client.called("registry", **find, auto_activate=False)
+        before = await client.tools()
+        await client.called("registry", **find)
+        after = await client.tools()
+
+    assert before == ["search_tools", "registry"]
+    assert after == ["search_tools", "registry", "zoo__feed_cat"]
+    assert client.notified == ["notifications/tools/list_changed"]
+
+
 @pytest.mark.requirement("MOD-30")
 async def test_search_adds_tools_to_the_list_and_says_so(folder: Folder) -> None:
     async with dynamic(folder, {"zoo": ANIMALS}) as (_, gateway), client_of(gateway) as client:

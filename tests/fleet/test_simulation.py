@@ -30,9 +30,13 @@ def drawn(seed: int) -> list[RefreshJob]:
     ]  # fmt: skip
 
 
+def claim_order(job: RefreshJob) -> tuple[int, float, float, str]:
+    return -job.priority, job.claimable_at or 0.0, job.created_at, job.server
+
+
 @pytest.mark.requirement("FLT-10")
 @given(seed=st.integers(0, 10_000))
-def test_the_simulation_claims_what_the_schedule_claims(seed: int) -> None:
+def test_the_simulation_claims_the_highest_priority_and_then_the_oldest(seed: int) -> None:
     jobs, queue = drawn(seed), Queue()
     for job in jobs:
         queue.put(job)
@@ -42,7 +46,8 @@ def test_the_simulation_claims_what_the_schedule_claims(seed: int) -> None:
         claimed.append(found)
         queue.put(schedule.claimed(found, "worker", 60.0, 10.0))
 
-    assert claimed == schedule.next_jobs(jobs, len(jobs), 10.0)
+    due = [job for job in jobs if job.claimable_at is not None and job.claimable_at <= 10.0]
+    assert claimed == sorted(due, key=claim_order)
 
 
 def run(seed: int) -> Seen:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -120,23 +119,6 @@ def test_servers_that_were_first_listed_together_are_not_due_together_for_ever()
     by_minute = Counter(int(at // 60) for at in due)
     assert max(by_minute.values()) < 20
     assert max(due) <= 7 * schedule.INTERVAL
-
-
-@pytest.mark.requirement("FLT-2")
-@given(st.lists(jobs(), max_size=8), st.integers(1, 4), TIMES)
-def test_the_next_jobs_are_due_and_no_job_before_them_is_left_out(
-    known: list[RefreshJob], limit: int, now: float
-) -> None:
-    chosen = schedule.next_jobs(known, limit, now)
-
-    due = [job for job in known if (job.claimable_at or math.inf) <= now or job.claimable_at == 0]
-    assert len(chosen) == min(limit, len(due))
-    left = [job for job in due if job not in chosen]
-    for later in left:
-        assert all(
-            (-one.priority, one.claimable_at) <= (-later.priority, later.claimable_at)
-            for one in chosen
-        )
 
 
 @pytest.mark.requirement("FLT-3")
