@@ -449,14 +449,19 @@ class CatalogState:
         # Judged once more, nearly all are as before: to write 100,000 tools takes five seconds.
         changed = [part for part in parts if part != saved.get(part.server)]
         is_judged = snapshot.decided == self.trust_store.decided
-        # Other settings are stored as not judged by: the next start would judge all tools anew.
-        is_stored = without_secrets(snapshot.settings) == without_secrets(settings)
-        is_same = is_judged and is_stored and not (changed or is_elsewhere)
-        await self._store.save_settings(self._known, None if is_same else changed)
+        if settings is not snapshot.settings:
+            # Other settings are stored as not judged by: the next start would judge all tools anew.
+            is_stored = without_secrets(snapshot.settings) == without_secrets(settings)
+            is_same = is_judged and is_stored and not (changed or is_elsewhere)
+            await self._store.save_settings(self._known, None if is_same else changed)
+        elif changed or not is_judged:  # to save the settings costs by the number of all servers
+            await self._store.save_parts(self._known, changed, are_listed=False)
         await self._load_usage()
 
     def _carried_over(self, snapshot: Snapshot, settings: Settings) -> list[ServerPart]:
-        parts = zip(carried_over(snapshot, self._ingestor), settings.servers, strict=True)
+        touched = self.trust_store.touched_since(snapshot.decided)
+        carried = carried_over(snapshot, self._ingestor, touched)
+        parts = zip(carried, settings.servers, strict=True)
         now = self._clock()
         return [without_values(part, server, self._secrets, now) for part, server in parts]
 

@@ -74,6 +74,14 @@ class TrustStore:
         """The name and path under which earlier decisions count; None if that is not settled."""
         self._read = "", 0
         """The scope of the acceptances in memory, and the newest decision when they were read."""
+        self._touched: tuple[int, frozenset[str]] | None = None
+        """Servers with an acceptance that is newer than this decision; None if that is unknown."""
+
+    def touched_since(self, number: int | None) -> frozenset[str] | None:
+        """Return the servers, by their keys, with newer acceptances; None if it may be any."""
+        if self._touched is None or number is None or number < self._touched[0]:
+            return None
+        return self._touched[1]
 
     def load(self, settings: Settings) -> Trust:
         """Return the trust under `settings`; reads the registry and the lock file.
@@ -83,6 +91,7 @@ class TrustStore:
         """
         if self._settled != (settings.name, settings.path):
             self._settle(settings)
+        self._touched = self._read[1], frozenset()
         lock = None
         if settings.frozen:
             from discovery_engine.trust.lockfile import load_lock  # noqa: PLC0415 - few have one
@@ -164,6 +173,7 @@ class TrustStore:
             )
         except RegistryError as error:
             logger.warning("Approvals and acceptances cannot be read: %s", error)
+            self._touched = None
             return self.trust.decisions
         self._read = scope, number
         return decisions
@@ -179,9 +189,12 @@ class TrustStore:
         accepted = decisions.accepted
         is_older = number < read_number or lost_at != decisions.lost_at or scope != read_scope
         if is_older or not isinstance(accepted, AcceptedByServer):
+            self._touched = None
             return {}
-        changed = self._store.accepted_since(scope, read_number)
-        return accepted.without(changed.union(accepted.unreadable()))
+        changed = self._store.accepted_since(scope, read_number).union(accepted.unreadable())
+        if self._touched:
+            self._touched = self._touched[0], self._touched[1] | changed
+        return accepted.without(changed)
 
     def _accepted_of(
         self, settings: Settings, accepted: Mapping[str, AcceptedTools]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -178,26 +178,36 @@ class Rulebook(Struct, frozen=True, dict=True):
         return rules + self.overrides.problems
 
 
-def carried_over(snapshot: Snapshot, ingestor: Ingestor) -> tuple[ServerPart, ...]:
+def carried_over(
+    snapshot: Snapshot, ingestor: Ingestor, touched: Collection[str] | None = None
+) -> tuple[ServerPart, ...]:
     """The parts of a snapshot that still hold under the ingestor's settings, judged by its rules.
 
     A server whose transport changed gets an empty part. Where nothing changed that a verdict
     depends on, no tool is looked at.
+
+    Args:
+        snapshot: The parts, with the settings and decisions that they were judged by.
+        ingestor: The present settings and decisions.
+        touched: The keys of servers whose tools newer decisions concern; None for any.
     """
     settings = ingestor.rulebook.settings
     before = snapshot.settings
     # Not known, if processes with different rules have saved listings.
     is_known = snapshot.decided is not None
     same_rules = _rules_of(before) == _rules_of(settings) and _same_overrides(before, settings)
-    same_decisions = snapshot.decided == ingestor.trust.decisions.number
-    same_trust = same_decisions and _same_trust(before, settings)
+    if snapshot.decided == ingestor.trust.decisions.number:
+        touched = ()
+    same_trust = touched is not None and _same_trust(before, settings)
     return tuple(
         _carried_over(
             snapshot.catalog.parts.get(server.name),
             server,
             ingestor,
             same_rules=is_known and same_rules,
-            is_judged=same_trust and _is_judged_alike(before, settings, server),
+            is_judged=same_trust
+            and known_as(server, settings.path) not in (touched or ())
+            and _is_judged_alike(before, settings, server),
         )
         for server in settings.servers
     )

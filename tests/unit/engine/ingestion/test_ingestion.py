@@ -18,7 +18,9 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.store.snapshot import Snapshot
 from discovery_engine.tools.model import ServerName
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.trust.decisions import Decisions
 from discovery_engine.trust.effective_trust import Trust
+from discovery_engine.trust.server_identity import known_as
 from discovery_engine.upstream.connection import connection_fingerprint
 from discovery_engine.upstream.listing import ListedOfferings, Listing
 from tests.factories import make_definition, make_server, make_settings, tool_names
@@ -128,6 +130,18 @@ class TestCarriedOver:
         [part] = carried_over(Snapshot(settings, catalog, 0), Ingestor(Rulebook(settings)))
 
         assert part is catalog.parts[ServerName("github")]
+
+    def test_after_a_decision_only_the_servers_that_it_touches_are_judged_again(self) -> None:
+        settings = make_settings("a")
+        snapshot = Snapshot(settings, known(settings, "create"), 0)
+        # Nothing is accepted, so that a server that is judged has its tools withheld.
+        decided = Trust(policy="quarantine", decisions=Decisions(number=1))
+        ingestor = Ingestor(Rulebook(settings), decided)
+
+        key = known_as(settings.servers[0], settings.path)
+        parts = [carried_over(snapshot, ingestor, touched) for touched in ({"b"}, {key}, None)]
+
+        assert [part.entries[0].is_visible for [part] in parts] == [True, False, False]
 
     def test_a_server_reached_in_another_way_starts_anew(self) -> None:
         before = make_settings("github")
