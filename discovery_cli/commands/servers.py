@@ -50,6 +50,11 @@ class AddCommand(click.Command):
 @click.argument("program", metavar="[-- COMMAND [ARG]...]", nargs=-1, type=click.UNPROCESSED)
 @click.option("--url", metavar="URL", help="The URL of a remote server.")
 @click.option(
+    "--openapi",
+    metavar="DOCUMENT",
+    help="The path or address of an OpenAPI document, whose operations become tools.",
+)
+@click.option(
     "--env",
     "variables",
     metavar="NAME[=VALUE]",
@@ -99,6 +104,7 @@ def add(
     \b
       discovery add time -- uvx mcp-server-time
       discovery add mail --url https://mail.example.com/mcp --header "Authorization: Bearer ${T}"
+      discovery add pets --openapi https://petstore3.swagger.io/api/v3/openapi.json
     """
     from discovery_cli.client_files import confirm
     from discovery_engine.engine.json_forms.owner_forms import server_plan_form
@@ -150,10 +156,11 @@ async def _report(engine: Engine, name: str) -> ServerReport:
     return engine.view.server(name)
 
 
-def _entry(
+def _entry(  # noqa: PLR0913 - the options of `add`
     program: Sequence[str],
     *,
     url: str | None,
+    openapi: str | None,
     variables: Sequence[str],
     headers: Sequence[str],
     cwd: str | None,
@@ -166,10 +173,11 @@ def _entry(
     Raises:
         UsageError: If they describe none, or what belongs to the other kind of server.
     """
-    if bool(program) is (url is not None):
-        raise click.UsageError("give either `-- COMMAND [ARG]...` or --url URL")
+    is_reached = url is not None or openapi is not None
+    if bool(program) is is_reached:
+        raise click.UsageError("give either `-- COMMAND [ARG]...`, --url URL or --openapi DOCUMENT")
     entry: JSONObject
-    if url is None:
+    if not is_reached:
         stray = {"--header": headers, "--transport": transport}
         command, *args = program
         entry = {
@@ -180,9 +188,14 @@ def _entry(
         }
     else:
         stray = {"--env": variables, "--cwd": cwd}
-        entry = {"url": url, "headers": dict(map(_header, headers)), "transport": transport}
+        entry = {
+            "openapi": openapi,
+            "url": url,
+            "headers": dict(map(_header, headers)),
+            "transport": transport,
+        }
     if misplaced := next((option for option, value in stray.items() if value), None):
-        needed = "--url" if url is None else "a program"
+        needed = "a program" if is_reached else "--url"
         raise click.UsageError(f"{misplaced} needs {needed}")
     entry |= {"description": description, "tags": list(tags)}
     return {key: value for key, value in entry.items() if value}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from discovery_engine.config.openapi_entry import URL_VARIABLE
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import (
@@ -132,7 +133,10 @@ def redact_transport(
     """Return the transport with its secrets masked, for display."""
     match transport:
         case StdioTransport(args=args, env=env):
-            return replace(transport, args=redact_args(args), env=_redact_values(env))
+            address = {URL_VARIABLE: redact_url(env[URL_VARIABLE])} if URL_VARIABLE in env else {}
+            return replace(
+                transport, args=redact_args(args), env={**_redact_values(env), **address}
+            )
         case RemoteTransport(url=url, headers=headers, oauth=oauth):
             return replace(
                 transport,

@@ -12,6 +12,7 @@ from msgspec.structs import fields, replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
+from discovery_engine.config.openapi_entry import openapi_form, started_form
 from discovery_engine.config.settings import (
     OWN_SOURCE,
     EnrichSettings,
@@ -66,7 +67,7 @@ def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
 
 def serialize_server(server: ServerSettings) -> JSONObject:
     """An entry of `servers`, without what has its default."""
-    transport = _entry(server.transport) if server.transport else {}
+    transport = openapi_form(_entry(server.transport)) if server.transport else {}
     # Without `args`, a command with a space is refused as a whole command line.
     if " " in transport.get("command", "") and "args" not in transport:
         transport = {"command": transport["command"], "args": [], **transport}
@@ -79,6 +80,7 @@ def deserialize_server(name: str, entry: JSONObject) -> ServerSettings:
     Raises:
         ValueError: If it is no such entry.
     """
+    entry = started_form(entry)
     is_remote = "url" in entry
     kind: type[RemoteTransport | StdioTransport]
     kind = RemoteTransport if is_remote else StdioTransport

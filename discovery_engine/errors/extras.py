@@ -13,6 +13,7 @@ from discovery_engine.errors.diagnostic import Diagnostic
 _LIBRARIES = {
     "keyring": ("keyring",),
     "onnx": ("numpy", "onnxruntime", "tokenizers"),
+    "openapi": ("fastmcp",),
     "vectors": ("numpy",),
 }
 """The libraries that are looked for before they are imported, by extra."""

@@ -15,6 +15,7 @@
     transport         the base class of
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
       http/           streamable HTTP and SSE
+    openapi_server    a program of its own: operations of an OpenAPI document as tools
     identity          the digest that the approval of a server is bound to
 
 The HTTP client takes a while to import, so `http` is imported with the first remote server. This

@@ -48,7 +48,7 @@ Programs: TypeAlias = dict[tuple[str, tuple[str, ...], str | None, str | None], 
 
 _SELECTING = lazy_pattern(
     r"(LD|DYLD)_.*|PATH|PYTHON(PATH|HOME|STARTUP)|NODE_(OPTIONS|PATH)|(RUBY|PERL5)(OPT|LIB)"
-    r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY",
+    r"|JAVA_TOOL_OPTIONS|BASH_ENV|ENV|IFS|GIT_SSH(_COMMAND)?|NPM_CONFIG_.*|UV_.*|PIP_.*|.*_PROXY|OPENAPI_URL",
     re.IGNORECASE,
 )
 

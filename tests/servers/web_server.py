@@ -30,6 +30,8 @@ class WebAnswer:
 class WebRequest:
     target: str
     headers: Mapping[str, str]
+    method: str = "GET"
+    body: bytes = b""
 
     @property
     def path(self) -> str:
@@ -74,10 +76,14 @@ def web_server(respond: Respond) -> Iterator[WebServer]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            request = WebRequest(self.path, {k.lower(): v for k, v in self.headers.items()})
+            headers = {k.lower(): v for k, v in self.headers.items()}
+            body = self.rfile.read(int(headers.get("content-length", "0")))
+            request = WebRequest(self.path, headers, self.command, body)
             asked.append(request)
             with suppress(OSError):
                 self._write(respond(request))
+
+        do_POST = do_DELETE = do_GET  # noqa: N815 - the names of the library
 
         def _write(self, answer: WebAnswer) -> None:
             self.send_response(answer.status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, create_model
@@ -28,6 +29,7 @@ from discovery_engine.config.model.field_types import (
     plain_path,
 )
 from discovery_engine.config.model.section import section
+from discovery_engine.config.openapi_entry import openapi_transport
 from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
 from discovery_engine.config.settings import (
     OAuthSettings,
@@ -65,6 +67,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd", "sandbox")
 _REACHED = ("headers", "oauth")
+_NOT_OF_OPENAPI = ("args", "env", "cwd", "oauth")
 
 
 def source_types() -> tuple[str, ...]:
@@ -150,7 +153,10 @@ def _known_transport(value: JSONValue) -> JSONValue:
 def _is_started_or_reached(entry: Any) -> None:
     if entry.command and entry.url:
         raise custom_error("has a url beside a command", key="url", hint="keep one of the two")
-    if not entry.command and not entry.url:
+    if entry.command and entry.openapi:
+        hint = "keep one of the two"
+        raise custom_error("has a document beside a command", key="openapi", hint=hint)
+    if not (entry.command or entry.url or entry.openapi):
         raise custom_error("has neither a command to start nor a url to reach")
     _refuse_keys_of_the_other_kind(entry)
     if entry.oauth != OAuthSection() and "authorization" in map(str.lower, entry.headers):
@@ -165,6 +171,8 @@ def _is_started_or_reached(entry: Any) -> None:
 
 def _refuse_keys_of_the_other_kind(entry: Any) -> None:
     other, needed = (_REACHED, "url") if entry.command else (_STARTED, "command")
+    if entry.openapi:
+        other, needed = _NOT_OF_OPENAPI, "command or a url of its own"
     fields = type(entry).model_fields
     if stray := next((key for key in other if getattr(entry, key) != fields[key].default), None):
         raise custom_error(f"{stray!r} is of no use without a {needed}", key=stray)
@@ -246,6 +254,15 @@ ServerEntry = section(
         Field(validation_alias=AliasChoices("transport", "type")),
     ],
     oauth=Annotated[OAuthSection, mapping_or_nothing],
+    openapi=(
+        Annotated[Template, AfterValidator(_good_command)],
+        Field(
+            "",
+            description="An OpenAPI document, by path or address: the operations of the service"
+            " are the tools. `url` is the service, if the document does not name it.",
+            examples=["https://petstore3.swagger.io/api/v3/openapi.json"],
+        ),
+    ),
     prefix=Annotated[Text, AfterValidator(_good_prefix)],
     roots=list[Root] | None,
     replaces=SourceType,
@@ -262,7 +279,7 @@ def to_server(entry: Any, name: str, origin: Origin) -> ServerSettings:
     server: ServerSettings = entry.to_settings(
         ServerSettings,
         name=ServerName(name),
-        transport=_transport(entry),
+        transport=_transport(entry, origin),
         tags=tuple(dict.fromkeys(entry.tags)),
         visible_to=tuple(entry.visible_to),
         origin=origin,
@@ -270,9 +287,14 @@ def to_server(entry: Any, name: str, origin: Origin) -> ServerSettings:
     return server
 
 
-def _transport(entry: Any) -> StdioTransport | RemoteTransport:
+def _transport(entry: Any, origin: Origin) -> StdioTransport | RemoteTransport:
+    sandbox = entry.sandbox.to_settings(SandboxSettings) if entry.sandbox else None
+    if entry.openapi:
+        folder = Path(origin.file).parent if origin.file else Path()
+        return openapi_transport(
+            entry.openapi, entry.url, entry.headers, sandbox, folder=folder.absolute()
+        )
     if entry.transport == "stdio" or entry.command:
-        sandbox = entry.sandbox.to_settings(SandboxSettings) if entry.sandbox else None
         args, env = tuple(entry.args), dict(entry.env)
         return StdioTransport(entry.command, args, env, entry.cwd or None, sandbox)
     oauth = entry.oauth.to_settings(OAuthSettings)

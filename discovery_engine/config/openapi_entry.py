@@ -1,0 +1,73 @@
+"""An entry with `openapi`: a service without an MCP server, whose operations become tools.
+
+Such an entry starts a program, which serves the operations, so that rules, approvals, limits and
+sandboxes hold for it as for any other program. The address and the headers may hold secrets, so
+they are variables of that program, not arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from discovery_engine._util.json import JSONObject
+from discovery_engine.config.serve_settings import SandboxSettings
+from discovery_engine.config.settings import StdioTransport
+
+URL_VARIABLE = "OPENAPI_URL"
+HEADER_VARIABLE = "OPENAPI_HEADER_"
+"""Before the name of a header."""
+
+# With -P no file of the working folder is imported in place of a module.
+_ARGS = ("-P", "-m", "discovery_engine.upstream.openapi_server")
+
+
+def openapi_transport(
+    document: str,
+    url: str,
+    headers: Mapping[str, str],
+    sandbox: SandboxSettings | None = None,
+    *,
+    folder: Path | None = None,
+) -> StdioTransport:
+    """The program that serves a document's operations.
+
+    Args:
+        document: An address, or a path, which is relative to `folder`.
+        url: The address of the service; empty for the one that the document names.
+        headers: Sent with each request of an operation.
+        sandbox: Confines the program.
+        folder: The folder of the configuration.
+    """
+    if folder and not document.startswith(("http://", "https://", "${")):
+        document = str(folder / Path(document).expanduser())
+    env = {URL_VARIABLE: url} if url else {}
+    env |= {HEADER_VARIABLE + name: value for name, value in headers.items()}
+    return StdioTransport(sys.executable, (*_ARGS, document), env, sandbox=sandbox)
+
+
+def openapi_form(form: JSONObject) -> JSONObject:
+    """Return the form of a transport; that of a document's program has `openapi` for its command.
+
+    The opposite of `openapi_transport`.
+    """
+    args = form.get("args", [])
+    if tuple(args[:-1]) != _ARGS:
+        return form
+    env = dict(form.get("env", {}))
+    url = env.pop(URL_VARIABLE, "")
+    headers = {name.removeprefix(HEADER_VARIABLE): value for name, value in env.items()}
+    sandbox = {"sandbox": form["sandbox"]} if "sandbox" in form else {}
+    written = {"openapi": args[-1], "url": url, "headers": headers}
+    return {key: value for key, value in written.items() if value} | sandbox
+
+
+def started_form(form: JSONObject) -> JSONObject:
+    """Return the form of an entry; one that has `openapi` has the command of its program for it."""
+    if "openapi" not in form:
+        return form
+    rest = dict(form)
+    url, headers = rest.pop("url", ""), rest.pop("headers", {})
+    program = openapi_transport(rest.pop("openapi"), url, headers)
+    return {"command": program.command, "args": program.args, "env": program.env, **rest}
