@@ -14,7 +14,7 @@ from discovery_engine.config.settings import SearchSettings
 from discovery_engine.search.searcher import Searcher, build_searcher
 from tests.factories import make_catalog, make_entry, make_part
 
-_FILE = Path(__file__).with_name("languages.yaml")
+_FILE = Path(__file__).parent / "contract" / "languages.yaml"
 _DEPTH = 10  # hits in which the right tool is looked for
 
 
