@@ -3,7 +3,7 @@
     python benchmarks/everyday.py [--as-shipped | --examples] [--rewritten] [--misses N]
     python benchmarks/everyday.py --embedder MODEL --vectors FOLDER
     python benchmarks/everyday.py --all [--kept-aside] [--embedder MODEL --vectors FOLDER]
-    python benchmarks/everyday.py --columns [FOLDER ...]
+    python benchmarks/everyday.py --columns [FOLDER ...] [--embedder MODEL --vectors FOLDER]
 
 The requests and the tool lists of popular public servers are in `benchmarks/everyday`, whose README
 says how they were written. Without options the development set is asked; what is kept aside is for
@@ -119,30 +119,34 @@ class PartialBook(ExampleBook, frozen=True):
 
 
 class Asked:
-    """A set's catalog, searched in one way."""
+    """A catalog that is searched by words, and by vectors if there is an embedding."""
 
-    def __init__(self, name: str, way: Way, embedding: Embedding | None) -> None:
-        catalog, descriptions = read_catalog(name, with_examples=way.with_examples)
-        book = ExampleBook(is_shipped=way.is_shipped)
-        self._searcher = build_searcher(
+    def __init__(
+        self,
+        catalog: Catalog,
+        descriptions: dict[ServerName, str],
+        book: ExampleBook,
+        embedding: Embedding | None = None,
+    ) -> None:
+        self.searcher = build_searcher(
             catalog, SearchSettings(), descriptions=descriptions, book=book
         )
-        self._embedding = embedding if way.by_vectors else None
-        self._vectors = self._embedding.of(catalog, book) if self._embedding else None
-        self._title = f"{name}, {way.title}: {len(catalog)} tools of {len(descriptions)} servers"
+        self._embedding = embedding
+        self._vectors = embedding.of(catalog, book) if embedding else None
 
-    def show(self, requests: Sequence[dict[str, Any]], about: str = "") -> list[Outcome]:
+    def ask(self, request: dict[str, Any]) -> Outcome:
+        similarities = None
+        if self._embedding and self._vectors:
+            similarities = self._embedding.similarities(self._vectors, request["query"])
+        return ask(self.searcher, request, similarities)
+
+    def show(self, requests: Sequence[dict[str, Any]], title: str) -> list[Outcome]:
         """Ask requests and print the tables."""
-        outcomes = [ask(self._searcher, one, self._similarities(one["query"])) for one in requests]
-        print(f"\n== {self._title}, {len(requests)} requests{about}")
+        outcomes = [self.ask(one) for one in requests]
+        print(f"\n== {title}, {len(requests)} requests")
         show_served([one for one in outcomes if one.right])
         show_unserved([one for one in outcomes if not one.right])
         return outcomes
-
-    def _similarities(self, query: str) -> Similarities | None:
-        if self._embedding is None or self._vectors is None:
-            return None
-        return self._embedding.similarities(self._vectors, query)
 
 
 def main() -> None:
@@ -158,20 +162,24 @@ def main() -> None:
     parser.add_argument("--misses", type=int, default=0, help="show N requests that failed")
     options = parser.parse_args()
     if options.columns is not None:
-        show_columns(options.columns)
+        embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
+        show_columns(options.columns, embedding)
         return
     name = "kept_aside" if options.kept_aside else "development"
     requests = lines(FOLDER / f"{name}.jsonl")
     embedding = embedding_of(options.embedder, options.vectors) if options.embedder else None
     for way in ways_of(options):
-        asked = Asked(name, way, embedding)
-        outcomes = asked.show(requests)
+        catalog, descriptions = read_catalog(name, with_examples=way.with_examples)
+        title = f"{name}, {way.title}: {len(catalog)} tools of {len(descriptions)} servers"
+        book = ExampleBook(is_shipped=way.is_shipped)
+        asked = Asked(catalog, descriptions, book, embedding if way.by_vectors else None)
+        outcomes = asked.show(requests, title)
         if not options.kept_aside:
             show_misses(outcomes, options.misses)
             if options.rewritten or options.all:
                 before, after = rewritten(requests)
-                asked.show(before, " before rewriting")
-                asked.show(after, " rewritten")
+                asked.show(before, f"{title}, before rewriting")
+                asked.show(after, f"{title}, rewritten")
     if embedding:
         print(f"\nof {embedding.asked} requests the embedder was late for {embedding.late}")
 
@@ -188,8 +196,8 @@ class Column(Struct, frozen=True):
     name: str
     kind: str
     """`shipped`, `without` or `beside`."""
-    searchers: Sequence[tuple[Searcher, frozenset[str]]]
-    """Each with the servers that lack the requests that ship."""
+    searched: Sequence[tuple[Catalog, dict[ServerName, str], frozenset[str]]]
+    """Catalogs, the descriptions of their servers, and which lack the requests that ship."""
     requests: dict[str, list[dict[str, Any]]]
     """By who asks: people, agents."""
 
@@ -209,8 +217,8 @@ def all_columns(folders: Iterable[Path] = ()) -> Iterator[Column]:
         ("without", [{*servers}]),
         ("beside", halves),
     ):
-        searchers = [(searcher_of(catalog, descriptions, some), some) for some in lacking]
-        yield Column("development", kind, searchers, requests)
+        searched = [(catalog, descriptions, some) for some in lacking]
+        yield Column("development", kind, searched, requests)
     for folder in folders:
         own, own_descriptions = read_catalog("", with_examples=False, folder=folder)
         files = sorted(folder.glob("requests*.jsonl"))
@@ -219,20 +227,22 @@ def all_columns(folders: Iterable[Path] = ()) -> Iterator[Column]:
         both = Catalog.of((*catalog.parts.values(), *own.parts.values()))
         for kind, beside in (("without", own), ("beside", both)):
             lacking = frozenset(own.parts)
-            searcher = searcher_of(beside, descriptions | own_descriptions, lacking)
-            yield Column(
-                folder.name, kind, [(searcher, lacking)], {"people": people, "agents": agents}
-            )
+            searched = [(beside, descriptions | own_descriptions, lacking)]
+            yield Column(folder.name, kind, searched, {"people": people, "agents": agents})
 
 
-def show_columns(folders: Sequence[Path]) -> None:
+def show_columns(folders: Sequence[Path], embedding: Embedding | None) -> None:
     """A row for each column and who asks, and for English and the other languages."""
     print(HEAD)
     for column in all_columns(folders):
+        asked = [
+            (Asked(catalog, descriptions, PartialBook(lacking=lacking), embedding), lacking)
+            for catalog, descriptions, lacking in column.searched
+        ]
         for who, requests in column.requests.items():
             outcomes = [
-                ask(searcher, one, None)
-                for searcher, lacking in column.searchers
+                asker.ask(one)
+                for asker, lacking in asked
                 for one in requests
                 if column.has(one, lacking)
             ]
@@ -242,13 +252,6 @@ def show_columns(folders: Sequence[Path]) -> None:
                 if some:
                     row = f"{column.name:12s}{column.kind:8s} {who:7s}{language:8s}"
                     print(f"{row} {column_figures(some)}", flush=True)
-
-
-def searcher_of(
-    catalog: Catalog, descriptions: dict[ServerName, str], lacking: frozenset[str]
-) -> Searcher:
-    book = PartialBook(lacking=lacking)
-    return build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
 
 
 def column_figures(outcomes: Sequence[Outcome]) -> str:

@@ -69,7 +69,10 @@ def main() -> None:
     cases = [
         case
         for column in everyday.all_columns(options.more)
-        for searcher, lacking in column.searchers
+        for catalog, descriptions, lacking in column.searched
+        for searcher in [
+            everyday.Asked(catalog, descriptions, everyday.PartialBook(lacking=lacking)).searcher
+        ]
         for who, requests in column.requests.items()
         for request in requests
         if column.has(request, lacking)
