@@ -199,16 +199,21 @@ def _shown(entry: OfferingEntry, address: str) -> JSONObject:
 
 
 def _cleaned(key: str, value: JSONValue) -> JSONValue:
-    """A member of a definition; texts that a reader sees are cleaned, all else is as it was."""
+    """Return a member of a definition with the texts that a reader sees cleaned."""
     if isinstance(value, str) and key in ("name", "title", "description"):
         return clean(value)
     if key == "arguments" and isinstance(value, list):
-        return [
-            {k: clean(v) if k in ("title", "description") and isinstance(v, str) else v
-             for k, v in argument.items()}
-            for argument in value
-        ]  # fmt: skip
+        return [_cleaned_argument(argument) for argument in value]
     return value
+
+
+def _cleaned_argument(argument: JSONValue) -> JSONValue:
+    if not isinstance(argument, dict):
+        return argument  # not valid: the form that is sent leaves it out
+    return {
+        key: clean(value) if key in ("title", "description") and isinstance(value, str) else value
+        for key, value in argument.items()
+    }
 
 
 def _place(entry: OfferingEntry) -> _Position:

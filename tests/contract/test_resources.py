@@ -265,7 +265,7 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
         prompts=[prompt("review", "code", title="ti\x07tle")],
     )
     two = World(folder.path / "two.json", "two").offer(
-        resources=[resource("x:/same")], prompts=[prompt("review")]
+        resources=[resource("x:/same")], prompts=[prompt("review", arguments=[7, {"name": "code"}])]
     )
     servers = {"one": offering(one, trust="open"), "two": offering(two)}
 
@@ -305,6 +305,7 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
     assert templates[-1] == template("db://{table}")
     assert [one["name"] for one in prompts[1:]] == ["one:review", "two:review"]
     assert prompts[1]["title"] == "title"
+    assert prompts[2]["arguments"] == [{"name": "code"}]
     assert [one["contents"][0]["uri"] for one in read] == [
         "file:///readme",
         "db://users",
