@@ -61,8 +61,8 @@ def find_client(machine: Machine, name: str, *, in_project: bool) -> ClientPlace
     """
     clients = machine.clients
     if name not in clients:
-        question = did_you_mean(name, clients)
-        raise click.UsageError(f"{name!r} is no client that can be connected{question}")
+        names = did_you_mean(name, clients) or f"; clients: {', '.join(clients)}"
+        raise click.UsageError(f"{name!r} is no client that can be connected{names}")
     client = clients[name]
     place = find_place(machine.locator, client, in_project=in_project)
     if place is None:

@@ -347,8 +347,8 @@ def export(invocation: Invocation, names: tuple[str, ...], *, client: str) -> No
     from discovery_engine.engine.owner.server_export import EXPORT_CLIENTS, export_servers
 
     if client not in EXPORT_CLIENTS:
-        question = did_you_mean(client, EXPORT_CLIENTS)
-        raise click.UsageError(f"there is no format {client!r}{question}")
+        formats = did_you_mean(client, EXPORT_CLIENTS) or f"; formats: {', '.join(EXPORT_CLIENTS)}"
+        raise click.UsageError(f"there is no format {client!r}{formats}")
     output, settings = invocation.output, _load(invocation)
     by_name = {str(server.name): server for server in settings.servers}
     for name in names:
