@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -18,6 +19,7 @@ from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, quoted
 from discovery_engine.engine.doctor.entry_lint import lint_entries
+from discovery_engine.tools.model import canonical_json, fingerprint
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -36,9 +38,17 @@ _IN_FULL = {"danger"}  # but of these all are shown
     "--strict", is_flag=True, help="Also exit with 2 for findings about servers and tools."
 )
 @click.option("--thorough", is_flag=True, help="Search for every tool, and show every finding.")
+@click.option(
+    "--sarif",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also write rules without effect and suspicious texts in SARIF, for code scanning.",
+)
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @pass_invocation
-def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: bool) -> ExitCode:
+def command(
+    invocation: Invocation, *, strict: bool, thorough: bool, sarif: Path | None, exit_zero: bool
+) -> ExitCode:
     """Find rules without effect, suspicious texts and tools that search misses.
 
     Rules and overrides are checked against every known tool. Exits with 2 if one has no effect.
@@ -52,12 +62,15 @@ def command(invocation: Invocation, *, strict: bool, thorough: bool, exit_zero: 
     \b
       discovery tune lint
       discovery tune lint --strict --thorough
+      discovery tune lint --sarif lint.sarif
     """
     from discovery_engine.evaluation.catalog_lint import SEARCHES, lint_catalog, lint_texts
 
     output, view = invocation.output, invocation.view()
     findings, suspicions = lint_entries(view), lint_texts(view)
     about = lint_catalog(view, searches=len(view.catalog) if thorough else SEARCHES)
+    if sarif:
+        sarif.write_text(json.dumps(_sarif(view, [*findings, *suspicions]), indent=2), "utf-8")
     if output.as_json:
         output.answer(_form(findings, suspicions, about))
     else:
@@ -81,6 +94,48 @@ def _form(
         "suspicions": [suspicion.to_json() for suspicion in suspicions],
         "catalog": list(map(finding_form, about.findings)),
         "searched": about.searched,
+    }
+
+
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def _sarif(view: View, diagnostics: Sequence[Diagnostic]) -> JSONObject:
+    """A log of SARIF 2.1.0; what is about a server stands at its entry.
+
+    Paths below the working folder are relative, as code scanning of a repository wants them.
+    """
+    codes = sorted({diagnostic.code for diagnostic in diagnostics})
+    driver = {"name": "discovery", "rules": [{"id": code} for code in codes]}
+    results = [_sarif_result(view, diagnostic) for diagnostic in diagnostics]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _sarif_result(view: View, diagnostic: Diagnostic) -> JSONObject:
+    from discovery_engine.evaluation.catalog_lint import Suspicion
+
+    origins = {server.name: server.origin for server in view.settings.servers}
+    origin, text = diagnostic.origin, diagnostic.sentence
+    identity = [diagnostic.code, diagnostic.subject]
+    if isinstance(diagnostic, Suspicion):
+        origin = origins.get(diagnostic.server, origin)
+        text += f" ({named(diagnostic.finding.where)}: {quoted(diagnostic.finding.excerpt)})"
+        identity += [diagnostic.finding.where, diagnostic.finding.excerpt]
+    path = Path(origin.file or view.settings.path or "discovery.yaml").absolute()
+    folder = Path.cwd()
+    uri = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.as_uri()
+    place = {"artifactLocation": {"uri": uri}, "region": {"startLine": max(origin.line, 1)}}
+    return {
+        "ruleId": diagnostic.code,
+        "level": _LEVELS[diagnostic.severity],
+        "message": {"text": text},
+        "locations": [{"physicalLocation": place}],
+        # Code scanning recognizes a finding by it when lines move.
+        "partialFingerprints": {"finding/v1": fingerprint(canonical_json(identity))},
     }
 
 

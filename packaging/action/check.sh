@@ -4,6 +4,7 @@
 #   CONFIG      the discovery.yaml
 #   QUERIES     the queries, or empty for those beside it
 #   FAIL_UNDER  limits for them, such as "recall@5=0.9 hit@1=0.8"
+#   FAIL_OVER   upper limits, such as "tokens=400 false_match_rate=0.1"
 set -uo pipefail
 
 folder=$(dirname "$CONFIG")
@@ -27,17 +28,21 @@ check() { # TITLE COMMAND…: one section of the report
 
 printf '## MCP tools\n\n' >"$report"
 check "Servers are listed" refresh
-check "Rules and tools" tune lint
+check "Rules and tools" tune lint --sarif "$RUNNER_TEMP/discovery.sarif"
 if [[ -f $folder/discovery.lock ]]; then
   check "Tools are as discovery.lock pins them" config lock --check
 fi
 if [[ -f $queries ]]; then
   limits=()
   for limit in $FAIL_UNDER; do limits+=(--fail-under "$limit"); done
+  for limit in ${FAIL_OVER:-}; do limits+=(--fail-over "$limit"); done
   check "Search finds what it should" tune eval "$queries" --markdown ${limits[@]+"${limits[@]}"}
 fi
 
 cat "$report"
 cat "$report" >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
+if [[ -f $RUNNER_TEMP/discovery.sarif ]]; then
+  echo "sarif=$RUNNER_TEMP/discovery.sarif" >>"${GITHUB_OUTPUT:-/dev/null}"
+fi
 echo "report=$report" >>"${GITHUB_OUTPUT:-/dev/null}"
 exit "$failed"
