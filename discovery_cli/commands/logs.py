@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _DEFAULT_LOG_LIMIT = 50
 _POLL_INTERVAL = 0.25  # seconds
 _DAY = 86_400.0  # seconds
-# Characters of arguments and of a result, before they are cut to the terminal.
+# Characters of arguments and of a result, before a terminal cuts them further.
 _MAX_SHOWN_ENTRY_LENGTH = 500
 _PRIVATE = 0o600
 _WIDTHS = (14, 4, 24, 4, 9)
-"""Columns of each line, so that lines that come later stand below the earlier ones."""
+"""The least widths of columns, so that further lines are aligned with the earlier ones."""
 
 _STATUSES = ("error", *NO_ERRORS, *CODES)
 
@@ -189,7 +189,12 @@ def _show(invocation: Invocation, reader: LogReader, conditions: LogFilter, limi
 
 
 def _why_empty(invocation: Invocation, conditions: LogFilter) -> str:
-    """Why there is no entry; a server or a status that does not exist is an error."""
+    """Return why no entry is shown.
+
+    Raises:
+        UsageError: If a status does not exist.
+        ServerNotFoundError: If a server does not exist.
+    """
     view = invocation.recall()
     for status in conditions.statuses:
         _require_status(status)
@@ -221,7 +226,7 @@ def _follow(output: Output, reader: LogReader, conditions: LogFilter, limit: int
 
 
 def _pages(reader: LogReader, conditions: LogFilter, limit: int) -> Iterator[Iterable[LogEntry]]:
-    """The newest entries, then those that are written, without an end."""
+    """Yield the newest entries, then new ones as they are written, forever."""
     last = reader.last_id()
     yield [entry for entry in reader.entries(conditions, limit=limit) if entry.id <= last]
     while True:
@@ -233,7 +238,7 @@ def _pages(reader: LogReader, conditions: LogFilter, limit: int) -> Iterator[Ite
 
 
 def _table(output: Output, entries: Iterable[LogEntry]) -> None:
-    """A line for each; a terminal cuts what it cannot show, `--json` and `--export` show all."""
+    """Write a line for each entry, which a terminal may cut; `--json` and `--export` cut none."""
     if rows := [_row(entry) for entry in entries]:
         output.table(rows, least_widths=_WIDTHS)
 

@@ -133,7 +133,7 @@ def _rows(
     changes: Mapping[ServerName, tuple[Review, ...]],
     agent_requests: Sequence[AgentRequest],
 ) -> Iterator[Row]:
-    """One row for each decision, with the command that shows it in full."""
+    """Yield a row for each decision, with the command that shows it in full."""
     for candidate in candidates:
         name = candidate.server.name
         yield _row("server", name, candidate.refused.reason, f"servers {name}")
@@ -309,7 +309,7 @@ def _answer(
 
 
 def candidate_lines(candidate: Candidate) -> Iterator[str]:
-    """All there is to see, one thing on each line, with nothing cut."""
+    """Yield everything about a server to approve, one fact a line, with nothing cut."""
     yield f"{candidate.server.name}  ({place_of(candidate)}; {candidate.refused.reason})"
     if candidate.refused.refusal == "altered":
         yield f"  {'changed':<8} {visible_line(candidate.refused.detail)}"
@@ -321,7 +321,7 @@ def candidate_lines(candidate: Candidate) -> Iterator[str]:
 
 
 def override_lines(settings: Settings) -> Iterator[str]:
-    """The overrides of the file: texts that agents read, and pinned arguments."""
+    """Yield the overrides of the file: texts for agents, and pinned arguments."""
     for override in settings.overrides:
         fields = {"name": override.name, "description": override.description, **override.arguments}
         values = ", ".join(f"{k}: {json.dumps(v)}" for k, v in fields.items() if v is not None)
@@ -487,7 +487,7 @@ def _show(output: Output, request: AgentRequest, plan: InstallPlan | SyncPlan | 
 
 
 def _confinement(request: AgentRequest, entry: JSONObject) -> Choice:
-    """Return the sandbox that an entry has on this system."""
+    """Return the sandbox that an entry gets on this system."""
     from discovery_engine.marketplace.installer.planner import confinement
     from discovery_engine.store.install_records import Grants
 

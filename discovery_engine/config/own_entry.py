@@ -1,10 +1,10 @@
-"""Entries that start or reach this program: a gateway that imports them would serve itself.
+"""Recognizes entries that start or reach this program: a gateway must not serve itself.
 
     {"command": "uvx", "args": ["--from", "mcp-discovery-engine", "discovery", "serve"]}
     {"url": "http://127.0.0.1:8000/mcp"}
 
-A program is recognized by its name, whatever starts it; an address by its port, for which a gateway
-keeps a locked file in the data folder while it serves there.
+A program is recognized by its name, whatever launches it. A URL is recognized by its port: while a
+gateway serves a port, it holds a lock on a file for it in the data folder.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LAUNCHERS = lazy_pattern(
     r"|hatch|pixi|rye|mise|nix|conda|mamba|micromamba|docker|podman|nerdctl|py|(python|pypy)[\d.]*w?"
 )
 _PACKAGE_RUNNERS = lazy_pattern(r"uvx|pipx run|uv (tool run|x)")
-"""The commands before the name of a package, unless `--from` or `--spec` names one."""
+"""The commands that are followed by a package, unless `--from` or `--spec` names one."""
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _IMAGE = lazy_pattern(r"[\w.-]+(:\d+)?(/[\w.-]+)*([:@][\w.:+-]+)?")
 _SHELLS = ("sh", "bash", "zsh", "dash", "ksh", "fish", "ash")
@@ -51,7 +51,7 @@ def is_own_entry(transport: StdioTransport | RemoteTransport | None, data: str |
 
 
 def port_files(transport: StdioTransport | RemoteTransport | None, data: str | Path) -> list[Path]:
-    """The files that gateways would have for the local ports which an entry reaches."""
+    """Return the files in which gateways lock the local ports that an entry reaches."""
     texts = transport.args if isinstance(transport, StdioTransport) else ()
     texts = (transport.url,) if isinstance(transport, RemoteTransport) else texts
     ports = filter(None, map(_local_port, texts))
@@ -59,7 +59,7 @@ def port_files(transport: StdioTransport | RemoteTransport | None, data: str | P
 
 
 def _is_served(path: Path) -> bool:
-    """Return whether the gateway that made the file of a port still runs."""
+    """Return whether a running gateway has locked the file of a port."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -78,9 +78,10 @@ def _is_served(path: Path) -> bool:
 
 @contextmanager
 def served_port(data: str | Path, port: int, *, is_shared: bool = False) -> Iterator[None]:
-    """A block in which a gateway serves a local port, so that entries for it are its own.
+    """Lock the file of a local port in the block, so that entries for it are recognized.
 
-    The file of a port that gateways share stays at the end, for the next one that serves it.
+    With `is_shared` the file stays for the next gateway that serves the port. Errors of the file
+    system are ignored: the port is not recognized then.
     """
     path, descriptor = _port_file(data, port), None
     with suppress(OSError):  # in a folder without locks it is not recognized
@@ -97,13 +98,13 @@ def served_port(data: str | Path, port: int, *, is_shared: bool = False) -> Iter
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock the file of a port and renew its content; return whether this process has the lock."""
+    """Lock the file of a port and write new content; return whether this process has the lock."""
     try:
         lock_file(descriptor)
     except OSError:  # another gateway serves the port
         return False
     os.truncate(descriptor, 0)
-    os.write(descriptor, os.urandom(8).hex().encode())  # so that who has read it reads again
+    os.write(descriptor, os.urandom(8).hex().encode())  # new content: readers see a change
     return True
 
 
@@ -112,7 +113,7 @@ def _port_file(data: str | Path, port: int) -> Path:
 
 
 def _local_port(text: str) -> int | None:
-    """The port of an address of this machine; None for all other texts."""
+    """Return the port of a URL of this machine; None for any other text."""
     if not text.startswith(("http://", "https://")):
         return None
     try:
@@ -142,7 +143,7 @@ def _starts_gateway(words: Sequence[str]) -> bool:
 
 
 def _commands(words: Sequence[str]) -> Iterator[list[str]]:
-    """The commands of what a shell is given to run."""
+    """Yield the commands in the arguments of a shell, as words."""
     for text in words:
         for command in _JOINED.split(text):
             with suppress(ValueError):
@@ -155,13 +156,13 @@ def _is_own(word: str) -> bool:
 
 
 def _is_package(word: str) -> bool:
-    """Return whether a requirement, an image or the address of a repository is this package."""
+    """Return whether a requirement, an image or the URL of a repository is this package."""
     name = _VERSION.sub("", word.rstrip("/").rsplit("/", 1)[-1]).replace("_", "-")
     return name.removesuffix(".git") == _PACKAGE or name.startswith(f"{_PACKAGE}-")
 
 
 def _runs_other_package(program: str, words: Sequence[str], at: int) -> bool:
-    """Return whether a package of the index is run that only has this program's name."""
+    """Return whether a package of the index is run that only shares this program's name."""
     if not _PACKAGE_RUNNERS.match(" ".join((program, *words[:2]))):
         return False
     options = [word.partition("=") for word in words]
@@ -176,5 +177,5 @@ def _runs_other_package(program: str, words: Sequence[str], at: int) -> bool:
 
 
 def _stem(word: str) -> str:
-    """The name of a program or an image, without its folder, its ending and its tag."""
+    """Return the name of a program or an image, without folder, extension and tag."""
     return _VERSION.sub("", program_name(word.strip("\"'")))

@@ -1,4 +1,4 @@
-"""Settings in the form of `discovery.yaml`: to be shown without secrets, or to be written."""
+"""Converts settings to the form of `discovery.yaml`, for display without secrets or for writing."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import REDACTED, redact_literals
 
 _PATTERNS = ("pattern", "server", "matchTags")
-"""Keys whose list of one is written as one word."""
+"""Keys whose value is written as a single word if it is a list of one."""
 
 
 def serialize_redacted(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
-    """The configuration in force, with every literal that could be a secret redacted.
+    """Return the configuration in force, with every literal that may be a secret redacted.
 
-    A server that came from a source names it, and a broken entry holds its problem;
-    these two keys are only for display.
+    For display only, a server from a source has the key `source`, and a broken entry has only
+    `problem`.
     """
     overrides = tuple(map(_redacted, settings.overrides))
     safe_settings = replace(_without_secrets(settings), overrides=overrides)
@@ -55,7 +55,7 @@ def serialize_server_redacted(server: ServerSettings) -> JSONObject:
 
 
 def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
-    """The canonical form, which loads as the same settings; secrets that it holds are in it."""
+    """Return the canonical form, with secrets; loading it gives the same settings."""
     form = _section(settings) if with_defaults else _entry(settings)
     named = {
         "servers": {server.name: serialize_server(server) for server in settings.servers},
@@ -66,7 +66,7 @@ def serialize(settings: Settings, *, with_defaults: bool = True) -> JSONObject:
 
 
 def serialize_server(server: ServerSettings) -> JSONObject:
-    """An entry of `servers`, without what has its default."""
+    """Return an entry of `servers`, without defaults."""
     transport = openapi_form(_entry(server.transport)) if server.transport else {}
     # Without `args`, a command with a space is refused as a whole command line.
     if " " in transport.get("command", "") and "args" not in transport:
@@ -75,7 +75,7 @@ def serialize_server(server: ServerSettings) -> JSONObject:
 
 
 def deserialize_server(name: str, entry: JSONObject) -> ServerSettings:
-    """The server of which `serialize_server` gave the entry; nothing else of it is checked.
+    """Return the server of an entry from `serialize_server`; its values are not validated again.
 
     Raises:
         ValueError: If it is no such entry.
@@ -99,7 +99,7 @@ def serialize_oauth(remote: RemoteTransport) -> JSONObject:
 
 
 def _section(section: Struct) -> JSONObject:
-    """A section by its keys, with its defaults; what is empty text or None is left out."""
+    """Return a section by its keys, with defaults; None and empty texts are left out."""
     return {
         key: _value(value, _section)
         for _, key, value in _members(section)
@@ -108,7 +108,7 @@ def _section(section: Struct) -> JSONObject:
 
 
 def _entry(entry: Struct) -> JSONObject:
-    """An entry of a list or a mapping by its keys, without what has its default."""
+    """Return an entry of a list or a mapping by its keys, without defaults."""
     defaults = _defaults(type(entry))
     form: JSONObject = {}
     for name, key, value in _members(entry):
@@ -131,7 +131,7 @@ def _value(value: Any, form: Callable[[Struct], JSONObject]) -> JSONValue:
 
 
 def _members(section: Struct) -> Iterator[tuple[str, str, Any]]:
-    """Field, key and value of all that an owner may write."""
+    """Yield the name, key and value of each field that an owner may write."""
     internal = _internal(type(section))
     names = zip(section.__struct_fields__, section.__struct_encode_fields__, strict=True)
     for name, key in names:
@@ -199,7 +199,7 @@ def _redacted(override: Override) -> Override:
 
 
 def _without_literals(value: JSONValue) -> JSONValue:
-    """The value with its references as written, and everything else that may be secret redacted."""
+    """Return the value with references as written, and all else that may be secret redacted."""
     match value:
         case str():
             return redact_literals(value)

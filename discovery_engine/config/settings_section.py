@@ -2,11 +2,11 @@
 
     max_connecting: Annotated[int, UNTRUSTED, Values(ge=1, le=1000, examples=[4])] = 8
 
-The docstring below a field is what owners read about it. What they may write (`config.model`), the
-JSON Schema and the form of `discovery config show` are made from these declarations. A field has
-the name of its key in `discovery.yaml`.
+The docstring below a field is the text for owners. The validation (`config.model`), the JSON Schema
+and the form of `discovery config show` are made from these declarations. A field has the name of
+its key in `discovery.yaml`.
 
-Every field declares what a file of untrusted origin may set it to. A field without a declaration
+Every field declares which values count in a file of untrusted origin. A field without a declaration
 is owner-only: in such a file it is ignored, and keeps its default.
 """
 
@@ -22,36 +22,36 @@ from msgspec import Struct
 class SettingsSection(
     Struct, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    """The settings that are written and read under one key."""
+    """The settings under one key."""
 
 
 class Permission:
-    """The part of a field's value that counts if a file of untrusted origin gives it."""
+    """The part of a field's value that counts in a file of untrusted origin."""
 
     def __init__(self, permitted: Callable[[Any, Any], Any]) -> None:
         self.permitted = permitted
-        """From the value that is given and the default, what is used."""
+        """Returns the value to use, from the given value and the default."""
 
 
 UNTRUSTED = Permission(lambda value, _: value)
-"""Any value: it loosens nothing, or an approval is bound to it."""
+"""Any value, because it loosens nothing, or an approval covers it."""
 AT_MOST_DEFAULT = Permission(min)
 NOT_OPEN = Permission(lambda policy, _: "on_first_use" if policy == "open" else policy)
 LOCAL = Permission(lambda provider, default: provider if provider == "hash" else default)
-"""Only the provider that neither sends texts and keys elsewhere nor loads files of the project."""
+"""Only the provider that sends no texts elsewhere and loads no files of the project."""
 MIN_RESULT_TOKENS = 250
-"""With fewer, little more than the note on the cut would fit."""
+"""The smallest limit; below it, little more than the note on the cut would fit."""
 MAX_RESULT_TOKENS = 25_000
 RESULT_TOKENS = Permission(
     lambda tokens, default: tokens if tokens and tokens <= MAX_RESULT_TOKENS else default
 )
-"""Not longer than the default; 0, which cuts nothing, would be."""
+"""At most `MAX_RESULT_TOKENS`; 0, which cuts nothing, does not count."""
 INTERNAL = Permission(lambda value, _: value)
-"""Set by the engine; no key of any file."""
+"""Set by the engine, and never read from a file."""
 
 
 class InPlaceOf(NamedTuple):
-    """Declares that a field of a view replaces a setting for its clients, and takes its values."""
+    """Declares that a field of a view replaces a setting for its clients, with the same values."""
 
     section: str
     field: str
@@ -60,17 +60,17 @@ class InPlaceOf(NamedTuple):
 class Values:
     """The values that an owner may write for a setting: limits, and examples.
 
-    Other than `msgspec.Meta`, it checks nothing that is stored.
+    Unlike `msgspec.Meta`, it does not restrict values that are stored.
     """
 
     def __init__(self, *, examples: Sequence[Any] = (), **limits: float) -> None:
-        """Limits are `ge`, `gt` and `le`."""
+        """Create it with limits `ge`, `gt` and `le`, and examples."""
         self.examples = list(examples)
         self.limits = limits
 
 
 class Kind(Enum):
-    """A kind of text that is checked when it is read; see `config.model.field_types`."""
+    """A kind of text that is validated when it is read; see `config.model.field_types`."""
 
     WORD = auto()
     WORDS = auto()
@@ -89,12 +89,12 @@ Word: TypeAlias = Annotated[str, Kind.WORD]
 """Text that is not blank."""
 Words: TypeAlias = Annotated[tuple[str, ...], Kind.WORDS]
 Template: TypeAlias = Annotated[str, Kind.TEMPLATE]
-"""Text that may hold `${references}`, but no commands."""
+"""Text that may contain `${references}`, but no commands."""
 SecretTemplate: TypeAlias = Annotated[str, Kind.SECRET_TEMPLATE]
 Root: TypeAlias = Annotated[str, Kind.ROOT]
 """A folder, or an absolute `file://` address."""
 Patterns: TypeAlias = Annotated[tuple[str, ...], Kind.PATTERNS]
-"""Patterns of the rules' language."""
+"""Patterns as in rules."""
 VariablePatterns: TypeAlias = Annotated[tuple[str, ...], Kind.VARIABLE_PATTERNS]
 """Names of variables, with `*` for any characters."""
 Principals: TypeAlias = Annotated[tuple[str, ...], Kind.PRINCIPALS]
@@ -102,7 +102,7 @@ Principals: TypeAlias = Annotated[tuple[str, ...], Kind.PRINCIPALS]
 Weight: TypeAlias = Annotated[float, Values(ge=0, le=1)]
 Seconds: TypeAlias = Annotated[float, Values(gt=0, le=LONGEST_TIMEOUT)]
 Tokens: TypeAlias = Annotated[int, Values(ge=50, le=100_000)]
-"""The length of an answer."""
+"""The length of an answer, in tokens."""
 ResultTokens: TypeAlias = Annotated[int, Kind.RESULT_TOKENS, Values(ge=0, le=100_000_000)]
-"""The length of a result; 0 for any."""
+"""The length of a result, in tokens; 0 for unlimited."""
 Rate: TypeAlias = Annotated[int, Values(ge=1, le=1_000_000)]

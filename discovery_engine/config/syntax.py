@@ -1,4 +1,4 @@
-"""The syntax of addresses, of header names, and of the words of a command."""
+"""The syntax of URLs, header names, and commands."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def is_address(text: str) -> bool:
 
 
 def is_file_address(text: str) -> bool:
-    """Return whether a text is the address of a file or folder of this machine, without `..`."""
+    """Return whether a text is the URL of a local file or folder, without `..`."""
     match = _FILE_ADDRESS.fullmatch(text)
     return match is not None and ".." not in unquote(match[1]).split("/")
 
 
 def is_secure_address(url: str) -> bool:
-    """Return whether nobody can read data on its way to an address: HTTPS, or this machine."""
+    """Return whether a URL is safe from eavesdropping: HTTPS, or HTTP to this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_loopback_redirect(url: str) -> bool:
-    """Return whether a browser can be redirected to an address at which this program listens."""
+    """Return whether a URL can be the redirect target of a login: HTTP to a local port."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -62,18 +62,18 @@ def is_header_name(text: str) -> bool:
 
 
 def mounts_for(url: str) -> dict[str, httpx2.AsyncBaseTransport | None]:
-    """The `mounts` of a client for this address alone: none of a proxy if it is this machine.
+    """Return httpx `mounts` that bypass proxies if a URL is on this machine, else none.
 
-    Unless `NO_PROXY` names it, `HTTP_PROXY` counts for `localhost` too. The plain text of a request
-    would cross the network, and the proxy would look for the endpoint on its own machine. The rest
-    of the environment counts (`SSL_CERT_FILE`).
+    Otherwise `HTTP_PROXY` would apply to `localhost`, unless `NO_PROXY` names it: the request would
+    cross the network in plain text, and the proxy would look for the endpoint on its own machine.
+    Other variables, such as `SSL_CERT_FILE`, still apply.
     """
     is_here = is_loopback(urlsplit(url).hostname or "")
     return dict.fromkeys(("http://", "https://", "all://")) if is_here else {}
 
 
-# The words of a command, whatever system its entry was written for: `cmd /c npx.cmd -y mail` starts
-# what `npx.cmd -y mail` starts, and `C:\node\npx.cmd` has the name `npx`.
+# The words of a command, independent of the system: `cmd /c npx.cmd -y mail` starts the same as
+# `npx.cmd -y mail`, and `C:\node\npx.cmd` has the name `npx`.
 
 CONTAINER_CLIENTS = ("docker", "podman", "nerdctl")
 PACKAGE_RUNNERS = frozenset(
@@ -83,9 +83,9 @@ PACKAGE_RUNNERS = frozenset(
         *("go", "cargo", "dotnet", "dnx", "nix", "nix-shell", "jbang"),
     )
 )
-"""Programs that may download what they start."""
+"""Programs that may download the program that they start."""
 INTERPRETER = "cmd"
-"""The command interpreter of Windows, which entries for Windows start other programs with."""
+"""The command interpreter of Windows, with which entries for Windows start other programs."""
 
 _ENDING = lazy_pattern(r"\.(?:exe|cmd|bat|ps1)$", re.IGNORECASE)
 _WORD = lazy_pattern(r'"([^"]*)"|(\S+)')
@@ -93,7 +93,7 @@ _SCRIPT = lazy_pattern(r"[&|<>^%]")
 
 
 def command_words(command: str, args: Sequence[str]) -> list[str]:
-    """The words of a command, without the interpreter of Windows where it only starts it."""
+    """Return the words of a command, without a `cmd /c` that only starts the rest."""
     options = [word.lower() for word in args]
     at = (
         options.index("/c")
@@ -110,5 +110,5 @@ def command_words(command: str, args: Sequence[str]) -> list[str]:
 
 
 def program_name(word: str) -> str:
-    """The name of a program without its folder and its ending on Windows, in lower case."""
+    """Return the name of a program in lower case, without folder and Windows extension."""
     return _ENDING.sub("", re.split(r"[/\\]", word)[-1].lower())

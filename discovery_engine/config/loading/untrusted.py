@@ -1,8 +1,8 @@
-"""A configuration of untrusted origin: it may tighten, and loosen nothing.
+"""Restricts a configuration of untrusted origin: it may tighten settings, but loosen none.
 
-Another person may have written a file that was discovered in the working directory, not named, or
-one that others can write to. `config.settings` declares for each field what of such a file counts;
-a field without a declaration keeps its default.
+A file is of untrusted origin if it was discovered in the working directory, not named, or if others
+may write to it. `config.settings` declares for each field which values of such a file count. A
+field without a declaration keeps its default.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_untrusted_origin(location: Location) -> bool:
 
 
 def permission_warnings(location: Location) -> Iterator[Diagnostic]:
-    """The warning that a named file is not trusted, because others may write to it."""
+    """Yield a warning if a named file is not trusted, because others may write to it."""
     if location.path is None or location.is_discovered:
         return
     if (folder := writable_by_others(location.path)) is None:
@@ -50,7 +50,7 @@ def permission_warnings(location: Location) -> Iterator[Diagnostic]:
 
 
 def restrict(settings: Settings) -> Settings:
-    """The settings of such a file: every server waits for approval, and nothing is loosened."""
+    """Return the settings of an untrusted file: servers need approval, and nothing is loosened."""
     taken, refusals = _restricted(settings)
     bound_to = overrides_digest(settings)
     origin = Origin(settings.path or "")
@@ -69,7 +69,7 @@ def restrict(settings: Settings) -> Settings:
 
 
 class _Refusal(NamedTuple):
-    """A value that does not count."""
+    """A value that does not count, or not as written."""
 
     path: tuple[str, ...]
     taken: object
@@ -90,7 +90,7 @@ class _Field(NamedTuple):
 
 
 def _restricted(section: _Section) -> tuple[_Section, list[_Refusal]]:
-    """Return the section, and those below it, with the values that count; and the refusals."""
+    """Return a section, and those below it, with the values that count; and the refusals."""
     changes: dict[str, object] = {}
     refusals: list[_Refusal] = []
     for name, key, default, permission in _fields(type(section)):
@@ -121,16 +121,16 @@ def _permission(hint: object) -> Permission | None:
 
 
 def overrides_digest(settings: Settings) -> str:
-    """The digest of the texts and arguments that the file gives to tools; empty without any."""
+    """Return the digest of the file's overrides, which approvals cover; empty without any."""
     if not settings.overrides:
         return ""
     return fingerprint(canonical_json(list(map(_without_place, settings.overrides))))
 
 
 def _without_place(override: Override) -> JSONObject:
-    # Approvals are bound to a digest of this form: it must not change.
+    # Approvals contain a digest of this form, so it must not change.
     form = asdict(override) | {"origin": {"file": "", "line": 0, "column": 0}}
-    # Older versions did not have these.
+    # Older versions had no such fields.
     if override.max_result_tokens is None:
         del form["max_result_tokens"]
     if not override.examples:

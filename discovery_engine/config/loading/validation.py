@@ -1,6 +1,6 @@
-"""Checks the spelling of keys, and turns validation errors of pydantic into messages with a place.
+"""Checks the spelling of keys, and converts validation errors of pydantic to located messages.
 
-A message holds no value, except of fields that cannot hold a secret.
+A message quotes values only of fields that cannot contain a secret.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _BOUNDS = {
     "less_than_equal": "must be at most {le:g}",
     "finite_number": "must be finite",
 }
-_KEY = "[key]"  # the last step of pydantic's way to a mapping's key
+_KEY = "[key]"  # the last step of pydantic's location of a mapping's key
 
 
 def faults_from(
     error: ValidationError, node: Node, path: Path = (), *, reported: Iterable[Fault] = ()
 ) -> list[Fault]:
-    """Every error as a fault; `node` is what was validated, and stands at `path`.
+    """Return every error as a fault; `node` is the validated node, at `path`.
 
-    What only follows from faults already `reported` is left out: that a rule does nothing, for
-    instance, when its one key was misspelt.
+    Consequences of faults already `reported` are left out: for instance, that a rule does nothing
+    because its only key is misspelt.
     """
     details = error.errors(include_url=False, include_input=False)
     places = {fault.at for fault in reported}
@@ -76,7 +76,10 @@ def _fault(detail: ErrorDetails, node: Node, path: Path) -> Fault:
 
 
 def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:
-    """Follow `way` as far as there are nodes: a single word stands for a list of one."""
+    """Follow `way` as long as there are nodes; return the last node and the path to it.
+
+    There may be fewer nodes than steps, because a single word stands for a list of one.
+    """
     walked: list[str | int] = []
     for step in way:
         child = node.child(step)
@@ -88,7 +91,7 @@ def _walk(node: Node, way: Sequence[str | int]) -> tuple[Node, Path]:
 
 
 def _value_of(node: Node) -> Position:
-    """A collection is pointed at by its key, and so is a value that is not there."""
+    """Return the position of a text's value; of the key for a collection or a missing value."""
     is_text = isinstance(node.value, str) and not node.is_null
     return node.start if is_text else node.name_at
 
@@ -163,8 +166,8 @@ def _hint_for_scalar(type_name: str, text: str) -> str:
     return ""
 
 
-# Keys are normalized, and unknown ones found, before values are validated: so an unknown key hides
-# no other mistake.
+# Keys are normalized, and unknown ones reported, before values are validated: an unknown key does
+# not hide other mistakes.
 
 _HINTS = {
     "disabled": "write 'enabled: false'",
@@ -176,16 +179,16 @@ _HINTS = {
 
 
 def normalize_keys(node: Node, model: type[Section], path: Path = ()) -> list[Fault]:
-    """Rename the keys of a mapping, and of the sections below it, as `model` spells them.
+    """Rename the keys of a mapping, and of sections below it, to the spelling of `model`.
 
-    Keys that the model does not have, and second spellings of one, are reported and dropped.
-    What is no mapping is left alone.
+    Unknown keys, and second spellings of a key, are dropped and returned as faults. A node that is
+    no mapping is unchanged.
     """
     return list(islice(_normalize(node, model, path), FAULT_LIMIT))
 
 
 def known_keys(model: type[Section]) -> frozenset[str]:
-    """Every spelling of every key of a model and of the sections below it."""
+    """Return every spelling of every key of a model and of the sections below it."""
     words: set[str] = set()
     for name, field in model.model_fields.items():
         words.update(_spellings(name, field))
@@ -241,7 +244,7 @@ def _spellings(name: str, field: FieldInfo) -> list[str]:
 
 
 def _sections(annotation: object) -> tuple[type[Section], ...]:
-    """The section that a field holds, alone or as the items of a list."""
+    """Return the section types of a field, alone or as the items of a list."""
     inner = get_args(annotation) or (annotation,)
     return tuple(
         candidate

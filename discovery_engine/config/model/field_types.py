@@ -1,7 +1,7 @@
-"""The kinds of values that the fields of a configuration take.
+"""The types of fields in a configuration.
 
-Each decides what an unquoted scalar means: text stays as written, and only fields for numbers and
-booleans read it as one. A value in quotes is always text.
+A type decides how an unquoted scalar is read: text stays as written, and only fields for numbers
+and booleans convert it. A quoted value is always text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from discovery_engine.secrets.references import references_in, split
 
 
 def custom_error(message: str, *, hint: str = "", key: str = "") -> PydanticCustomError:
-    """A validation error in our own words; `key` is the member that it is about."""
+    """Return a validation error with our message; `key` is the member that it is about."""
     context = {"message": message, "hint": hint, "key": key}
     return PydanticCustomError("custom", "{message}", context)
 
@@ -67,7 +67,7 @@ def _good_principal(text: str) -> str:
 
 
 def _not_empty_list(principals: list[str]) -> list[str]:
-    # Whether it means all or none cannot be told.
+    # An empty list is ambiguous: it could mean all or none.
     if not principals:
         hint = "name a team or a user, or remove the key to show it to all"
         raise custom_error("names no team and no user", hint=hint)
@@ -101,7 +101,7 @@ def _nothing_or_enough(tokens: int) -> int:
 
 
 def plain_path(text: str, name: str = "notes") -> str:
-    """A path without references; a hint has `name` as an example."""
+    """Return a path after checking that it has no references; `name` is the example in hints."""
     if "${" in text:
         raise custom_error("must not hold ${references}", hint="begin with ~ for the home folder")
     if os.path.expanduser(text).startswith("~"):  # noqa: PTH111 - that of `pathlib` raises
@@ -132,13 +132,16 @@ def _good_header(text: str) -> str:
 
 
 def require_web_address(text: str, *, problem: str, hint: str, owner: str) -> None:
-    """Check that a text is an address of the web that may be connected to.
+    """Check that a text is an HTTP URL of a host that may be connected to.
 
     Args:
-        text: Without references.
-        problem: The message if it is none.
+        text: The URL, without references.
+        problem: The message if it is no such URL.
         hint: The next step then.
-        owner: Whose host it is, for the hint if it leads to a reserved one.
+        owner: The owner of the host, for the hint if the host is reserved.
+
+    Raises:
+        PydanticCustomError: If it is no such URL.
     """
     try:
         address = urlsplit(text)
@@ -165,7 +168,7 @@ Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
 Word = Annotated[Text, AfterValidator(_not_blank)]
 """Text that is not blank."""
 VariablePattern = Annotated[Word, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$")]
-"""The name of a variable, with `*` for any characters."""
+"""The name of an environment variable, with `*` for any characters."""
 Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
 """A folder, or an absolute `file://` address."""
 SecretTemplate = Annotated[
@@ -174,35 +177,35 @@ SecretTemplate = Annotated[
     AfterValidator(_without_nul),
     AfterValidator(_with_good_references),
 ]
-"""Text that may hold `${references}`; a number without quotes is text here as well."""
+"""Text that may contain `${references}`; here an unquoted number is text, too."""
 Template = Annotated[SecretTemplate, AfterValidator(_without_commands)]
-"""The same where others may see it, or where nothing is run for it: without commands."""
+"""A `SecretTemplate` without commands, for values that others may see, or that run none."""
 HeaderName = Annotated[str, AfterValidator(_good_header_name)]
 one_line = AfterValidator(_good_header)
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
 Count = Annotated[int, BeforeValidator(_as_meant)]
 ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
-"""The length of a result; 0 for any."""
+"""The length of a result, in tokens; 0 for unlimited."""
 
 one_or_many = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
-"""Beside a list of text: one text is a list of one."""
+"""Accepts a single text as a list of one."""
 Words = Annotated[list[Word], one_or_many]
 """A list of words; one word is a list of one."""
 Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], one_or_many]
-"""Patterns of the rules' language; one pattern is a list of one."""
+"""Patterns as in rules; one pattern is a list of one."""
 
 Principals = Annotated[
     list[Annotated[Word, AfterValidator(_good_principal)]],
     one_or_many,
     AfterValidator(_not_empty_list),
 ]
-"""A list of teams and users; one of them is a list of one."""
+"""A list of teams and users; a single one is a list of one."""
 
 choice = BeforeValidator(_as_text)
-"""Beside a `Literal`: the choices are text."""
+"""Reads the value of a `Literal` as text."""
 mapping_or_nothing = BeforeValidator(_mapping_for_nothing)
-"""A section with nothing under its key, as when all of it is commented out, is empty."""
+"""Reads an empty section, such as one whose lines are all comments, as an empty mapping."""
 list_or_nothing = BeforeValidator(_list_for_nothing)
 
 KINDS: Mapping[Kind, Any] = {
@@ -216,4 +219,4 @@ KINDS: Mapping[Kind, Any] = {
     Kind.PRINCIPALS: Principals,
     Kind.RESULT_TOKENS: Annotated[Count, AfterValidator(_nothing_or_enough)],
 }
-"""The types of fields, for those that settings declare."""
+"""The types of fields, by the kinds that settings declare."""

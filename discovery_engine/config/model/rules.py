@@ -82,7 +82,7 @@ class RuleEntry(Section):
         return self
 
     def to_rule(self, origin: Origin) -> Rule:
-        """The rule that is written at `origin`; each kind has some of these keys."""
+        """Return the rule, written at `origin`; keys that its kind lacks are empty."""
         return Rule(
             patterns=tuple(getattr(self, "pattern", ())),
             servers=tuple(getattr(self, "server", ())),

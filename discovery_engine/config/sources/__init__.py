@@ -1,8 +1,8 @@
-"""Servers from the files of other MCP clients, and from any file in one of their shapes.
+"""Reads servers from the files of other MCP clients, and from any file of the same format.
 
-One table, `clients.yaml`, has the paths of the files and their formats. Reading a source
-starts nothing, resolves nothing and widens nothing: a client's deny lists become rules, its
-approvals become tags.
+The table `clients.yaml` has the paths and formats of these files. Reading starts no server,
+resolves no reference and widens no permission: a client's deny lists become rules, its approvals
+only tags.
 """
 
 from __future__ import annotations
@@ -50,16 +50,22 @@ __all__ = [
 _MAX_CONFIG_FILE_BYTES = 1 << 24  # bytes of a file whose client is not known yet
 
 SOURCE_TYPES: tuple[str, ...] = tuple(load_table().clients)
-"""The values of `sources: [{type: …}]`: a client's id, or `custom`."""
+"""The values of `sources: [{type: …}]`: the id of a client, or `custom`."""
 
 
 def read_source(
     source: Source, *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
 ) -> SourceResult:
-    """The servers of a source; a source without a path is read from the client's own files.
+    """Read the servers of a source; without a path, from the client's own files.
 
-    A relative path starts at `cwd`; `platform` is that of `sys.platform`. Nothing is raised: what
-    cannot be read is in `warnings`.
+    Problems are in `warnings`; nothing is raised.
+
+    Args:
+        source: The source.
+        environ: The environment, for the folders of clients.
+        home: The user's home folder.
+        cwd: The folder that a relative path starts at.
+        platform: The value of `sys.platform`.
     """
     client = load_table().clients.get(source.type)
     if client is None:
@@ -76,7 +82,7 @@ def read_source(
 def client_files(
     *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
 ) -> tuple[ClientFile, ...]:
-    """The files of clients that are there, by their status alone: none of them is opened."""
+    """Return the existing files of clients, judged by their status; none of them is opened."""
     places = FileLocator(environ, home, cwd, layout_of(platform))
     files = (
         ClientFile(client.id, client.label, str(place.path), place.scope)
@@ -91,10 +97,10 @@ def client_files(
 def source_of_file(
     path: Path, *, environ: Mapping[str, str], home: Path, cwd: Path, platform: str
 ) -> Source:
-    """The source that reads a file as its client does.
+    """Return the source that reads a file as its client does.
 
-    The client is recognized by the end of the path, or else by its keys; without either the file
-    is `custom`. The file is opened, and nothing is raised if it cannot be read.
+    The client is recognized by the end of the path and the keys in the file; without a match the
+    source is `custom`. The file is opened; nothing is raised if it cannot be read.
     """
     places = FileLocator(environ, home, cwd, layout_of(platform))
     clients = [
@@ -108,7 +114,7 @@ def source_of_file(
         for client, document in contents
         if document is None or _has_container(document, client)
     ]
-    # Of equals, the first of the table.
+    # The first of equals in the table.
     rank, best = max(ranked, key=itemgetter(0), default=((0, 0), ""))
     return Source(best if any(rank) else "custom", str(path))
 
@@ -126,7 +132,7 @@ def _has_container(document: JSONValue, client: ClientRow) -> bool:
 
 
 def _rank_of_path(path: Path, client: ClientRow, places: FileLocator) -> int:
-    """The number of steps from the end of a path that are those of the client's own file."""
+    """Return how many steps at the end of a path are those of a client's own file."""
     if any(_is_same(place.path, path) for place in places.candidates(client) if place.exists):
         return len(path.parts)
     templates = (
@@ -152,7 +158,7 @@ def _is_same(left: Path, right: Path) -> bool:
 
 
 def _common_end(path: Path, template: PurePath) -> int:
-    """The steps of a template with which a path ends: all of them, or the name of the file."""
+    """Return how many steps of a template end the path: all, or one for an equal file name."""
     steps = template.parts
     end = path.parts[-len(steps) :]
     if len(end) == len(steps) and all(map(fnmatchcase, end, steps)):
@@ -161,7 +167,7 @@ def _common_end(path: Path, template: PurePath) -> int:
 
 
 def _rank_of_keys(document: JSONValue, client: ClientRow) -> int:
-    """The number of the client's marks that a file or its entries have."""
+    """Return how many of the client's marks are keys of the document or its entries."""
     if not isinstance(document, dict):
         return 0
     keys = {*document}
@@ -192,7 +198,7 @@ def _read_own_files(reading: SourceReader) -> None:
 
 
 def _named_file(client: ClientRow, path: Path, cwd: Path) -> list[FileCandidate]:
-    """The file as each of the client's own might be: one file can hold several containers."""
+    """Return the file as a candidate for each set of containers that the client's files have."""
     specs = {spec.containers: spec for spec in client.files if spec.containers}
     return [FileCandidate(path, replace(spec, scope="user"), cwd) for spec in specs.values()]
 

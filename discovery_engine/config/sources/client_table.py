@@ -1,6 +1,6 @@
-"""The table of clients, read from `clients.yaml`: where each keeps its servers, and how.
+"""The table of clients, read from `clients.yaml`: the paths and formats of their files.
 
-What is special about a client is a row of that table; no code names a client.
+Everything special about a client is in its row of the table; no code names a client.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from discovery_engine.config.sources.formats import Format, parse
 Layout: TypeAlias = Literal["linux", "darwin", "windows"]
 Scope: TypeAlias = Literal["user", "project", "managed"]
 Pointer: TypeAlias = tuple[str, ...]
-"""Keys that lead down into a file."""
+"""The keys that lead to a value in a file, from its root."""
 
 _LAYOUTS: tuple[Layout, ...] = ("linux", "darwin", "windows")
 
@@ -29,18 +29,18 @@ _LAYOUTS: tuple[Layout, ...] = ("linux", "darwin", "windows")
 class FileSpec(Struct, frozen=True):
     scope: Scope
     paths: Mapping[Layout, tuple[str, ...]]
-    """Alternatives: the first that exists counts."""
+    """Alternative paths; the first that exists is used."""
     containers: tuple[Pointer, ...]
-    """Empty for a file that only holds switches."""
+    """The places of servers in the file; empty for a file with only switches."""
 
 
 class Switch(Struct, frozen=True):
-    """A list of server names that allows only those, or disables them."""
+    """A list of server names, which allows only these servers or disables them."""
 
     at: Pointer
     means: Literal["allowed", "disabled"]
     scope: Scope | None = None
-    """Only the servers of this scope are meant; None is all of them."""
+    """The scope of the affected servers; None for all."""
 
 
 class EntryShape(Struct, frozen=True):
@@ -76,7 +76,7 @@ class EntryShape(Struct, frozen=True):
 
 
 class NewEntry(Struct, frozen=True):
-    """The members of a new entry beside its keys, and how the entry is written."""
+    """The form of a new entry, and its members beside the usual keys."""
 
     list: bool
     one_command: bool
@@ -89,7 +89,7 @@ class ClientRow(Struct, frozen=True):
     id: str
     label: str
     last_checked: str
-    """Year and month."""
+    """The year and month."""
     files: tuple[FileSpec, ...]
     format: Format
     variables: tuple[str, ...]
@@ -114,7 +114,7 @@ class Table(Struct, frozen=True):
 
 @cache
 def load_table() -> Table:
-    """The packaged table, parsed once."""
+    """Return the packaged table, parsed once."""
     document = parse(files(__package__).joinpath("clients.yaml").read_bytes(), "yaml")
     defaults = document["defaults"]
     clients = tuple(_client(_merged(defaults, row)) for row in document["clients"])
@@ -146,23 +146,23 @@ def _paths(path: str | list[str] | dict[Layout, str | list[str]]) -> dict[Layout
     return {key: [some] if isinstance(some, str) else some for key, some in by_layout.items()}
 
 
-# Where a client's files are on this machine: the table's paths with their folders filled in. Files
-# are looked at by their status only; nothing is opened here. Folders come in as arguments, so that
-# every platform's layout can be laid out under any folder.
+# The files of a client on this machine: the table's paths with their folders filled in. Only the
+# status of files is read. Folders are arguments, so that tests can lay out every platform's files
+# under any folder.
 
 _ROOT = re.compile(r"\{(\w+)\}")
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 _MOST_PARENTS = 32
-_MOST_MATCHES = 64  # files that one `*` may stand for
+_MOST_MATCHES = 64  # files that match one `*`
 
 
 class FileCandidate(Struct, frozen=True):
-    """A file of a client: one that is there, or `exists` is false."""
+    """A file of a client, which may not exist."""
 
     path: Path
     spec: FileSpec
     project: Path
-    """The project folder that the file belongs to; the working folder for a user's file."""
+    """The project folder of the file; for a user's file, the working folder."""
     exists: bool = True
 
     @property
@@ -178,7 +178,7 @@ class FileLocator(Struct, frozen=True, dict=True):
 
     @cached_property
     def projects(self) -> tuple[Path, ...]:
-        """The working folder and those above it up to the repository's root, if it is in one."""
+        """The working folder and its parents up to the repository's root; else only itself."""
         upwards = (self.cwd, *self.cwd.parents)[:_MOST_PARENTS]
         for depth, folder in enumerate(upwards):
             if (folder / ".git").exists():
@@ -186,9 +186,9 @@ class FileLocator(Struct, frozen=True, dict=True):
         return upwards[:1]
 
     def candidates(self, client: ClientRow) -> Iterator[FileCandidate]:
-        """The client's files, strongest first, with those that do not exist.
+        """Yield the client's files, existing or not, the highest precedence first.
 
-        A file that is reached in several ways comes once, as the user's own if it is one.
+        An existing file that several paths lead to is yielded once, as the user's if it is one.
         """
         places = [*self._places(client)]
         own = {_identity(place) for place in places if place.exists and place.scope != "project"}
@@ -217,7 +217,7 @@ class FileLocator(Struct, frozen=True, dict=True):
                     return
 
     def resolve_path(self, path: str) -> Path:
-        """A path as an owner writes it: from the home folder, from the working folder, or whole."""
+        """Resolve a path of an owner: absolute, below the home folder (`~/`), or below `cwd`."""
         return self.home / path[2:] if path.startswith("~/") else self.cwd / path
 
     def path(self, template: str) -> Path:
@@ -231,7 +231,7 @@ class FileLocator(Struct, frozen=True, dict=True):
 
 
 def layout_of(platform: str) -> Layout:
-    """The layout of a `sys.platform`, or of a layout's own name."""
+    """Return the layout for a `sys.platform`, or for a layout's own name."""
     if platform in {"windows", "win32", "cygwin"}:
         return "windows"
     return "darwin" if platform == "darwin" else "linux"
@@ -246,7 +246,7 @@ def is_file(path: Path) -> bool:
 
 
 def _identity(place: FileCandidate) -> tuple[str, tuple[Pointer, ...]]:
-    """The file itself, through whatever links, and what is read of it."""
+    """Return the real path of a file, and its containers."""
     return os.path.realpath(place.path), place.spec.containers
 
 

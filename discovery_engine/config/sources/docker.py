@@ -1,8 +1,8 @@
-"""Docker's MCP Toolkit: one entry for its gateway, or one for each server that it runs.
+"""Docker's MCP Toolkit, as one server for its gateway or as one for each of its servers.
 
-The toolkit spreads a server over four files: `registry.yaml` names what is enabled, the catalogue
-describes it, `config.yaml` holds its settings and `tools.yaml` its tools. Where the catalogue is
-missing, or the toolkit keeps its list in a database, the gateway stands for all servers.
+The toolkit describes a server in four files: `registry.yaml` lists the enabled ones, the catalogue
+describes them, `config.yaml` has their settings and `tools.yaml` their tools. Without a catalogue,
+or with a database in place of the list, the gateway stands for all servers.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _TEMPLATE = re.compile(r"\{\{([^{}|]+)((?:\|[^{}|]*)*)\}\}")
 
 
 def read_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
-    """The gateway as one server; it reads the toolkit's files itself."""
+    """Add the gateway as one server; it reads the toolkit's files itself."""
     reader = reading.entry_reader(places[0], "")
     reading.add_entry(reader, places[0], _GATEWAY_NAME, _GATEWAY)
 
 
 def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
-    """Each enabled server by itself; the gateway where their descriptions are not at hand."""
+    """Add each enabled server by itself; without descriptions, add the gateway."""
     place = places[0]
     folder = place.path.parent
     catalog = _map(_sibling(reading, folder / "catalogs" / "docker-mcp.yaml"), "registry")
@@ -54,9 +54,9 @@ def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
 
 
 def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
-    """The one file that is named: the toolkit's own, or servers as other clients list them."""
+    """Read a named file: one of the toolkit, or one with servers in the form of other clients."""
     place = places[0]
-    if place.path.suffix == ".db":  # never opened: it shows that there is a gateway
+    if place.path.suffix == ".db":  # never opened: its existence shows that there is a gateway
         if is_file(place.path):
             read_gateway(reading, places)
         else:
@@ -73,7 +73,7 @@ def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> No
 
 
 def read_named_gateway(reading: SourceReader, places: list[FileCandidate]) -> None:
-    """The gateway; it reads no file, so one that is named has no effect."""
+    """Add the gateway, with a warning: it reads no file, so naming one has no effect."""
     origin = Origin(str(places[0].path))
     reading.warn(
         "SOURCE_EMPTY", origin, f"{reading.client.id} reads no file; `docker-mcp` reads this one"
@@ -89,7 +89,7 @@ def _sibling(reading: SourceReader, path: Path) -> JSONValue:
 
 
 def _entry(described: JSONObject, name: str, settings: JSONObject) -> JSONObject | None:
-    """A catalogue's description as the entry that starts the same server; None if it cannot."""
+    """Return the entry that starts a described server; None if nothing can start it."""
     remote = _map(described, "remote")
     about = {"description": described.get("description")}
     if remote:
@@ -132,7 +132,7 @@ class _Filler:
         self._settings = settings
 
     def all(self, texts: JSONValue) -> list[str]:
-        """Texts filled in; one that comes out empty is left out, one for a list is repeated."""
+        """Return the texts filled in; empty ones are left out, those with a list are repeated."""
         listed = texts if isinstance(texts, list) else []
         filled = (self._each(text) for text in listed if isinstance(text, str))
         return [text for some in filled for text in some if text]

@@ -1,9 +1,9 @@
-"""Bytes of a client's file as plain values: maps, lists and text.
+"""Parses a client's file into plain values: dicts, lists and text.
 
-Numbers and YAML's words stay text (`1.10`, `0123`, `no`), because what servers are given, they
-are given as text. Text that was copied from a page is read where it has one reading: between the
-fences of Markdown, without the outer braces, with typographic quotes, and with Windows paths whose
-backslashes are not escaped. Whatever the bytes are, the outcome is a value or `UnreadableError`.
+Numbers and YAML's words stay text (`1.10`, `0123`, `no`), because servers get them as text. Text
+copied from a page is repaired if it has only one reading: in a Markdown fence, without the outer
+braces, with typographic quotes, or with unescaped backslashes in Windows paths. Any bytes give a
+value or an `UnreadableError`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SUFFIXES: dict[str, Format] = {
 }
 _STRICTER_THAN_YAML: tuple[Format, ...] = ("json", "toml")
 _DEEPEST = 64
-_MOST_NODES = 500_000  # of YAML with its aliases written out
+_MOST_NODES = 500_000  # of YAML, with its aliases expanded
 _MOST_JSON5 = 65_536  # characters; the parser takes about six seconds for a million
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*"?)|,(?=\s*[}\]])', re.DOTALL)
 _NOT_LINE_BREAK = re.compile(r"[^\n]")
-# The parser takes time that grows with the square of such a key's length.
+# The parser takes quadratic time for such a key.
 _DEEP_KEY = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++\s*+\.\s*+){{{_DEEPEST}}}""")
 _FENCED = re.compile(r"^[ \t]*```(\w*)[^\S\n]*\n(.*?)^[ \t]*```[^\S\n]*$", re.DOTALL | re.MULTILINE)
 _STRAIGHT = str.maketrans("\u201c\u201d\u201e\u201f", '""""')
@@ -50,7 +50,7 @@ _TOML_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)")
 
 
 class UnreadableError(Exception):
-    """The text is not of its format; `line` and `column` count from 1, 0 means unknown."""
+    """The text is invalid in its format; `line` and `column` count from 1, 0 means unknown."""
 
     def __init__(self, reason: str, line: int = 0, column: int = 0) -> None:
         super().__init__(reason)
@@ -60,15 +60,15 @@ class UnreadableError(Exception):
 
 
 def format_of(suffix: str, otherwise: Format) -> Format:
-    """The format that belongs to the suffix of a file."""
+    """Return the format for the suffix of a file; `otherwise` for an unknown one."""
     return _SUFFIXES.get(suffix.lower(), otherwise)
 
 
 def parse(data: bytes, kind: Format) -> JSONValue:
-    """The value that `data` spells; an empty file is an empty map.
+    """Return the value of a file; an empty file is an empty dict.
 
     Raises:
-        UnreadableError: If it spells none, is nested too deeply or grows too large.
+        UnreadableError: If it is invalid, nested too deeply, or grows too large.
     """
     text = _decoded(data)
     if not text.strip():
@@ -106,7 +106,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _of_any_format(text: str) -> JSONValue:
-    """The first format in which the text is a map or a list."""
+    """Parse a text in the first format in which it is a dict or a list."""
     if text.lstrip().startswith("{"):
         return _parsed(text, "json")
     for kind in _STRICTER_THAN_YAML:
@@ -134,7 +134,7 @@ def _json(text: str) -> JSONValue:
 
 
 def _with_escapes(string: re.Match[str]) -> str:
-    """A string as JSON writes it, if it is a Windows path with single backslashes."""
+    """Return a JSON string with its backslashes escaped, if it is an unescaped Windows path."""
     if not _UNESCAPED.search(string[0]):
         return string[0]
     return _BACKSLASH.sub(lambda match: match[0].ljust(2, "\\"), string[0])
@@ -158,9 +158,9 @@ def _plain_json(text: str) -> JSONValue:
 
 
 def without_comments(text: str, *, trailing_commas: bool = False) -> str:
-    """The same text, blank where comments and trailing commas were, so that places hold.
+    """Return JSON with comments and trailing commas blanked, so that positions stay valid.
 
-    With `trailing_commas` these stay.
+    With `trailing_commas`, those commas are kept.
     """
     bare = _COMMENT.sub(_blank, text)
     return bare if trailing_commas else _TRAILING_COMMA.sub(_blank, bare)
@@ -197,7 +197,7 @@ _CLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _TextLoader(_CLoader):  # type: ignore[misc]
-    """Reads every scalar but null as text, and resolves no tags."""
+    """Constructs every scalar but null as text, and resolves no tags."""
 
     yaml_implicit_resolvers = {
         first: [("tag:yaml.org,2002:null", re.compile(r"^(?:~|null|Null|NULL|)$"))]
@@ -222,7 +222,7 @@ def _yaml(text: str) -> JSONValue:
 
 
 def _refuse_bombs(text: str) -> None:
-    """Measure before building: the C parser has no guard against depth, and aliases multiply."""
+    """Raise `UnreadableError` if YAML is too deep or, with aliases, too large for the C parser."""
     sizes: dict[str, int] = {}
     open_nodes: list[tuple[str, int]] = [("", 0)]
     for event in yaml.parse(text, _TextLoader):

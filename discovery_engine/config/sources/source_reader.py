@@ -1,7 +1,7 @@
-"""The reading of one source, piece by piece: files, containers, entries, and lists of names.
+"""Reads a source: its files, containers, entries, and lists of server and tool names.
 
-It starts nothing and resolves nothing. What cannot be read is a warning or a server with a
-problem, never an exception: one broken file must not take the rest of a configuration with it.
+It starts no server and resolves no reference. Problems become warnings or servers with a problem,
+never exceptions: one broken file must not disable the rest of a configuration.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 
 WHOLE_BLOCK = 'a whole block is {"mcpServers": {"NAME": {"command": …}}}'
-"""The form expected of a file or a text with servers, as the hint of an error."""
+"""The expected form of a file or text with servers, as the hint of an error."""
 
 _LONGEST_NAME = 128  # characters
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
-_UNDERSCORES = re.compile(r"__+")  # two divide a server from a tool
+_UNDERSCORES = re.compile(r"__+")  # two separate a server from a tool
 _BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl", "baseUrl")
 
 
@@ -59,12 +59,12 @@ class _ScopedServer(Struct, frozen=True):
 
 
 class SourceReader(Struct):
-    """A reader of one source, with what it has found so far."""
+    """A reader of one source, with its results so far."""
 
     client: ClientRow
     places: FileLocator
     servers: dict[str, _ScopedServer] = field(default_factory=dict)
-    """By the client's names."""
+    """The servers by the client's names."""
     rules: list[Rule] = field(default_factory=list)
     inputs: dict[str, InputFile] = field(default_factory=dict)
     warnings: list[Diagnostic] = field(default_factory=list)
@@ -99,7 +99,7 @@ class SourceReader(Struct):
         except OSError as error:
             self.record_absent(path)
             self.warn("SOURCE_UNREADABLE", Origin(name), f"it cannot be read: {error.strerror}")
-        except ValueError:  # no file can be called that
+        except ValueError:  # an impossible path
             self.warn("SOURCE_UNREADABLE", Origin(name), "it cannot be read: no such path")
         return None
 
@@ -107,7 +107,7 @@ class SourceReader(Struct):
         return Origin(str(path), client=self.client.label)
 
     def record_absent(self, path: Path) -> None:
-        """Remember a file that is not there, so that its appearance is noticed."""
+        """Observe a missing file, so that its creation is noticed."""
         self.inputs.setdefault(str(path), observe(str(path)))
 
     def warn(
@@ -116,7 +116,10 @@ class SourceReader(Struct):
         self.warnings.append(Diagnostic(code, message, hint, subject=path, origin=origin))
 
     def read_file(self, place: FileCandidate) -> bool:
-        """Add the servers of a file's first container; False if the file has no container."""
+        """Add the servers of a file's first container; False if it has none.
+
+        True if the file cannot be read, which is a warning already.
+        """
         document = self.document(place.path)
         if document is None:
             return True
@@ -163,7 +166,7 @@ class SourceReader(Struct):
     def add_entry(
         self, reader: EntryReader, place: FileCandidate, name: JSONValue, entry: JSONValue
     ) -> None:
-        """Add one entry, unless its name cannot be used or a stronger entry has it."""
+        """Add an entry, unless its name is unusable or taken by an entry of higher precedence."""
         usable = normalized_name(name) if isinstance(name, str) else None
         if not isinstance(name, str) or usable is None:
             self.skip_entry(name, "its name cannot be used")
@@ -191,11 +194,11 @@ class SourceReader(Struct):
     def _is_own_entry(self, server: ServerSettings) -> bool:
         data = data_folder(None, self.places.environ)
         for path in map(str, port_files(server.transport, data)):
-            self.inputs.setdefault(path, observe(path))  # it changes when a gateway starts
+            self.inputs.setdefault(path, observe(path))  # changes when a gateway starts
         return is_own_entry(server.transport, data)
 
     def _is_project_file(self, place: FileCandidate) -> bool:
-        """Return whether a file is a project's, not the user's own seen from the home folder."""
+        """Return whether a file belongs to a project, and is not also the user's own."""
         own = (
             candidate.path
             for candidate in self.places.candidates(self.client)
@@ -213,7 +216,7 @@ class SourceReader(Struct):
         return next((server for server in taken if server.name == usable), None)
 
     def _apply_lists(self) -> None:
-        """Apply the lists of servers and tools outside the entries."""
+        """Apply lists of servers and tools that are outside of the entries."""
         for path, document in self._documents.items():
             origin = self._origin(path)
             for switch in self.client.switches:
@@ -244,7 +247,7 @@ class SourceReader(Struct):
 
 
 def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None:
-    """Add the servers of every file, the strongest first."""
+    """Add the servers of every file, the highest precedence first; warn if there are none."""
     results = [reading.read_file(place) for place in places]
     if not any(results):
         places = [place for place in places if place.spec.containers]
@@ -257,7 +260,7 @@ def read_entries(reading: SourceReader, places: Sequence[FileCandidate]) -> None
 
 
 def kind_of(document: JSONValue) -> tuple[str, str]:
-    """Say what a document without servers is, and the next step; both are empty if unknown."""
+    """Return the kind of a document without servers, and the next step; both may be empty."""
     if not isinstance(document, dict):
         return "", ""
     keys = document.keys()
@@ -273,7 +276,7 @@ def kind_of(document: JSONValue) -> tuple[str, str]:
 
 
 def value_at(document: JSONValue, pointer: Pointer, projects: Iterable[Path] = ()) -> JSONValue:
-    """The value that a pointer leads to; `{project}` is the nearest project that is a key."""
+    """Return the value at a pointer; `{project}` is the nearest project that is a key."""
     for step in pointer:
         if not isinstance(document, dict):
             return None
@@ -297,9 +300,9 @@ def looks_like_entry(value: JSONValue) -> bool:
 
 
 def normalized_name(name: str) -> ServerName | None:
-    """The name as the configuration would take it; None if there is nothing to a name.
+    """Return a name as the configuration allows it; None if it is blank or unprintable.
 
-    A name without a plain letter or digit gets one that stays the same from run to run.
+    A name without plain letters or digits gets a stable one, with a hash.
     """
     if not name.strip() or not name.isprintable():
         return None
@@ -321,29 +324,29 @@ def _prompts(document: JSONValue) -> dict[str, str]:
     }
 
 
-# Servers in a text that an owner copied from the file or the page of another client.
+# Servers in a text that an owner pasted from another client's file or a web page.
 
 _PLACE = "the pasted text"
 
 
 class PastedServer(Struct, frozen=True):
-    """A server of such a text."""
+    """A server in pasted text."""
 
     name: str
-    """Empty if the text has none."""
+    """The name; empty if the text has none."""
     server: ServerSettings | None
-    """None if it cannot be used."""
+    """The server; None if the entry is unusable."""
     notes: tuple[str, ...] = ()
-    """Notes on what was changed or left out."""
+    """Notes on changed and omitted parts."""
     problem: str = ""
-    """Why it cannot be used."""
+    """The reason why it is unusable; empty if it is usable."""
 
 
 def read_pasted(text: str) -> tuple[PastedServer, ...]:
-    """The servers of a text, in its order; nothing of it is started or resolved.
+    """Return the servers of a text, in its order; none is started, and nothing is resolved.
 
     Raises:
-        ConfigurationError: If it cannot be read, or has no server.
+        ConfigurationError: If the text cannot be parsed, or has no server.
     """
     try:
         document = parse(text.encode(), "any")
@@ -366,7 +369,7 @@ def read_pasted(text: str) -> tuple[PastedServer, ...]:
 
 
 def _container(document: JSONValue) -> tuple[str, JSONValue]:
-    """The first thing in it that may hold servers; the whole, if its members are some."""
+    """Return the path and value of the first container; the document if it may be one itself."""
     [spec] = load_table().clients["custom"].files
     for pointer in filter(None, spec.containers):
         inner = document

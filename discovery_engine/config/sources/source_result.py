@@ -1,4 +1,4 @@
-"""The result of reading a source, and the rules that lists of tools in it become."""
+"""The result of reading a source, and the rules made from a client's lists of tools."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from discovery_engine.tools.model import ServerName
 
 class SourceResult(Struct, frozen=True):
     servers: tuple[ServerSettings, ...] = ()
-    """Strongest file first, in the order of the file; no name comes twice."""
+    """The servers, those of the strongest file first, in its order; names are unique."""
     tool_rules: tuple[Rule, ...] = ()
-    """Each restricted to one server by name; none mentions `enabled: true`."""
+    """The rules, each for one server by name; none enables anything."""
     inputs: tuple[InputFile, ...] = ()
-    """The files that were read, or do not exist."""
+    """The files that were read or were missing."""
     warnings: tuple[Diagnostic, ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
-    """Names of entries that were left alone, and why."""
+    """The names of entries that were left out, with the reasons."""
 
     def renamed(self, names: Mapping[ServerName, ServerName]) -> SourceResult:
-        """The same with new names for some servers, in the rules as well."""
+        """Return the result with new names for some servers, in the rules, too."""
         patterns = {literal_pattern(old): literal_pattern(new) for old, new in names.items()}
         servers = (
             replace(server, name=names[server.name], renamed_from=server.name)
@@ -43,7 +43,7 @@ class SourceResult(Struct, frozen=True):
         return replace(self, servers=tuple(servers), tool_rules=tuple(rules))
 
     def restrictions(self, names: Mapping[ServerName, ServerName]) -> tuple[Rule, ...]:
-        """Return the rules that deny tools of these servers, rewritten for their new names."""
+        """Return the rules that deny tools of these servers, with the servers' new names."""
         servers = {(literal_pattern(old),): (literal_pattern(new),) for old, new in names.items()}
         return tuple(
             replace(rule, servers=servers[rule.servers])
@@ -52,7 +52,7 @@ class SourceResult(Struct, frozen=True):
         )
 
     def without(self, names: frozenset[ServerName]) -> SourceResult:
-        """The same without some servers, the rules for them and the warnings about them."""
+        """Return the result without some servers, their rules and their warnings."""
         patterns = {(literal_pattern(name),) for name in names}
         places = [
             (server.origin.file, f".{server.name}")
@@ -73,18 +73,18 @@ class SourceResult(Struct, frozen=True):
 
 
 class ClientFile(Struct, frozen=True):
-    """A client's file that is there; it has not been opened."""
+    """An existing file of a client, which has not been opened."""
 
     client: str
-    """The word for it in `sources: [{type: …}]`."""
+    """The client's id, as in `sources: [{type: …}]`."""
     label: str
     path: str
     scope: Scope
 
 
-# Tool lists of clients as rules: what a client hides stays hidden, what it trusts is only noted.
-# An allow list of one server must not turn all rules into a whitelist, so it is written the other
-# way round: a rule for that server which disables every tool but the named ones.
+# Tool lists of clients become rules: hidden tools stay hidden, approved tools only get a tag. A
+# client's allow list must not turn all rules into an allow list, so it becomes a deny rule: one for
+# that server that disables every tool but the listed ones.
 
 _SPECIAL = re.compile(r"[*?\[\]{}\\:!|]")
 _SPECIAL_IN_GLOB = re.compile(r"[\[\]{}\\!]")
@@ -92,9 +92,9 @@ _EVERYTHING = "*"
 
 
 def literal_pattern(name: str) -> str:
-    """The pattern that matches `name` and nothing else.
+    """Return the pattern that matches `name` only.
 
-    A name with characters of the pattern language is written as a regular expression.
+    For a name with special characters it is a regular expression.
     """
     if not _SPECIAL.search(name) and not name.startswith("/"):
         return name
@@ -103,7 +103,7 @@ def literal_pattern(name: str) -> str:
 
 
 def allow_rule(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
-    """The rule that leaves only `names` of a server's tools."""
+    """Return the rule that leaves only `names` of a server's tools; None if `*` is in them."""
     if _EVERYTHING in names:
         return None
     patterns = tuple(f"!{literal_pattern(name)}" for name in names)
@@ -111,14 +111,14 @@ def allow_rule(server: str, names: Sequence[str], origin: Origin) -> Rule | None
 
 
 def deny_rule(server: str, names: Sequence[str], origin: Origin) -> Rule | None:
-    """The rule that takes `names` away from a server's tools."""
+    """Return the rule that disables `names` of a server's tools; None without names."""
     if not names:
         return None
     return Rule(_patterns(names), (literal_pattern(server),), enabled=False, origin=origin)
 
 
 def approval_rule(server: str, names: Sequence[str], client: str, origin: Origin) -> Rule | None:
-    """The rule that notes which tools a client runs without asking; it enables nothing."""
+    """Return the rule that tags the tools that a client approves; it enables nothing."""
     if not names:
         return None
     tags = (f"approved-in:{client}",)
@@ -126,17 +126,21 @@ def approval_rule(server: str, names: Sequence[str], client: str, origin: Origin
 
 
 def _patterns(names: Sequence[str]) -> tuple[str, ...]:
-    """No pattern is every tool."""
+    """Return a pattern for each name; with `*`, none, which matches every tool."""
     return () if _EVERYTHING in names else tuple(map(literal_pattern, names))
 
 
 def switch_rules(
     servers: Mapping[str, str], switches: Mapping[str, JSONValue], origin: Origin
 ) -> tuple[Rule, ...]:
-    """Rules of a map from globs over `server_tool` to false, true, or a word for one of them.
+    """Return rules for a map from globs over `server_tool` to on or off.
 
-    `servers` are our names by the client's. A longer glob is the more specific one, and makes an
-    exception of a shorter one.
+    A longer glob is more specific, and makes exceptions to shorter ones.
+
+    Args:
+        servers: Our names of servers, by the client's.
+        switches: The states by globs: false, true, or a word such as `deny`.
+        origin: The place of the map.
     """
     states = {glob: _is_off(value) for glob, value in switches.items() if _is_switch(value)}
     return tuple(
@@ -148,7 +152,7 @@ def switch_rules(
 
 
 def _off(server: str, glob: str, states: Mapping[str, bool]) -> tuple[str, ...]:
-    """The patterns of a server's tools that a glob switches off; none if it means others."""
+    """Return the patterns of a server's tools that a glob disables; empty if it means others."""
     exceptions = (
         pattern for pattern, is_off in states.items() if not is_off and len(pattern) > len(glob)
     )
@@ -166,7 +170,7 @@ def _is_off(value: JSONValue) -> bool:
 
 
 def _rests(server: str, glob: str) -> list[str]:
-    """Return what a glob over `server_tool` leaves for the tool; a `*` may end at many places."""
+    """Return the parts of a glob over `server_tool` that can match the tool."""
     rests = {glob}
     for letter in re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_":
         waiting = {rest for rest in rests if rest.startswith("*")}
@@ -176,7 +180,7 @@ def _rests(server: str, glob: str) -> list[str]:
 
 
 def tools_by_server(references: Iterable[JSONValue]) -> dict[str, list[str]]:
-    """Tools by server of a list such as `["@git/status", "@time"]`; without a tool, all."""
+    """Return the tools by server of a list such as `["@git/status", "@time"]`; `*` for all."""
     tools: dict[str, list[str]] = {}
     for reference in references:
         if isinstance(reference, str) and reference.startswith("@"):

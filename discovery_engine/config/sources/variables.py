@@ -1,7 +1,7 @@
-"""How clients write variables, translated to ours: `${NAME}`, `${NAME:-default}`, `${file:path}`.
+"""Translates variables of clients to ours: `${NAME}`, `${NAME:-default}`, `${file:path}`.
 
-A syntax that the client does not expand is literal text, and is escaped to stay so. Nothing is
-resolved: what a variable holds is not looked at. The outcome is always well-formed for `secrets`.
+A syntax that the client does not expand is literal text, and is escaped. Variables are not
+resolved. The result is always well-formed for `secrets`.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ _ENV_ONLY = frozenset({"percent"})  # elsewhere `%AB%` is a quoted address
 
 
 class VariableSyntax(Struct, dict=True):
-    """One client's way to write variables, for one file."""
+    """A client's syntax of variables, for one of its files."""
 
     label: str
     syntaxes: tuple[str, ...]
     known: Mapping[str, str] = field(default_factory=dict)
     folder: Path = Path()
-    """Where the relative paths of file references start."""
+    """The folder that relative paths of file references start at."""
     prompts: Mapping[str, str] = field(default_factory=dict)
-    """The client's prompts, by the id of the input."""
+    """The client's prompts, by input id."""
     asked: dict[str, str] = field(default_factory=dict)
-    """The prompts in the texts translated so far, by the variable in their place."""
+    """The prompts found in texts so far, by the variable that replaces each."""
     notes: list[str] = field(default_factory=list)
-    """Warnings for the owner about the texts translated so far."""
+    """Warnings for the owner, collected from texts so far."""
 
     def translate(self, text: str, *, in_env: bool = False) -> str:
-        """The text in our syntax; `in_env` if it is the value of an environment variable."""
+        """Return the text in our syntax; `in_env` if it is an environment variable's value."""
         return (self._in_env if in_env else self._anywhere).sub(self._replacement, text)
 
     @cached_property
@@ -66,7 +66,7 @@ class VariableSyntax(Struct, dict=True):
     def _compiled(self, without: frozenset[str]) -> re.Pattern[str]:
         names = "|".join(map(re.escape, self.known))
         groups = [rf"(?P<known>\$\{{(?:{names})\}})"] if names else []
-        # Our syntax has no way to write a `$` right before a reference, so that stays literal.
+        # Our syntax cannot express a `$` right before a reference, so that stays literal.
         groups += [
             rf"(?P<{name}>(?<!\$){pattern})"
             for name, pattern in _SYNTAXES.items()
@@ -122,5 +122,5 @@ class VariableSyntax(Struct, dict=True):
 
 
 def escape(text: str) -> str:
-    """The same text, literal."""
+    """Return the text with references escaped, so that it stays literal."""
     return text.replace("${", "$${")

@@ -1,9 +1,9 @@
-"""Disguises of texts, undone: invisible characters, letters that imitate others, and code.
+"""Undoes disguises of texts: invisible characters, imitated letters, and encodings.
 
 `plain` replaces compatibility forms, removes hidden characters, and replaces letters of other
-alphabets in Latin words by the Latin ones that they imitate. `loose` also replaces digits that
-stand for letters, and removes signs and spaces between letters. `decoded` is whatever can be
-decoded to readable text, layer by layer.
+alphabets in Latin words by the Latin letters that they imitate. `loose` also replaces digits that
+stand for letters, and removes signs and spaces between letters. `decoded` yields texts that can be
+decoded to readable ones, layer by layer.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _JOINING = re.compile("[\u0600-\u08ff\u0900-\u0dff\u0e80-\u0fff\u1000-\u109f\u17
 _DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u2066\u2067\u2068\u2069")
 _JOINERS = frozenset("\u200c\u200d")
 _HARMLESS = frozenset("\ufeff\xad\ufe0e\ufe0f\u200b")
-"""Left behind by editors and hyphenators: odd alone, suspicious in number."""
+"""Left over from editors and hyphenation: a few are only odd, many are suspicious."""
 _FLAG = re.compile("\U0001f3f4$")
 _TAGS = re.compile("[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
 _BLANK_RUN = re.compile("[\u115f\u1160\u2800\u3164\uffa0]{3,}")
-_HIDDEN_BITS = 16  # hidden characters of two kinds: two letters written in zeros and ones
+_HIDDEN_BITS = 16  # hidden characters of two kinds, as bits of at least two letters
 _FEW = 2
 
 
@@ -44,11 +44,11 @@ class Hidden(Struct, frozen=True):
     end: int
     message: str
     says: str = ""
-    """The text that the characters spell; empty if they spell nothing."""
+    """The text that the characters encode; empty if they encode none."""
 
 
 def hidden_in(text: str) -> Iterator[Hidden]:
-    """Yield what is hidden in a text, the worst first."""
+    """Yield the hidden characters of a text, then its runs of blank letters."""
     runs = [run for run in unseen(text) if not _has_reason(text, run)]
     if runs:
         characters = "".join(run[0] for run in runs)
@@ -62,7 +62,7 @@ def hidden_in(text: str) -> Iterator[Hidden]:
 
 
 def spelled(characters: str) -> str:
-    """The text that tags, variation selectors or two kinds of hidden characters spell."""
+    """Return the text that tags, variation selectors or bits of two hidden characters encode."""
     for read in (_from_tags, _from_selectors, _spelled_in_bits):
         if (text := read(characters)) and text.isprintable():
             return text
@@ -144,7 +144,7 @@ _FOREIGN = re.compile(
         )
     )
 )
-"""Confusable letters of other alphabets; those of Latin script belong in Latin words."""
+"""Confusable letters of other alphabets; those of Latin script are normal in Latin words."""
 _LEET = str.maketrans("0134578@$!|", "oieastbasil")
 _WHOLE_WORD = re.compile(r"[^\W\d_]{2,}|[^\W_]{2,}")
 _LATIN = re.compile(r"[a-zA-Z]")
@@ -152,15 +152,15 @@ _LEET_SIGN = re.compile(r"[0-8@$!|]")
 _LEETWORD = re.compile(r"[a-z]*[0-8@$!|][a-z]+[0-8@$!|a-z]*|[a-z]+[0-8@$!|]+[a-z]+")
 _SPACED = re.compile(r"\b(?:\w ){4,}\w\b(?: {2,}(?:\w ){2,}\w\b)*")
 _JOINED = re.compile(r"(?<![a-z])[a-z]+(?:[-_.*~]+[a-z]+){3,}")
-"""Four words: fewer are a name, or an honest compound."""
+"""Four words; fewer are a name or a normal compound."""
 _SEPARATORS = re.compile(r"[-_.*~]+")
-_LEET_WORDS = 2  # fewer are a version or a format
+_LEET_WORDS = 2  # a single one may be a version or a format
 _LINES = str.maketrans("\n\t", "  ")
 _BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")  # a single space stays as it is
 
 
 def plain(text: str) -> str:
-    """The plain reading, in lower case; lines and sentences stay where they are."""
+    """Return the plain reading, in lower case; lines and sentences keep their order."""
     if not text.isascii() or not text.translate(_LINES).isprintable():
         text = clean(_without_unseen(unicodedata.normalize("NFKC", _without_unseen(text))))
         text = latinised(text)
@@ -168,7 +168,7 @@ def plain(text: str) -> str:
 
 
 def loose(text: str) -> str:
-    """The loose reading of a text; equal to the plain one if there is nothing to undo."""
+    """Return the loose reading of a text; equal to the plain one if nothing is disguised."""
     spaced = _SPACED.sub(_closed, clean(text)).lower()
     read = plain(spaced)
     if _LEET_SIGN.search(read) and len(_LEETWORD.findall(read)) >= _LEET_WORDS:
@@ -177,20 +177,20 @@ def loose(text: str) -> str:
 
 
 def latinised(text: str) -> str:
-    """`text` with letters of other alphabets replaced in words that also have Latin ones."""
+    """Return `text` with imitating letters replaced in words that also have Latin letters."""
     if text.isascii() or not _FOREIGN.search(text):
         return text
     return _WHOLE_WORD.sub(_latin_word, text)
 
 
 def letters_only(name: str) -> str:
-    """A name as it looks: in ASCII where each letter passes for an ASCII one."""
+    """Return a name as it looks, with ASCII letters in place of those that imitate them."""
     normal_form = unicodedata.normalize("NFKC", _without_unseen(name))
     return normal_form.casefold().translate(_HOMOGLYPHS)
 
 
 def mixes_alphabets(word: str) -> bool:
-    """Return whether Latin letters stand beside letters of another alphabet that pass for them."""
+    """Return whether a word mixes Latin letters with letters of other alphabets imitating them."""
     return any(
         _LATIN.search(part) and _FOREIGN.search(part) and letters_only(part).isascii()
         for part in _WHOLE_WORD.findall(unicodedata.normalize("NFKC", word))
@@ -218,12 +218,12 @@ def _without_unseen(text: str) -> str:
 
 
 _LAYERS = 3
-_CANDIDATES = 24  # decoded of one passage
-_MIN_DECODED_LENGTH = 8  # characters of a decoded text that can say anything
+_CANDIDATES = 24  # decoded texts of one passage
+_MIN_DECODED_LENGTH = 8  # characters of a decoded text; shorter ones are ignored
 _READABLE = 0.95
 
 _WORD = re.compile(r"[a-z]+")
-_TURNED_WORDS = 2  # fewer are names and abbreviations
+_TURNED_WORDS = 2  # a single one may be a name or an abbreviation
 _TURNED = frozenset(PATTERNS["turned"]["words"])
 _MIRRORED = frozenset(PATTERNS["mirrored"]["words"])
 _DISGUISED = _TURNED | _MIRRORED
@@ -231,11 +231,11 @@ _SEVERAL_WORDS = re.compile(
     r"[0-9][0-9a-fA-F]?[ :,]+(?:0x)?[0-9a-fA-F]{2}\b|[01]{8}"
     r"|[A-Za-z0-9+/_-]{16}\n[A-Za-z0-9+/_-]{8}"
 )
-"""The beginning of code that goes on beyond a word: numbers, or lines."""
+"""The beginning of an encoded text of several words: numbers, or lines."""
 
 
 def decoded(text: str) -> Iterator[str]:
-    """The texts hidden in `text`, those of inner layers after the outer ones."""
+    """Yield the texts encoded in `text`, inner layers after outer ones."""
     layer = [text]
     for _ in range(_LAYERS):
         layer = [inner for outer in layer for inner in _once(outer)][:_CANDIDATES]
@@ -244,7 +244,7 @@ def decoded(text: str) -> Iterator[str]:
 
 def _once(text: str) -> Iterator[str]:
     for code, decode in _CODES:
-        if code.search(text):  # most texts hold no code, and to ask costs less than to look on
+        if code.search(text):  # most texts have none, and this is the cheaper test
             yield from _with(code, decode, text)
     words = _WORD.findall(text.lower())
     if sum(word in _TURNED for word in words) >= _TURNED_WORDS:
@@ -266,7 +266,7 @@ def _is_readable(text: str) -> bool:
 
 
 def _text(octets: bytes) -> str:
-    """UTF-8, or UTF-16 as one shell likes it; empty if it is neither."""
+    """Return bytes decoded as UTF-8, or as UTF-16 if every second one is 0; empty if invalid."""
     if octets[1::2] and not any(octets[1::2]):
         octets = octets[::2]
     try:
@@ -329,21 +329,21 @@ _CODES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
 
 
 command_in = pattern("command").search
-"""The first command of a plain reading that takes over a machine."""
+"""Finds the first command in a plain reading that takes over a machine."""
 _KEY = pattern("credential")
 _KEY_MARKS = PATTERNS["credential"]["marks"]
 _SAMPLE = re.compile(pattern("sample").pattern, re.IGNORECASE)
 
 
 def credential_in(text: str) -> re.Match[str] | None:
-    """The first credential of a text that is no sample from a manual."""
+    """Return the first credential in a text that is no sample; None if there is none."""
     if not any(mark in text for mark in _KEY_MARKS):
         return None
     return next((match for match in _KEY.finditer(text) if not _SAMPLE.search(match[0])), None)
 
 
 def is_undisguised(text: str, reading: str) -> bool:
-    """Return whether a text has no code, credential or command, and only its plain reading."""
+    """Return whether a text has no encoding, credential or command, and one reading only."""
     if not text.isascii() or not text.translate(_LINES).isprintable():
         return False
     if command_in(reading) or credential_in(text) or _SPACED.search(text):
@@ -355,7 +355,7 @@ def is_undisguised(text: str, reading: str) -> bool:
 
 @lru_cache(maxsize=50_000)
 def _is_ordinary(word: str) -> bool:
-    """Return whether a word is no disguise, and no part of one but of code in several words."""
+    """Return whether a word is no disguise, except as a part of one of several words."""
     lower = word.lower()
     if _LEETWORD.search(lower) or _JOINED.search(lower) or next(_once(word), None) is not None:
         return False

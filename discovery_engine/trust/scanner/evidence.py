@@ -1,10 +1,10 @@
-"""The evidence against a sentence: its words, its signals, and their weights where they are seen.
+"""The evidence against a sentence: its words and signals, with weights that depend on its place.
 
-Both weigh more in a tool that is about something else, and signals again in the text of an
-argument. The weights are those of a logistic regression (`scripts/fit_scanner.py`). No word and no
-signal lowers a score: only the place of a sentence does, its language, and how much of it is about
-what the rest of the definition is about. So the weights of all that words may be about, in whatever
-order they stand, are never less than a score: most texts are cleared by that sum alone, unread.
+Both weigh more off the tool's subject, and signals also in the text of an argument. The weights are
+those of a logistic regression (`scripts/fit_scanner.py`). No word and no signal lowers a score;
+only the place of a sentence does, its language, and the share of its words that belong to the
+tool's topic. So the sum of the weights of all families that its words may have, in any order, is an
+upper bound of the score: most texts are cleared by this sum alone, without further analysis.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ from discovery_engine.trust.scanner.word_families import (
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W\d_]+")
-_MIN_REPEATED_WORDS = 4  # words: of two words one is soon said twice
+_MIN_REPEATED_WORDS = 4  # the smallest divisor of a share: in short sentences it says little
 _OPENING = 400  # characters
 
 
 class Topic(Struct, frozen=True):
-    """The subject of a tool."""
+    """The topic of a tool."""
 
     families: int = 0
-    """The families of its name, its title and its opening sentence."""
+    """The families of the words in its name, its title and its opening sentence."""
     stems: frozenset[str] = frozenset()
-    """The stems of its names and of the words that are said in several of its sentences."""
+    """The stems of its names and of the words that several of its sentences have."""
 
     def shared(self, stems: frozenset[str]) -> float:
-        """The share of a sentence's words that belong to the topic."""
+        """Return the share of a sentence's stems that belong to the topic."""
         return len(stems & self.stems) / max(_MIN_REPEATED_WORDS, len(stems))
 
 
 def topic_of(tool: Definition, sentences: Iterable[str]) -> Topic:
-    """The topic of a tool, with all sentences of its definition."""
+    """Return the topic of a tool; `sentences` are those of its whole definition."""
     counts: Counter[str] = Counter()
     for sentence in sentences:
         counts.update(stems_of(sentence))
@@ -89,14 +89,14 @@ _FITTED = json.loads((DATA / "signal_weights.json").read_text("utf-8"))
 BIAS, ALARM, SEVERE = (float(_FITTED[name]) for name in ("bias", "alarm", "severe"))
 WEIGHTS: dict[str, float] = _FITTED["weights"]
 """In log odds."""
-_MAX_LISTED_SIGNALS = 3  # signals that a message names
+_MAX_LISTED_SIGNALS = 3  # signals in a message
 _GIVEN = F.DO | F.NOT | F.DROP | F.HIDE | F.PATH
 UNWEIGHED = F.ENGLISH | F.AND
 SHARED, ENGLISH, OPENING, ARGUMENT, ENCODED = "shared", "english", "opening", "argument", "encoded"
 
 
 class Place(Struct, frozen=True):
-    """Where a text stands."""
+    """The place of a text in a definition."""
 
     topic: Topic = Topic()
     is_description: bool = False
@@ -105,7 +105,7 @@ class Place(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """A sentence that has words or signals to weigh."""
+    """A sentence with words or signals that have weights."""
 
     text: str
     families: int
@@ -113,10 +113,10 @@ class Evidence(Struct, frozen=True):
     is_english: bool
     is_opening: bool
     is_mention: bool
-    """True if the sentence talks about attacks, and gives no orders itself."""
+    """True if the sentence mentions attacks, and gives no orders itself."""
 
     def features(self, place: Place) -> Iterator[tuple[str, float]]:
-        """The names of the weights that count, and how much of each does."""
+        """Yield the names of the weights that apply, each with its factor."""
         subject = place.topic.families
         for name, family in FAMILIES.items():
             if family & self.families & ~UNWEIGHED:
@@ -138,7 +138,7 @@ class Evidence(Struct, frozen=True):
         yield ENCODED, place.is_encoded
 
     def score(self, place: Place) -> float:
-        """The log odds that the sentence means harm."""
+        """Return the log odds that the sentence is malicious."""
         return BIAS + sum(WEIGHTS.get(name, 0.0) * much for name, much in self.features(place))
 
     def is_alarm(self, place: Place) -> bool:
@@ -152,7 +152,7 @@ class Evidence(Struct, frozen=True):
         return any(SIGNALS[number].is_unmistakable for number in self.signals)
 
     def strongest(self, place: Place) -> tuple[FindingKind, str]:
-        """The kind of the heaviest signal, and the heaviest ones in words."""
+        """Return the kind of the heaviest signal, and a message about the heaviest ones."""
         weights = {
             number: float("inf") if SIGNALS[number].is_unmistakable else _weight_of(number, place)
             for number in self.signals
@@ -168,7 +168,7 @@ class Evidence(Struct, frozen=True):
 
 
 def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
-    """The sentences of a plain reading that have anything to weigh."""
+    """Yield the sentences of a plain reading that have words or signals with weights."""
     for sentence in sentences(text):
         if sentence.families & ~UNWEIGHED:
             yield Evidence(
@@ -182,7 +182,7 @@ def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
 
 
 def weight_of_words(families: int, subject: int) -> float:
-    """Return the weight of words of these families in a tool that is about those of `subject`."""
+    """Return the weight of words of `families` in a tool about the families of `subject`."""
     return sum(
         weight + (0.0 if family & subject else off)
         for family, weight, off in _WORD_WEIGHTS
@@ -201,7 +201,7 @@ def _weight_of(number: int, place: Place) -> float:
 
 
 def _is_mention(sentence: Sentence) -> bool:
-    """Return whether words that announce an example come before what would be an order."""
+    """Return whether words that announce an example come before any order."""
     for word in sentence.words:
         if word & F.MENTION and not word & F.DO:
             return True
@@ -227,24 +227,24 @@ _SIGN = re.compile(r"[~/$%*`<\[#@+]|\.\w")
 PATH = re.compile(r"(?<!\w)[~/.$%*][~/\w.%$*-]{2}")
 _LABEL_SIGN = re.compile(r"[<\[#`]")
 _PAUSES = re.compile(r"[^\w\s'.-]")
-_MAX_WORDS_PER_COMMA = 3  # words that a comma counts for at most, but in Chinese
+_MAX_WORDS_PER_COMMA = 3  # words that a comma counts as, at most, except in Chinese
 
 
 class Piece(Struct, frozen=True):
-    """A sentence as the quick look sees it."""
+    """A sentence with the bounds from its words, before it is analysed."""
 
     text: str
     is_opening: bool
     families: int
-    """All that its words may be about."""
+    """All families that its words may have."""
     is_whole: bool
-    """True if it is read in one piece: what a longer one shares with a topic is not known yet."""
+    """True if the analysis does not split it; otherwise its share of the topic is unknown."""
     most: float
-    """The most that it may score, in a tool that is about nothing it says."""
+    """The upper bound of its score, if all of it is off the tool's subject."""
 
 
 def pieces_of(reading: str) -> Iterator[Piece]:
-    """The sentences of a plain reading."""
+    """Yield the sentences of a plain reading."""
     is_opening = True
     for text in SENTENCE_END.split(reading):
         if text and not text.isspace():
@@ -253,7 +253,7 @@ def pieces_of(reading: str) -> Iterator[Piece]:
 
 
 def may_alarm(piece: Piece, place: Place) -> bool:
-    """Return whether a piece may raise an alarm where it stands."""
+    """Return whether a piece may raise an alarm at its place; False is certain."""
     least = ALARM - place.is_encoded * max(0.0, WEIGHTS.get(ENCODED, 0.0))
     if piece.most < least:
         return False
@@ -263,14 +263,14 @@ def may_alarm(piece: Piece, place: Place) -> bool:
 
 
 def is_harmless(reading: str) -> bool:
-    """Return whether no sentence of an ASCII reading may raise an alarm, wherever it stands."""
+    """Return whether no sentence of an ASCII reading can raise an alarm at any place."""
     families = reduce(or_, map(_possible_families, reading.split()), 0)
     return _bound(families, 0) < ALARM or all(p.most < ALARM for p in pieces_of(reading))
 
 
 @lru_cache(maxsize=50_000)
 def _possible_families(word: str) -> int:
-    """Return the families that a word may be about, whatever stands beside it."""
+    """Return the families that a word may have, beside any other words."""
     families = _signs(word) | unspaced_families(word) | (F.LABEL if _LABEL_SIGN.search(word) else 0)
     for token in map(known, TOKEN.findall(word)):
         families |= token.english | token.foreign | reduce(or_, (token.pairs or {}).values(), 0)
@@ -279,9 +279,9 @@ def _possible_families(word: str) -> int:
 
 @lru_cache(maxsize=500)
 def _seen(text: str) -> tuple[int, bool, float]:
-    """Return a sentence's possible families, whether it is read in one piece, and its top score.
+    """Return a sentence's possible families, whether it is analysed whole, and its highest score.
 
-    It is needed twice, for its definition's topic and where it stands.
+    Cached, because the topic of the definition and the sentence's own place both need it.
     """
     tokens = TOKEN.findall(text)
     english = foreign = language = 0
@@ -304,7 +304,7 @@ def _seen(text: str) -> tuple[int, bool, float]:
 
 
 def _signs(text: str) -> int:
-    """Return the families that signs which are no words may be about."""
+    """Return the families that signs, as opposed to words, may have."""
     families = 0
     if not _SIGN.search(text):
         return families
@@ -318,7 +318,7 @@ def _signs(text: str) -> int:
 
 
 def _bound(families: int, subject: int) -> float:
-    """Return a score that no sentence whose words are of these families can exceed."""
+    """Return an upper bound of the score of sentences whose words have these families."""
     words = weight_of_words(families, subject)
     return _MOST_OF_PLACE + words + _most_of_signals(families & _IN_SIGNALS)
 
@@ -333,7 +333,7 @@ def _most_of_signals(families: int) -> float:
 
 
 def _gains() -> Iterator[tuple[float, tuple[tuple[int, ...], ...]]]:
-    """Yield for each signal what it may add, and the families that each of its chains needs."""
+    """Yield for each signal the most that it adds, and the families that its chains need."""
     for signal in SIGNALS:
         names = (signal.name, off_subject(signal.name), in_argument(signal.name))
         gain = sum(WEIGHTS.get(name, 0.0) for name in names)

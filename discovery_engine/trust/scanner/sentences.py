@@ -1,9 +1,9 @@
-"""A reading cut into sentences, each word of them known by its families, and what a sentence does.
+"""Splits a reading into sentences, and finds the signals that they give.
 
-Reading is linear in the text: one pass of one pattern, whose parts are bounded, and a look-up for
-each word. What a sentence does, its signals, is told by which families follow each other in it: a
-signal is given if words of one of its chains are there in their order, each near the one before.
-In languages other than English the order is free, for verbs and negations stand elsewhere there.
+This takes linear time: one pass of one pattern with bounded parts, and a look-up for each word. A
+sentence gives a signal if it has words of the families of one of its chains, in their order, each
+near the one before. In languages other than English the order is free, because verbs and negations
+stand elsewhere there.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from discovery_engine.trust.scanner.word_families import (
     unspaced_lexicon,
 )
 
-LONGEST = 48  # words of a sentence: a longer one is read in pieces
-_ENGLISH_WORDS = 2  # function words by which a sentence is known to be English
+LONGEST = 48  # words of a sentence; a longer one is split
+_ENGLISH_WORDS = 2  # function words that make a sentence English
 
 _ADDRESS = (
     r"(?:(?:https?|s?ftp|wss?|s3)://|\bwww\.)[^\s<>\"'`)\]]{1,400}(?<![.,;:!?])"
@@ -44,7 +44,7 @@ _END = (
     r"[.!?](?<!\be[. ]g[.!?])(?<!\bi[. ]e[.!?])[.!?]*(?=\s|$|[\"')\]*])"
     r"|[\u3002\uff01\uff1f]|[\n;]"
 )
-"""It begins with a sign: a search that begins with a look behind takes ten times as long."""
+"""It begins with a sign, because a search that begins with a lookbehind takes ten times as long."""
 SENTENCE_END = re.compile(_END)
 LABEL = pattern("label")
 _OTHER_TOKENS = (
@@ -59,9 +59,9 @@ _OTHER_TOKENS = (
 _TOKEN = re.compile(_OTHER_TOKENS)
 _TOKEN_OR_ADDRESS = re.compile(rf"(?P<address>{_ADDRESS})|{_OTHER_TOKENS}")
 HAS_ADDRESS = re.compile(r"@|://|www\.|\d\.\d|\+\d")
-"""To look for an address at each word takes twice as long, and few texts hold any."""
+"""Few texts contain an address, and searching for one at each word takes twice as long."""
 _WORDS_PER_COMMA = [(0, 0)] * 2
-"""The words that a comma counts for: what stands behind it is further away."""
+"""The words that a comma counts as, so that words behind it are further away."""
 _ACTS = F.DROP | F.GIVE | F.TAKE | F.DESTROY | F.CHANGE | F.VERB
 _SPEAKS = F.TELL | F.ASK | F.KNOW | F.OBEY | F.USE
 _UNLESS = frozenset({"without", "until", "unless"})
@@ -69,7 +69,7 @@ _DO_NOT = frozenset({"don't", "dont", "never", "mustn't", "shouldn't"})
 
 
 class Sentence(Struct, frozen=True):
-    """A sentence by the families of its words; a word of no family is a zero."""
+    """A sentence as the families of its words; a word without a family is 0."""
 
     start: int
     end: int
@@ -78,7 +78,7 @@ class Sentence(Struct, frozen=True):
     """The families of all its words."""
     is_english: bool
     is_opening: bool
-    """True if it is the first of its text: what a tool does is said there."""
+    """True for the first sentence of its text, which says what a tool does."""
 
 
 class _Draft:
@@ -87,10 +87,10 @@ class _Draft:
     def __init__(self) -> None:
         self.start = 0
         self.words: list[tuple[int, int]] = []
-        """The families of each word: those if the sentence is English, and those if it is not."""
+        """The families of each word: in an English sentence, and in another language."""
         self.before = ""
         self.is_order = True
-        """True if a verb that comes next would be an imperative."""
+        """True if a verb that follows would be an imperative."""
         self.seen = 0
         self.foreign_words = 0
         self.is_latin = True
@@ -153,7 +153,7 @@ class _Draft:
 
 
 def sentences(text: str) -> Iterator[Sentence]:
-    """The sentences of a plain reading that have words."""
+    """Yield the sentences of a plain reading, apart from those without words."""
     draft = _Draft()
     is_opening = True
     end = 0
@@ -197,12 +197,12 @@ def _add(draft: _Draft, kind: str, token: str) -> None:
         draft.add_sign(F.ADDRESS)
 
 
-_GAP = 5  # words from one of a chain to the next
+_GAP = 5  # words from one link of a chain to the next
 _FAR = 1000
 
 
 class Link(NamedTuple):
-    """A word of one of these families, that has all of those, within some words of the last."""
+    """Matches a word with any of some families and all of others, within `gap` of the last."""
 
     any: int
     all: int = 0
@@ -216,12 +216,12 @@ class Signal(NamedTuple):
     name: str
     kind: FindingKind
     says: str
-    """The message that a person reads: `it …`."""
+    """The message for a person; it follows `it`."""
     chains: tuple[_Chain, ...]
     subject: int = 0
-    """The families of words that make it plain talk in a tool whose own subject they are."""
+    """The families of words that make it harmless in a tool with that subject."""
     is_unmistakable: bool = False
-    """True if no honest tool can be imagined that gives it: it is severe by itself."""
+    """True if no honest tool can give this signal: it is severe by itself."""
 
 
 def _read_signals() -> Iterator[Signal]:
@@ -246,7 +246,7 @@ _COMMON = F.ENGLISH | F.AND
 
 
 def signals_of(sentence: Sentence) -> Iterator[int]:
-    """The numbers of the signals that a sentence gives."""
+    """Yield the indices of the signals that a sentence gives."""
     possible = _possible(sentence.families & ~_COMMON)
     if not possible:
         return
@@ -260,7 +260,7 @@ def signals_of(sentence: Sentence) -> Iterator[int]:
 
 @lru_cache(maxsize=20_000)
 def _possible(families: int) -> tuple[tuple[int, tuple[_Chain, ...]], ...]:
-    """The signals, and their chains, that words of these families may give."""
+    """Return the indices of the signals, with their chains, that these families allow."""
     possible = []
     for number, signal in enumerate(SIGNALS):
         if chains := tuple(chain for chain in signal.chains if _fits(chain, families)):
@@ -273,7 +273,7 @@ def _fits(chain: _Chain, families: int) -> bool:
 
 
 def _follows(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
-    """Return whether words of a chain follow each other; the latest place of a link is enough."""
+    """Return whether words match the chain in order; only the latest match of a link counts."""
     places = [-_FAR] * len(chain)
     last = len(chain) - 1
     links = [(level, *chain[level]) for level in range(last, -1, -1)]
@@ -289,7 +289,7 @@ def _follows(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
 
 
 def _stands(chain: _Chain, marked: list[tuple[int, int]]) -> bool:
-    """Return whether words of a chain are near each other in any order, each word for one link."""
+    """Return whether words match the chain in any order, each word one link, close together."""
     if len(chain) == 1:
         return False
     span = max(link.gap for link in chain) + len(chain)

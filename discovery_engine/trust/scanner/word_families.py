@@ -1,4 +1,4 @@
-"""The families of a word, a bit each: what it may be about, by the word lists beside this file."""
+"""The families of words, one bit each, from the word lists in the folder `data`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 DATA = Path(__file__).parent / "data"
 PATTERNS = tomllib.loads((DATA / "patterns.toml").read_text("utf-8"))
-_NAMES = (  # of each the number of its bit
+_NAMES = (  # in the order of their bits
     "MODEL YOU USER US OUTCOME EXCUSE SOFT NOT MUST TELL KNOW ASK HIDE OMIT REPLY RULES DROP"
     " EARLIER OBEY AUTHORITY PERMIT ROLE FUTURE DECEIVE REGARDLESS TALK SECRET PRIVATE WHOLE GIVE"
     " TAKE SLOT ADDRESS TOOL THIS OTHER BEFORE WHEN USE PREFER DESTROY MONEY CHANGE COMMAND FOUND"
@@ -24,13 +24,13 @@ _NAMES = (  # of each the number of its bit
     " OUTSIDE PEOPLE PROSE FORGET INSTRUCTION"
 )
 FAMILIES = {name: 1 << bit for bit, name in enumerate(_NAMES.split())}
-"""The bit of each family: what a word may be about. A word may belong to several.
+"""The bit of each family. A word may belong to several.
 
-FOUND is what a tool reads: its text may carry orders. MENTION talks about attacks. LABEL is the
-mark of a prompt, AND what may stand before an imperative, VERB the base form of an English verb, DO
-one in the imperative, NAME an identifier, PATH a file that holds secrets, PROSE words of letters,
-not of manuals. The others are described by their words. Plain numbers: sums of an `IntFlag` take
-ten times as long.
+FOUND is text that a tool reads, which may contain orders. MENTION is talk about attacks, LABEL the
+mark of a prompt, AND a word that may precede an imperative, VERB the base form of an English verb,
+DO a verb in the imperative, NAME an identifier, PATH a file with secrets, and PROSE words of
+letters as opposed to manuals. The word lists describe the others. Plain integers: combining members
+of an `IntFlag` takes ten times as long.
 """
 F = SimpleNamespace(**FAMILIES)
 
@@ -47,19 +47,19 @@ _ACCENTS = {
     for point in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))
     if (base := unicodedata.normalize("NFD", chr(point))[0]) < "\x7f"
 } | {0x451: "\u0435", 0x439: "\u0438", 0xDF: "ss"}
-NOT_LATIN = "\u0250"  # the first letter behind the Latin ones
+NOT_LATIN = "\u0250"  # the first letter after the Latin ones
 _VOWELS = "aeiou"
-_STEM = 5  # letters: "convert" and "conversion" are one
-_MIN_TOPIC_WORD_LENGTH = 4  # letters of a word that says what a text is about
+_STEM = 5  # letters: "convert" and "conversion" have one stem
+_MIN_TOPIC_WORD_LENGTH = 4  # letters of a word that counts for a topic
 _LETTERS = re.compile(r"[^\W\d_]+")
 _JOINTS = re.compile(r"['_.-]")
 SECRET = F.PATH | F.PRIVATE
-"""The families of the path of a file that holds secrets."""
+"""The families of a path to a file with secrets."""
 
 
 @lru_cache(maxsize=_KNOWN_WORDS)
 def families_of(word: str) -> tuple[int, int]:
-    """The families of a word in lower case: in English, and in any other language."""
+    """Return the families of a lower-case word: in English, and in other languages."""
     bare = word if word.isascii() else word.translate(_ACCENTS)
     words = lexicon()
     parts = _JOINTS.split(bare)
@@ -79,7 +79,7 @@ def families_of(word: str) -> tuple[int, int]:
 
 class WordFamilies(Struct, frozen=True):
     english: dict[str, int]
-    """Pairs of words among them, joined by `_`."""
+    """The families of English words, and of pairs of words joined by `_`."""
     words: dict[str, int]
     """The families of words of other languages."""
     stems: dict[str, int]
@@ -93,15 +93,15 @@ class WordFamilies(Struct, frozen=True):
 
 
 class Known(Struct, frozen=True):
-    """A token as the quick look sees it."""
+    """A token with everything that its families may be."""
 
     english: int
-    """All that it may be about in an English sentence, but for pairs of words."""
+    """The possible families in an English sentence, without those of pairs."""
     foreign: int
     pairs: dict[str, int] | None
-    """The families that it has after another word, by that word."""
+    """The additional families after another word, by that word."""
     language: int
-    """1 for a function word of English, -1 for one of another language."""
+    """1 for an English function word, -1 for one of another language, 0 for both or neither."""
     is_latin: bool
 
 
@@ -115,14 +115,14 @@ def known(token: str) -> Known:
 
 
 def stems_of(text: str) -> frozenset[str]:
-    """The words of a text that say what it is about, less their endings."""
+    """Return the stems of a text's words of four letters or more: their first five letters."""
     words = _LETTERS.findall(text)
     return frozenset(word[:_STEM] for word in words if len(word) >= _MIN_TOPIC_WORD_LENGTH)
 
 
 @cache
 def _pairs() -> dict[str, dict[str, int]]:
-    """The families of pairs of words, by the second and the first."""
+    """Return the families of pairs of words, by the second word and the first."""
     pairs: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for entry, about in lexicon().english.items():
         first, joint, second = entry.rpartition("_")
@@ -138,7 +138,7 @@ def function_words() -> frozenset[str]:
 
 
 def _word_list(name: str) -> Iterator[tuple[int, list[str]]]:
-    """The families of a word list, each with its words."""
+    """Yield the families of a word list, each with its words."""
     for section in (DATA / f"{name}.txt").read_text("utf-8").split("\n[")[1:]:
         family, _, words = section.partition("]\n")
         yield FAMILIES[family], words.split()
@@ -173,7 +173,7 @@ def unspaced_lexicon() -> tuple[re.Pattern[str], dict[str, int]]:
 
 
 def _forms(verb: str) -> Iterator[str]:
-    """The regular forms of an English verb: send, sends, sended, sending."""
+    """Yield the regular forms of an English verb: send, sends, sended, sending."""
     yield verb
     if verb.endswith("y") and verb[-2] not in _VOWELS:
         yield from (verb[:-1] + "ies", verb[:-1] + "ied", verb + "ing")
@@ -186,7 +186,7 @@ def _forms(verb: str) -> Iterator[str]:
 
 
 def unspaced_families(text: str) -> int:
-    """All that a text in Chinese or Japanese is about."""
+    """Return all families of the words in a Chinese or Japanese text."""
     pattern, families = unspaced_lexicon()
     if text.isascii():
         pattern = _ascii_unspaced()
@@ -195,6 +195,6 @@ def unspaced_families(text: str) -> int:
 
 @cache
 def _ascii_unspaced() -> re.Pattern[str]:
-    """The few words of the lexicon that are ASCII: a search for them is a hundredth of the rest."""
+    """Return a pattern of the few ASCII words, a hundred times faster than that of all words."""
     words = [word for word in unspaced_lexicon()[1] if word.isascii()]
     return re.compile("|".join(words or ["(?!)"]))
