@@ -62,7 +62,7 @@ def command(
 
 
 def _shown(view: View) -> set[tuple[str, str]]:
-    """The tools, resources and prompts that a view shows, as calls of them are counted."""
+    """Return the keys of what a view shows, in the form in which calls are counted."""
     keys: set[tuple[str, str]] = {(e.tool.server, e.tool.name) for e in view.catalog.visible}
     for kind in OfferingKind:
         offerings = (entry.offering for entry in view.offerings.visible(kind))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     Work = Callable[[ScopedEngine, Client | None], Awaitable[JSONObject]]
 
-_MAX_WAIT = 10.0  # seconds for servers that were never listed, when any may have it
+_MAX_WAIT = 10.0  # seconds for servers that were never listed, if no server is named
 _RESOURCES = {"resources": OfferingKind.RESOURCE, "templates": OfferingKind.TEMPLATE}
 _PROMPTS = {"prompts": OfferingKind.PROMPT}
 
@@ -146,7 +146,7 @@ def prompts(
 def _server_first(
     invocation: Invocation, words: tuple[str, ...]
 ) -> tuple[str | None, tuple[str, ...]]:
-    """Split off the first word if it is a server."""
+    """Split off the first word if it is the name of a server."""
     if words and server_named(invocation.known(), words[0]):
         return words[0], words[1:]
     return None, words
@@ -160,7 +160,7 @@ def _list(
     *,
     include_disabled: bool,
 ) -> ExitCode:
-    """List offerings of some kinds, each by its key in JSON, one kind below the other."""
+    """List offerings of several kinds, one below the other; in JSON by the keys of `kinds`."""
     output = invocation.output
     view = in_view(invocation.view(one_server(server) if server else None), view_name)
     lists = {
@@ -192,7 +192,7 @@ def _run(
     view_name: str | None,
     answer: str | None,
 ) -> JSONObject:
-    """Run `work` once the servers that may have the offering are listed."""
+    """Return the result of `work`, run once the servers that may have the offering are listed."""
     concerned = one_server(server) if server else every_server
 
     async def run(engine: Engine, client: Client | None) -> JSONObject:

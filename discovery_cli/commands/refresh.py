@@ -1,4 +1,4 @@
-"""`discovery refresh`: servers are asked again for their tools."""
+"""`discovery refresh`: lists the tools of servers again."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def _show(output: Output, report: RefreshReport, view: View) -> None:
 
 
 def _advice(failure: Failure) -> str:
-    """The hint, with its detail unless that is of a program: `discovery health SERVER` has it."""
+    """Return the hint, with the detail unless it is of a program, which `health` shows."""
     is_of_program = failure.code == UnavailableError.code
     return failure.hint if is_of_program else with_detail(failure.hint, failure.detail)
 
 
 def _say_broken(output: Output, view: View) -> None:
-    """The servers with an entry that cannot be used."""
+    """Print the servers whose entries are unusable, and which were therefore not listed."""
     for server in view.settings.servers:
         if server.problem:
             output.say(f"{server.name}: not asked: {server.problem.sentence}")

@@ -142,7 +142,7 @@ def add(
 
 
 def _new_file(path: str | None) -> Settings | None:
-    """The settings with which a file that was named, and is not there, is made; else None."""
+    """Return settings to create the file that `--config` names; None if it exists or is unset."""
     from discovery_engine.config.files.inputs import observe
     from discovery_engine.config.settings import Settings
 
@@ -168,10 +168,10 @@ def _entry(  # noqa: PLR0913 - the options of `add`
     description: str | None,
     tags: Sequence[str],
 ) -> JSONObject:
-    """The entry that the options describe.
+    """Return the entry that the options describe.
 
     Raises:
-        UsageError: If they describe none, or what belongs to the other kind of server.
+        UsageError: If neither or both of COMMAND and --url are given, or an option does not fit.
     """
     is_reached = url is not None or openapi is not None
     if bool(program) is is_reached:

@@ -1,4 +1,4 @@
-"""The core of the adapters: a missing framework, media, calls side by side, and schemas."""
+"""The parts that the adapters share: a missing framework, media, parallel calls, and schemas."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class MissingFrameworkError(ImportError):
-    """An adapter was imported, and its framework cannot be."""
+    """An adapter was imported, but its framework cannot be imported."""
 
 
 def missing_framework(extra: str, error: ImportError) -> MissingFrameworkError:
-    """The error for the adapter of an extra, whose import of its framework failed."""
+    """Return the error for an adapter whose framework cannot be imported; `extra` is its extra."""
     return MissingFrameworkError(
         f"the adapter for {extra} cannot import its framework ({error});"
         f" install it with: {install_command(extra)}",
@@ -32,8 +32,8 @@ def missing_framework(extra: str, error: ImportError) -> MissingFrameworkError:
     )
 
 
-# A conversation with an image that an API refuses is refused with every further request. So the
-# beginning of an image decides, not what its server says it is.
+# An API that refuses an image refuses every further request of the conversation, too. So the type
+# comes from the first bytes of an image, not from its server.
 
 PDF: Final = "application/pdf"
 
@@ -41,7 +41,7 @@ ImageType: TypeAlias = Literal["image/png", "image/jpeg", "image/gif", "image/we
 
 
 def image_type(part: MediaPart) -> ImageType | None:
-    """The type of an image that can be shown to a model; None for everything else."""
+    """Return the type of an image for a model, by its content; None for anything else."""
     if part.kind != "image":
         return None
     data = part.content
@@ -57,7 +57,7 @@ def image_type(part: MediaPart) -> ImageType | None:
 
 
 def shown_media(part: ResultPart) -> MediaPart | None:
-    """An image, with the type that it has by its content, or a PDF; None for everything else."""
+    """Return an image with the type of its content, or a PDF; None for anything else."""
     if not isinstance(part, MediaPart):
         return None
     if media_type := image_type(part):
@@ -75,7 +75,7 @@ _Answer = TypeVar("_Answer")
 async def side_by_side(
     answer: Callable[[_Call], Awaitable[_Answer]], calls: Iterable[_Call]
 ) -> list[_Answer]:
-    """Answer all calls of a model at once; the answers are in the order of the calls."""
+    """Answer all calls of a model concurrently; the answers are in the order of the calls."""
     answers: dict[int, _Answer] = {}
 
     async def run(number: int, call: _Call) -> None:
@@ -89,9 +89,9 @@ async def side_by_side(
 
 class CallProgress(Struct, frozen=True):
     call_id: str
-    """The id that the model's API gave the call."""
+    """The id of the call in the model's API."""
     tool: str
-    """The name by which the model called the tool."""
+    """The name of the tool for the model."""
     progress: float
     total: float | None
     message: str | None
@@ -101,7 +101,7 @@ OnCallProgress: TypeAlias = Callable[[CallProgress], Awaitable[None]]
 
 
 def progress_of(on_progress: OnCallProgress | None, call_id: str, tool: str) -> OnProgress | None:
-    """Return the `on_progress` for `AgentTool.call`; None asks the tool for no progress."""
+    """Return the `on_progress` for `AgentTool.call`; None if nobody wants progress."""
     if on_progress is None:
         return None
 
@@ -112,10 +112,10 @@ def progress_of(on_progress: OnCallProgress | None, call_id: str, tool: str) -> 
 
 
 def open_model(name: str, schema: JSONObject) -> type[BaseModel]:
-    """A model that has the given JSON Schema, and takes all arguments as they are.
+    """Create a pydantic model with the given JSON Schema that accepts any arguments.
 
-    So a framework shows the schema unchanged, and the engine alone checks the arguments: its
-    errors say what a model has to do.
+    So a framework shows the schema unchanged, and only the engine checks the arguments: its errors
+    tell the model what to do.
     """
 
     class Arguments(BaseModel):
@@ -129,11 +129,10 @@ def open_model(name: str, schema: JSONObject) -> type[BaseModel]:
     return Arguments
 
 
-# A strict schema has all properties required. A schema that is made strict, as SDKs do it, asks the
-# model for arguments that it had better leave out. So only a schema that is strict as it stands is
-# taken as strict.
+# A strict schema requires all properties. SDKs make a schema strict by requiring optional arguments
+# that the model had better omit. So only schemas that are already strict count as strict.
 
-_DEPTH = 5  # levels of objects, which is what the API takes
+_DEPTH = 5  # levels of objects, the API's limit
 _MEMBERS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description"}
     | {"items", "enum", "const"}
@@ -142,7 +141,7 @@ _TYPES = frozenset({"string", "number", "integer", "boolean", "null", "array", "
 
 
 def takes_strict(schema: JSONValue, depth: int = _DEPTH) -> bool:
-    """Return whether the strict form of a schema asks for the same arguments and values."""
+    """Return whether a schema requires the same arguments and values in its strict form."""
     if not isinstance(schema, dict) or not depth or schema.keys() - _MEMBERS:
         return False
     kind = schema.get("type")

@@ -37,13 +37,13 @@ OnToolProgress: TypeAlias = (
 """Awaited with the session and the name of a tool, its progress, the total and a message."""
 
 _BOUND = "bound"
-"""The names of the tools that a session has at hand, in its state."""
+"""The key of a session's state with the names of its bound tools."""
 
 
 class DiscoveryProvider(ContextProvider):
     """The tools of an engine for an agent and all its sessions.
 
-    What a session has found stands in its state, so that it can be stored and continued.
+    The tools that a session has found are in its state, so that it can be stored and continued.
     """
 
     def __init__(
@@ -54,15 +54,14 @@ class DiscoveryProvider(ContextProvider):
         client: Client | ClientOf | None = None,
         on_progress: OnToolProgress | None = None,
     ) -> None:
-        """The provider of an engine's tools.
+        """Create the provider of an engine's tools.
 
         Args:
-            source: An engine: a run begins with the tools that fit its input, and what the model
-                searches for is added to it. Or one of its toolsets: with the mode `meta` the
-                agent has the meta-tools.
-            source_id: As `ContextProvider` takes it.
-            client: Who calls are made for: it answers what servers ask in the middle of a call.
-                Of a function, each session has its own.
+            source: An engine, whose tools are bound by the input of each run and by the model's
+                searches; or a toolset, which with the mode `meta` has the meta-tools.
+            source_id: See `ContextProvider`.
+            client: The client that answers questions of servers during a call, or a function that
+                returns it for a session.
             on_progress: Awaited with the progress of a call.
         """
         super().__init__(source_id)
@@ -102,7 +101,7 @@ class _Run:
         self._on_progress = on_progress
 
     async def tools(self, request: str) -> list[FunctionTool]:
-        """Return the tools that the session has at hand and those that fit the request."""
+        """Return the tools bound in the session, and those that fit the request."""
         if self._toolset.mode == "select":
             for name in self._state.get(_BOUND, ()):
                 self._toolset.use(name)
@@ -144,11 +143,11 @@ class _Run:
 def function_tools(
     source: ScopedEngine | Toolset, *, client: Client | None = None
 ) -> list[FunctionTool]:
-    """Tools for an agent that are always the same: the meta-tools, or those of a toolset now.
+    """Return the meta-tools of an engine, or the current tools of a toolset, for any agent.
 
     Args:
         source: An engine, or one of its toolsets.
-        client: As `AgentTool.call` takes it.
+        client: See `AgentTool.call`.
     """
 
     def made(tool: AgentTool) -> FunctionTool:
@@ -161,14 +160,14 @@ def function_tools(
 
 
 def _function_tool(tool: AgentTool, call: Callable[..., Awaitable[list[Content]]]) -> FunctionTool:
-    # With a plain schema the framework checks arguments itself, and keeps from the model why they
-    # do not fit.
+    # With a plain schema, the framework would check arguments itself, and not tell the model why
+    # they are invalid.
     model = open_model(tool.name, tool.parameters)
     return FunctionTool(name=tool.name, description=tool.description, func=call, input_model=model)
 
 
 def _contents(result: JSONObject) -> list[Content]:
-    """Convert a result of `tools/call` to what a model reads; each part also has the raw result."""
+    """Return the parts of a result for the model; each has the raw result."""
     return [_content(part, result) for part in ResultContent.of(result).parts]
 
 

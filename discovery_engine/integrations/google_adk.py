@@ -1,4 +1,4 @@
-"""Google ADK: a toolset that retrieves by what the user says, at each turn.
+"""Google ADK: a toolset that retrieves tools by the user's messages, at each turn.
 
     agent = Agent(name="helper", model="gemini-flash-latest", tools=[DiscoveryToolset(engine)])
 
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 ClientOf: TypeAlias = "Callable[[ToolContext], Client | None]"
 
 _USER = "user"
-# Of a session; each is replayed before each request to the model. They are dropped by the hundred,
-# because tools change their places where the history begins elsewhere, and prompt caches break.
+# Of a session, replayed before each request to the model. Events are dropped by the hundred: each
+# new beginning of the history changes the order of tools, and so breaks prompt caches.
 _MOST_EVENTS, _DROPPED_AT_ONCE = 300, 100
 
 
 class DiscoveryToolset(BaseToolset):
     """The tools of an engine for an agent and all its sessions.
 
-    What a session has found follows from its events, so that any process can continue it.
+    The tools that a session has found follow from its events, so any process can continue it.
     """
 
     def __init__(
@@ -61,17 +61,16 @@ class DiscoveryToolset(BaseToolset):
         tool_filter: ToolPredicate | list[str] | None = None,
         tool_name_prefix: str | None = None,
     ) -> None:
-        """The toolset of an engine.
+        """Create the toolset of an engine.
 
         Args:
-            source: An engine: the tools are bound that fit what the user says, and the model
-                searches for more. Or one of its toolsets: with the mode `meta` the agent has the
-                meta-tools.
-            client: Who calls are made for: it answers what servers ask in the middle of a call.
-                Of a function, each call has its own.
+            source: An engine, whose tools are bound by the user's messages and by the model's
+                searches; or a toolset, which with the mode `meta` has the meta-tools.
+            client: The client that answers questions of servers during a call, or a function that
+                returns it for a call.
             on_progress: Awaited with the progress of a call, which has its `function_call_id`.
-            tool_filter: As `BaseToolset` takes it.
-            tool_name_prefix: As `BaseToolset` takes it.
+            tool_filter: See `BaseToolset`.
+            tool_name_prefix: See `BaseToolset`.
         """
         super().__init__(tool_filter=tool_filter, tool_name_prefix=tool_name_prefix)
         # A search in the middle of a turn adds tools to that turn.
@@ -81,7 +80,7 @@ class DiscoveryToolset(BaseToolset):
         self._on_progress = on_progress
 
     async def get_tools(self, readonly_context: ReadonlyContext | None = None) -> list[BaseTool]:
-        """The tools for the next request to the model; without a context, those of no session."""
+        """Return the tools for the next request to the model; without a context, for no session."""
         toolset = self._toolset
         if readonly_context and toolset.mode == "select":
             toolset = await toolset.replay(self._history(readonly_context.session.events))
@@ -89,7 +88,7 @@ class DiscoveryToolset(BaseToolset):
         return [tool for tool in tools if self._is_tool_selected(tool, readonly_context)]
 
     def _history(self, events: Sequence[Event]) -> Iterator[str | tuple[str, JSONObject]]:
-        """Yield the user's texts and the model's calls of late, as `Toolset.replay` takes them."""
+        """Yield the user's latest messages and the model's calls, for `Toolset.replay`."""
         prefix = f"{self.tool_name_prefix}_" if self.tool_name_prefix else ""
         surplus = max(0, len(events) - _MOST_EVENTS)
         dropped = -(-surplus // _DROPPED_AT_ONCE) * _DROPPED_AT_ONCE
@@ -110,7 +109,7 @@ class DiscoveryTool(BaseTool):
         client: Client | ClientOf | None = None,
         on_progress: OnCallProgress | None = None,
     ) -> None:
-        """`client` and `on_progress` are those of `DiscoveryToolset`."""
+        """Create the tool; for `client` and `on_progress` see `DiscoveryToolset`."""
         super().__init__(name=tool.name, description=tool.description)
         self._tool = tool
         self._client = client
@@ -124,7 +123,7 @@ class DiscoveryTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> JSONObject:
-        """Return what the model reads: `output`, or `error` if the call failed or was refused."""
+        """Return the answer for the model: `output`, or `error` if the call failed."""
         call_id = tool_context.function_call_id or ""
         result = await self._tool.call_as_result(
             args,
@@ -135,13 +134,13 @@ class DiscoveryTool(BaseTool):
 
 
 def _response(content: ResultContent) -> JSONObject:
-    """Convert the content for a `FunctionResponse`; ADK moves the media to its `parts`."""
+    """Return the content for a `FunctionResponse`; ADK moves media to its `parts`."""
     if content.is_error:
         return {"error": content.text}
-    # One text beside structured content says the same.
+    # A single text beside structured content repeats it.
     is_plain = content.structured is None or len(content.parts) > 1
     response: JSONObject = {"output": content.text if is_plain else content.structured}
-    # The text has each of them by its type and size.
+    # The text mentions each with its type and size.
     if media := [part for part in content.media if part.kind != "image" or image_type(part)]:
         response["media"] = [_part(part) for part in media]
     return response

@@ -1,4 +1,4 @@
-"""LlamaIndex: the tools that fit, retrieved at each turn of an agent; and the meta-tools as a list.
+"""LlamaIndex: retrieves the fitting tools at each turn of an agent, or lists the meta-tools.
 
 agent = FunctionAgent(tool_retriever=ToolRetriever(engine), llm=llm)
 agent = FunctionAgent(tools=tool_list(engine), llm=llm)
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 Block: TypeAlias = TextBlock | ImageBlock | AudioBlock | DocumentBlock
 
-_DESCRIPTION = 1024  # characters; LlamaIndex refuses a longer one towards OpenAI
+_DESCRIPTION = 1024  # characters; LlamaIndex refuses longer ones for OpenAI
 _CONTEXT = "workflow context"
-"""How an agent passes its context; no argument that models are shown has a name with a blank."""
+"""The argument with the agent's context; a name with a space is no argument of a tool."""
 
 
 class ToolProgress(Event):
-    """A tool of a server has reported progress; it is among the events of the agent's run."""
+    """The progress of a server's tool, among the events of the agent's run."""
 
     tool_name: str
     progress: float
@@ -48,19 +48,18 @@ class ToolProgress(Event):
 
 
 class ToolRetriever(ObjectRetriever[BaseTool]):
-    """Retrieves for one agent the tools that fit the user's message, and what its model found.
+    """Retrieves the tools that fit the user's message, and those that the model has searched for.
 
-    Agents hand a retriever nothing but a text, so all conversations of an agent share what was
-    found; give each an agent of its own where that matters.
+    A retriever gets only a text, so all conversations of an agent share the tools found. Use an
+    agent for each conversation where that matters.
     """
 
     def __init__(self, source: ScopedEngine | Toolset, *, client: Client | None = None) -> None:
-        """The retriever of an engine's tools.
+        """Create the retriever of an engine's tools.
 
         Args:
-            source: An engine, or one of its toolsets: with the mode `meta` the agent has the
-                meta-tools.
-            client: As `AgentTool.call` takes it.
+            source: An engine; or a toolset, which with the mode `meta` has the meta-tools.
+            client: See `AgentTool.call`.
         """
         self._toolset = toolset_of(source).fresh()
         self._client = client
@@ -68,17 +67,17 @@ class ToolRetriever(ObjectRetriever[BaseTool]):
         self._has_called = False
 
     async def aretrieve(self, str_or_query_bundle: QueryType) -> list[BaseTool]:
-        """The tools for the next request to the model, or the one of that name."""
+        """Return the tools for the next request to the model, or the tool with that name."""
         query = str_or_query_bundle
         tools = await self._retrieved(query if isinstance(query, str) else query.query_str)
         return [DiscoveryTool(tool, self._client) for tool in tools]
 
     async def _retrieved(self, text: str) -> list[AgentTool]:
         try:
-            # An agent retrieves by the name of a tool when its model has called it.
+            # An agent retrieves a tool by its name after the model has called it.
             tool = self._toolset.named(text)
         except ToolNotFoundError:
-            # After a call it retrieves again by the message, in the same turn.
+            # After a call, it retrieves by the same message again, in the same turn.
             is_new = not self._has_called or text != self._request
             self._request, self._has_called = text, False
             if is_new and self._toolset.mode == "select":
@@ -88,7 +87,7 @@ class ToolRetriever(ObjectRetriever[BaseTool]):
         return [tool]
 
     def retrieve(self, str_or_query_bundle: QueryType) -> NoReturn:  # noqa: ARG002 - as the base class names it
-        """Not possible, because an engine is async."""
+        """Raise TypeError: an engine is async."""
         raise TypeError("this retriever is async: call aretrieve, or await the agent's run")
 
 
@@ -108,7 +107,7 @@ class DiscoveryTool(FunctionTool):
         self.ctx_param_name = _CONTEXT
 
     async def acall(self, /, *args: Any, **arguments: Any) -> ToolOutput:
-        """Call the tool: what the model reads is in `blocks`, the whole result in `raw_output`."""
+        """Call the tool; the answer for the model is in `blocks`, the result in `raw_output`."""
         if args:
             raise TypeError(f"{self._tool.name} takes its arguments by name")
         context: Context | None = arguments.pop(_CONTEXT, None)
@@ -127,23 +126,23 @@ class DiscoveryTool(FunctionTool):
         )
 
     def call(self, /, *_: Any, **__: Any) -> NoReturn:
-        """Not possible, because an engine is async."""
+        """Raise TypeError: an engine is async."""
         raise TypeError(f"{self._tool.name} is async: call acall, or await the agent's run")
 
 
 class _Metadata(ToolMetadata):
-    """With the whole schema of the arguments, of which `ToolMetadata` leaves parts out."""
+    """Returns the whole schema of the arguments, of which `ToolMetadata` omits parts."""
 
     def get_parameters_dict(self) -> JSONObject:
         return self.fn_schema.model_json_schema() if self.fn_schema else {}
 
 
 def tool_list(source: ScopedEngine | Toolset, *, client: Client | None = None) -> list[BaseTool]:
-    """Tools for an agent that are always the same: the meta-tools, or those of a toolset now.
+    """Return the meta-tools of an engine, or the current tools of a toolset, for any agent.
 
     Args:
         source: An engine, or one of its toolsets.
-        client: As `AgentTool.call` takes it.
+        client: See `AgentTool.call`.
     """
     return [DiscoveryTool(tool, client) for tool in toolset_of(source, "meta").tools()]
 

@@ -1,10 +1,10 @@
-"""Arguments as smolagents describes them: a type, a description, and whether it may be left out.
+"""Arguments in the form of smolagents: a type, a description, and whether it is optional.
 
     {"enum": ["bug", "docs"]}
     {"enum": ["bug", "docs"], "type": "string", "description": '("bug"|"docs")'}
 
-A code agent reads no more than the type and the description, so what the type cannot say stands in
-the description. Schemas are untrusted; whatever one contains, smolagents takes the result.
+A code agent reads only the type and the description, so the description has the rest of the schema.
+Schemas are untrusted; smolagents accepts the result for any of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BRANCHES = 100
 
 
 def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dict[str, Any]:
-    """An argument; `root` is where references of its schema lead into."""
+    """Return the form of an argument; references in its schema point into `root`."""
     facts = schema if isinstance(schema, dict) else {}
     most = most_looked_at(len(root.get("properties") or ()))
     types = _types(facts)
@@ -54,7 +54,7 @@ def tool_input(schema: JSONValue, root: JSONObject, *, is_required: bool) -> dic
 
 
 def _types(facts: JSONObject) -> set[str]:
-    """The types that a schema and its branches name; none if they name none."""
+    """Return the types that a schema and its branches name; empty if they name none."""
     branches = [facts]
     for key in ("anyOf", "oneOf"):
         members = facts.get(key)
@@ -69,7 +69,7 @@ def _named(facts: JSONObject) -> set[str]:
         return set(map(_type_of, values if isinstance(values, list) else []))
     named = kind if isinstance(kind, list) else [kind]
     types = {name for name in named if isinstance(name, str)}
-    # smolagents takes a whole number for a number only where that is the one type.
+    # smolagents accepts an integer as a number only if that is the only type.
     return types | {"integer"} if "number" in types and isinstance(kind, list) else types
 
 
@@ -78,7 +78,7 @@ def _type_of(value: JSONValue) -> str:
 
 
 def _description(facts: JSONObject, root: JSONObject, kinds: list[str], most: int) -> str:
-    """Its own description, then its type if that says more than a word."""
+    """Return the description, and the whole type if it says more than `type`."""
     text = facts.get("description") or facts.get("title")
     notation = type_text(facts, root, most=most)
     more = f"({notation})" if notation not in (*_TYPES, "any", "|".join(kinds)) else ""

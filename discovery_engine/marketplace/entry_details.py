@@ -1,4 +1,4 @@
-"""All that is known of one entry: warnings before it is installed, and what it needs here."""
+"""The details of one entry: warnings before it is installed, and the programs that it needs."""
 
 from __future__ import annotations
 
@@ -36,28 +36,30 @@ _GRAVITY: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 class EntryDetails(Struct, frozen=True):
-    """An entry as it is shown before it is installed."""
+    """An entry before its installation, with warnings and prerequisites."""
 
     entry: MarketplaceEntry
-    """Completed by what its package managers say of it."""
+    """The entry, completed with facts from its package managers."""
     warnings: tuple[Diagnostic, ...] = ()
-    """The gravest first."""
+    """The warnings, the most severe first."""
     prerequisites: tuple[Prerequisite, ...] = ()
     """The programs that start its packages."""
     problems: tuple[Diagnostic, ...] = ()
-    """Diagnostics for the facts that could not be found out."""
+    """Failures to look up facts."""
 
 
 def at_version(entry: MarketplaceEntry, version: str) -> MarketplaceEntry:
-    """The entry with another version of its packages; whether there is one is not known here.
+    """Return the entry with another version of its packages, which may not exist.
+
+    Remotes and bundles are left out, because they belong to one version.
 
     Raises:
-        InvalidPackageNameError: If that is no exact version.
+        InvalidPackageNameError: If `version` is no exact version.
     """
     packages = tuple(
         replace(offer, version=checked_version(offer.registry_type, version), integrity="")
         for offer in entry.packages
-        if offer.registry_type != "mcpb"  # its address is that of one version
+        if offer.registry_type != "mcpb"  # its URL is that of one version
     )
     dates = {note.version: note.published_at for note in entry.versions}
     published = dates.get(version, "")
@@ -67,12 +69,12 @@ def at_version(entry: MarketplaceEntry, version: str) -> MarketplaceEntry:
 def with_published(
     entry: MarketplaceEntry, published: Sequence[MarketplaceEntry], version: str
 ) -> MarketplaceEntry:
-    """The entry with all versions that its registry has now, of which it may become another one.
+    """Return the entry with all published versions, changed to `version` if that is one of them.
 
     Args:
-        entry: As it was copied: of the highest version alone.
-        published: Every version; none if the registry could not be asked.
-        version: The one that is wanted; empty for that of the entry.
+        entry: The copied entry, of the highest version only.
+        published: All versions in its registry; empty if the registry could not be read.
+        version: The requested version; empty for the entry's own.
     """
     if not published:
         return entry
@@ -93,12 +95,12 @@ async def entry_details(
     *,
     now: float,
 ) -> EntryDetails:
-    """Judge an entry.
+    """Complete an entry with facts from package managers, and collect warnings about it.
 
     Args:
-        entry: As the sources have it.
-        managers: The package managers to ask, by type of package; none without network.
-        prerequisites: What is known of this machine.
+        entry: The entry from the sources.
+        managers: The package managers to use, by type of package; empty without a network.
+        prerequisites: The programs of this machine.
         now: Unix time in seconds.
     """
     warnings: list[Diagnostic] = []
@@ -126,16 +128,16 @@ async def entry_details(
     )
 
 
-# An entry compared with what its package manager says of its package.
+# An entry compared with the facts of its package manager.
 #
-# A registry lists what a publisher sent in; the package itself may be gone, deprecated, without a
-# program, or of another repository.
+# A registry lists what publishers submit; the package itself may be missing, deprecated, without a
+# program, or from another repository.
 
 _MANAGERS = {"npm": "npm", "pypi": "PyPI"}
 
 
 def _is_from(source: LiveSource, entry: MarketplaceEntry, offer: PackageOffer) -> bool:
-    """Return whether the entry is already the package manager's own answer."""
+    """Return whether the entry comes from this package manager only, so a look-up adds nothing."""
     is_listed = any(origin.source == source.settings.name for origin in entry.origins)
     return is_listed and len(entry.origins) == 1 and bool(offer.version and offer.integrity)
 
@@ -181,7 +183,7 @@ def _differences(
 def _with_facts(
     entry: MarketplaceEntry, offer: PackageOffer, facts: MarketplaceEntry
 ) -> MarketplaceEntry:
-    """Fill in what the entry leaves open with the facts from the package manager."""
+    """Return the entry with gaps filled from the package manager; a refused offer is removed."""
     integrity = next((package.integrity for package in facts.packages), "")
     version = offer.version or facts.version
     filled = replace(offer, version=version, integrity=offer.integrity or integrity)
@@ -204,9 +206,8 @@ def _with_facts(
     )
 
 
-# Warnings for the owner before an entry is installed; nothing is forbidden here. It was first
-# published yesterday; a name is one letter from a well-known one; it has no repository; a version
-# was yanked; a description gives orders to a model.
+# Warnings for the owner before an installation, for example: published yesterday, one letter from a
+# well-known name, no repository, a withdrawn version, orders to a model in the description.
 
 _FILE = Path(__file__).with_name("known_packages.json")
 
@@ -215,14 +216,14 @@ class KnownPackages(Struct, frozen=True):
     """The purpose of each known package, by its name."""
 
     date: str
-    """ISO 8601: when the list was checked."""
+    """The date of the last check of the list, in ISO 8601."""
     pypi: Mapping[str, str]
     npm: Mapping[str, str]
     etag: str = ""
-    """Another one for each change of the list."""
+    """Changes with the list."""
 
     def of(self, registry_type: str) -> Mapping[str, str]:
-        """Return the packages of a registry; none if the list does not cover that registry."""
+        """Return the known packages of a registry; empty if the list does not cover it."""
         return {"npm": self.npm, "pypi": self.pypi}.get(registry_type, {})
 
 
@@ -234,8 +235,8 @@ def known_packages() -> KnownPackages:
 
 _NEW = 14 * 86_400.0
 """Seconds. Most malicious packages are reported and withdrawn within days."""
-_FRESH = 2 * 86_400.0  # seconds of a version; a hijacked one is mostly found within these
-_MIN_LOOKALIKE_LENGTH = 5  # letters; of shorter names a letter more or less makes another word
+_FRESH = 2 * 86_400.0  # seconds; most hijacked versions are discovered within these
+_MIN_LOOKALIKE_LENGTH = 5  # letters; among shorter names, one letter makes another word
 _MENTIONS = re.compile(
     r"(?<![A-Za-z])(?:fast)?mcp(?![a-z])|model[ _-]?context[ _-]?protocol", re.IGNORECASE
 )
@@ -251,10 +252,10 @@ _LOOKALIKES = (
 
 
 class SuspiciousText(Diagnostic, frozen=True, kw_only=True):
-    """A text of its publisher in which the scanner found something."""
+    """A publisher's text with a finding of the scanner."""
 
     is_severe: bool = False
-    """True if no honest publisher writes this."""
+    """True if no honest publisher writes such a text."""
 
     @property
     def severity(self) -> Severity:
@@ -264,12 +265,12 @@ class SuspiciousText(Diagnostic, frozen=True, kw_only=True):
 def entry_warnings(
     entry: MarketplaceEntry, *, now: float, known: KnownPackages | None = None
 ) -> tuple[Diagnostic, ...]:
-    """The warnings about an entry, the gravest first.
+    """Return the warnings about an entry, each once, in a fixed order of subjects.
 
     Args:
-        entry: What is to be judged.
+        entry: The entry.
         now: Unix time in seconds.
-        known: The names that others may imitate; by default those that ship with the program.
+        known: The names that others may imitate; by default the list in the package.
     """
     known = known or known_packages()
     warnings = [
@@ -284,7 +285,7 @@ def entry_warnings(
 
 
 def imitated_name(name: str, names: Iterable[str]) -> tuple[str, str]:
-    """The well-known name that `name` may be mistaken for, and why; empty if there is none."""
+    """Return the well-known name that `name` resembles, and how; both empty if there is none."""
     names = tuple(names)
     if name.lower() in {other.lower() for other in names}:
         return "", ""
@@ -381,7 +382,7 @@ def _about_age(entry: MarketplaceEntry, now: float) -> Iterator[Diagnostic]:
 
 
 def _about_origin(entry: MarketplaceEntry, packages: KnownPackages) -> Iterator[Diagnostic]:
-    if not entry.repository and entry.version:  # of a bare name nothing is known yet
+    if not entry.repository and entry.version:  # a bare name comes without facts
         yield Diagnostic(
             "OFFER_NO_REPOSITORY",
             "it names no repository, so its source cannot be read",
@@ -401,7 +402,7 @@ def _about_origin(entry: MarketplaceEntry, packages: KnownPackages) -> Iterator[
 
 
 def _is_about_mcp(entry: MarketplaceEntry, packages: KnownPackages) -> bool:
-    """Return whether its publisher, a registry of servers or our list calls it a server."""
+    """Return whether its publisher, a registry of servers or our list calls it an MCP server."""
     if (
         entry.tools
         or entry.remotes
@@ -444,7 +445,7 @@ def _in_texts(entry: MarketplaceEntry) -> Iterator[Diagnostic]:
 
 
 def _texts(entry: MarketplaceEntry) -> Iterator[tuple[str, str]]:
-    """The texts of its publisher that a person or a model may read."""
+    """Yield the publisher's texts that a person or a model may read, with their places."""
     yield from (
         ("name", entry.name),
         ("title", entry.title),
@@ -474,7 +475,7 @@ def _texts_of_inputs(whose: str, inputs: Iterable[Input]) -> Iterator[tuple[str,
 
 
 def inputs_of(offer: PackageOffer) -> tuple[Input, ...]:
-    """Everything of an offer that a person may be asked for, or that is shown."""
+    """Return all inputs of an offer."""
     transport = (*offer.transport.headers, *offer.transport.variables)
     return (
         *offer.runtime_arguments,

@@ -1,9 +1,9 @@
-"""The API of the official registry, v0.1, which private registries speak as well.
+"""The API of the official MCP registry, v0.1, which private registries also have.
 
     GET /v0.1/servers?limit=100&version=latest&updated_since=…&include_deleted=true&cursor=…
     {"servers": [{"server": {…server.json…}, "_meta": {…}}], "metadata": {"nextCursor": "…"}}
 
-A registry that has only `/v0` is read there, and one that refuses optional parameters without them.
+A registry that has only `/v0` is read there; one that refuses optional parameters, without them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from discovery_engine.secrets.resolver import SecretResolver
 _Cursor: TypeAlias = Annotated[str, Meta(max_length=bounds.CURSOR)] | None
 _PAGE = 100  # entries; the most that the API allows
 _VERSIONS = ("v0.1", "v0")
-_LONGEST_NAME = 40  # characters that are shown of the name of a malformed entry
-_MOST_PROBLEMS = 20  # entries that are named with what is wrong with them
+_LONGEST_NAME = 40  # characters of a malformed entry's name in a message
+_MOST_PROBLEMS = 20  # malformed entries of a page in messages
 
 
 class McpRegistry(SyncedSource):
@@ -58,10 +58,10 @@ class McpRegistry(SyncedSource):
             yield reader.read
 
     async def published(self, name: str) -> tuple[MarketplaceEntry, ...]:
-        """All versions of a server that the registry has now, without those that were deleted.
+        """Return all versions of a server that the registry has, without deleted ones.
 
         Raises:
-            SourceFailure: If it cannot be asked, or has no such server.
+            SourceFailure: If the registry cannot be read, or has no such server.
         """
         async with self._reader() as reader:
             return await reader.published(name)
@@ -94,7 +94,7 @@ class RegistryReader:
                     raise
 
     async def published(self, name: str) -> tuple[MarketplaceEntry, ...]:
-        """All versions of one server that were not deleted."""
+        """Return all versions of one server that were not deleted."""
         url = f"{self._bases[0]}/servers/{quote(name, safe='')}/versions"
         answer = await self._address.get(url, limit=bounds.PAGE_BYTES)
         listed, _ = _page(json_of(answer) if answer else {})
@@ -164,12 +164,12 @@ class _Metadata(Struct, frozen=True, rename="camel"):
 
 class _Page(Struct, frozen=True):
     servers: list[Any] | None
-    """None where Go writes an empty list."""
+    """None where a server in Go has an empty list."""
     metadata: _Metadata = _Metadata()
 
 
 def _page(document: JSONValue) -> tuple[list[JSONValue], str]:
-    """The servers of an answer, and the cursor of the next page.
+    """Return the servers of a response, and the cursor of the next page; empty after the last.
 
     Raises:
         SourceFailure: If it is no page of servers.

@@ -1,10 +1,10 @@
-"""The kinds of packages, one for each registry: the grammar of names, and of exact versions.
+"""The kinds of packages, with the grammar of their names and exact versions.
 
     checked_name("npm", "@scope/server")     "@scope/server"
     checked_name("npm", "--eval")            InvalidPackageNameError
 
-A runner reads what stands in the place of a name in many ways: `./files` is a folder, `acme/files`
-a repository, `-c` an option, `name@latest` a moving tag. Whatever is not a plain name is refused.
+A runner accepts more than names: `./files` is a folder, `acme/files` a repository, `-c` an option,
+`name@latest` a moving tag. Everything but a plain name is refused.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ _HOST = (
 
 
 class PackageKind(NamedTuple):
-    """A registry type: how its packages are called, and what starts them."""
+    """A type of registry: the grammar of its packages, and the programs that start them."""
 
     name: str
-    """What the name of one is, for messages."""
+    """The noun for a name, for messages."""
     allowed: str
-    """What such a name has."""
+    """The allowed characters of a name, for messages."""
     programs: tuple[str, ...]
-    """The programs that start a package; the one that runs its servers is first."""
+    """The programs that a package needs; the first runs its servers."""
     hints: tuple[str, ...]
-    """The usual hints of publishers; the type alone decides which program is run."""
+    """The hints that publishers use; the program depends on the type alone."""
     grammar: re.Pattern[str] = re.compile("")
-    longest: int = 214  # characters; npm's own bound
+    longest: int = 214  # characters; npm's own limit
 
     @property
     def runtime(self) -> str:
-        """The program that runs a server; empty for one that brings its own."""
+        """The program that runs a server; empty if the package contains its own."""
         return next(iter(self.programs), "")
 
 
@@ -91,7 +91,7 @@ _MOVING = re.compile(r"\d+(?:\.\d+)*\.[xX*](?:\.[xX*])*")  # 1.x
 
 
 def identifier_problem(registry_type: RegistryType, identifier: str) -> str:
-    """Why a text names no package of a registry; empty if it names one."""
+    """Return why a text is no name of a package; empty if it is one."""
     if registry_type == "mcpb":
         return _address_problem(identifier)
     kind = PACKAGE_KINDS[registry_type]
@@ -105,7 +105,7 @@ def identifier_problem(registry_type: RegistryType, identifier: str) -> str:
 
 
 def version_problem(registry_type: RegistryType, version: str) -> str:
-    """Why a version cannot be pinned; empty if it can, or if there is none."""
+    """Return why a version cannot be pinned; empty if it can, or is empty."""
     if not version:
         return ""
     if registry_type == "oci":
@@ -120,9 +120,9 @@ def is_digest(text: str) -> bool:
 
 
 def split_image(reference: str) -> tuple[str, str, str]:
-    """Image, tag and digest of a reference; the latter two may be empty.
+    """Return the image, tag and digest of `ghcr.io/acme/files:1.2.0@sha256:…`; two may be empty.
 
-    `ghcr.io/acme/files:1.2.0@sha256:…`; the colon of a port is none of a tag.
+    The colon before a port is not that of a tag.
     """
     image, _, digest = reference.partition("@")
     head, slash, last = image.rpartition("/")
@@ -149,10 +149,10 @@ _MAX_REFUSED_PACKAGE_LENGTH = 80  # characters of a refused name in a message
 
 
 def checked_name(registry_type: RegistryType, name: str) -> str:
-    """`name`, if a package of that registry can have it.
+    """Return `name` if it is a valid name in that registry.
 
     Raises:
-        InvalidPackageNameError: If it cannot; the message shows hidden and foreign letters.
+        InvalidPackageNameError: If it is not; the message shows hidden and foreign letters.
     """
     if problem := identifier_problem(registry_type, name):
         kind = PACKAGE_KINDS[registry_type]
@@ -163,7 +163,7 @@ def checked_name(registry_type: RegistryType, name: str) -> str:
 
 
 def checked_version(registry_type: RegistryType, version: str) -> str:
-    """`version`, if it is one exact version: no range, tag, URL or alias.
+    """Return `version` if it is an exact version, not a range, tag, URL or alias.
 
     Raises:
         InvalidPackageNameError: If it is not.
@@ -175,17 +175,17 @@ def checked_version(registry_type: RegistryType, version: str) -> str:
 
 
 def require_plain(name: str) -> None:
-    """Refuse a name with letters beyond ASCII, which no server and no package has.
+    """Check that a name has only ASCII characters, as all names of servers and packages have.
 
     Raises:
-        InvalidPackageNameError: If it has one; the message shows each.
+        InvalidPackageNameError: If it has others; the message shows them.
     """
     if not name.isascii():
         raise _refusal(f"{_short(name)!r} is no name of a server", name, "", "")
 
 
 def foreign_letters(text: str) -> list[str]:
-    """The characters of `text` beyond ASCII, with their code points and Unicode names."""
+    """Return the characters of `text` beyond ASCII, with their code points and Unicode names."""
     characters = dict.fromkeys(character for character in text if not character.isascii())
     return [
         f"U+{ord(character):04X} ({unicodedata.name(character, 'no character')})"

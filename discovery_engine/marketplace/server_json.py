@@ -1,11 +1,11 @@
-"""`server.json`, the format of the official registry: of 2025-12-11, and older in snake_case.
+"""Parses `server.json`, the format of the official registry: as of 2025-12-11, and snake_case.
 
     {"name": "io.github.acme/files", "version": "1.2.0", "packages": [
         {"registryType": "npm", "identifier": "@acme/files", "version": "1.2.0",
          "environmentVariables": [{"name": "FILES_KEY", "isSecret": true, "isRequired": true}]}]}
 
-A malformed offer is refused alone and stays visible with its reason; only a document without a
-usable name is no entry.
+A malformed offer is refused by itself, and stays visible with its reason. Only a document without a
+usable name is refused as a whole.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _USUAL_HOSTS = (
     "https://gitlab.com",
     "https://index.docker.io",
 )
-# Addresses of package indexes are those of the user: none stands here, and the usual ones are known
-# by the first 64 bits of their SHA-256.
+# The addresses of package indexes are the user's own settings, and none is written here: the usual
+# ones are recognized by the first 64 bits of their SHA-256.
 _USUAL_INDEXES = frozenset(
     ["036b43b16792c643", "b4c93a4591f5e6dd", "d63b5c53b226459c", "670c1461c29885f9"]
 )
@@ -86,7 +86,7 @@ _DATE = re.compile(
     r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
 )
 
-# The form of an offer. Texts that are only shown may be of any type, and are missing then.
+# The form of an offer. Texts for display may have any type; other types than text are ignored.
 _Scalar: TypeAlias = (
     Annotated[str, Meta(max_length=bounds.VALUE, pattern=r"\A[^\0\r\n]*\Z")] | int | float | bool
 )
@@ -142,22 +142,22 @@ class _Package(Struct, frozen=True, rename="camel"):
 
 
 class MalformedOfferError(ValueError):
-    """An offer that cannot be read as it was meant, and is refused as a whole."""
+    """A malformed offer, which is refused as a whole."""
 
 
 class MalformedEntryError(ValueError):
-    """A document that is not an entry at all."""
+    """A document that is no entry."""
 
 
 def parse_server(
     document: JSONValue, *, origin: EntryOrigin, meta: JSONValue = None
 ) -> MarketplaceEntry:
-    """The entry that a `server.json` describes.
+    """Return the entry that a `server.json` describes.
 
     Args:
         document: The parsed JSON.
-        origin: The source that it came from.
-        meta: What the registry adds beside it; the document's own `_meta` if it is None.
+        origin: The source of the document.
+        meta: The registry's metadata; None for the document's own `_meta`.
 
     Raises:
         MalformedEntryError: If it has no usable name.
@@ -202,25 +202,25 @@ def parse_server(
 
 
 def shown_text(document: JSONObject, name: str, most: int = bounds.TEXT) -> str:
-    """A text to show, cut; empty if there is none."""
+    """Return a member as text for display, cut to `most` characters; empty if it is no text."""
     return _shown(document.get(name), most)
 
 
 def date(document: JSONObject, name: str) -> str:
-    """A moment as ISO 8601; empty if there is none."""
+    """Return a member as a date in ISO 8601; empty if it is none."""
     text = shown_text(document, name, 40)
     return text if _DATE.fullmatch(text) else ""
 
 
 def web_address(document: JSONObject, name: str) -> str:
-    """An address of the web to show; empty for any other scheme."""
+    """Return a member as an HTTP URL for display; empty for any other value."""
     text = shown_text(document, name, bounds.ADDRESS)
     is_web = text.lower().startswith(("https://", "http://")) and not re.search(r"\s", text)
     return text if is_web else ""
 
 
 def child(document: JSONObject, name: str) -> JSONObject:
-    """An object; empty if there is none."""
+    """Return a member that is an object; empty if it is none."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -230,7 +230,7 @@ def _shown(value: JSONValue, most: int = bounds.TEXT) -> str:
 
 
 def _camel_case(value: JSONValue) -> Any:
-    """A document with the names of its members as since September 2025; before, in snake_case."""
+    """Return a document with member names in camelCase; before September 2025: snake_case."""
     if isinstance(value, list):
         return [_camel_case(item) for item in value]
     if not isinstance(value, dict):
@@ -290,7 +290,7 @@ def _package(item: JSONValue) -> PackageOffer:
         identifier, tag, digest = split_image(identifier)
         if digest and not is_digest(digest):
             raise MalformedOfferError("its digest is none of SHA-256")
-        # Docker takes the tag; a version beside it is often that of the server: `v1.2.0`, `1.2.0`.
+        # Docker uses the tag; the version is often that of the server: `v1.2.0`, `1.2.0`.
         version, integrity = version if tag in _MOVING else tag, digest or integrity
         identifier, registry_url = _with_registry(identifier, registry_url), ""
     if version in _MOVING:
@@ -322,7 +322,7 @@ def _registry_type(name: str) -> RegistryType:
 
 
 def _with_registry(image: str, registry_url: str) -> str:
-    """An image with the registry that older documents have beside it."""
+    """Return an image with its registry, which older documents have beside it."""
     host = registry_url.partition("://")[2].partition("/")[0]
     first = image.partition("/")[0]
     has_host = "/" in image and ("." in first or ":" in first or first == "localhost")
@@ -345,7 +345,7 @@ def _remote(item: JSONValue) -> RemoteOffer:
     if not _TEMPLATE_ADDRESS.fullmatch(remote.url) or len(remote.url) > bounds.ADDRESS:
         raise MalformedOfferError("it has no http:// or https:// address")
     names = {variable.name for variable in remote.variables}
-    # Without a declaration only the person who installs it can know the value.
+    # Only the person who installs it can know the value of an undeclared variable.
     open_places = (name for name in dict.fromkeys(_PLACE.findall(remote.url)) if name not in names)
     undeclared = (Input(name, "variable", is_required=True) for name in open_places)
     return RemoteOffer(remote.type, remote.url, remote.headers, (*remote.variables, *undeclared))
@@ -409,7 +409,7 @@ def _input(item: _Variable, kind: InputKind, name: str) -> Input:
 
 
 def _text(value: _Value) -> str:
-    """A value as a program is given it; numbers and booleans as JSON has them."""
+    """Return a value as text for a program; numbers and booleans as in JSON."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
@@ -421,7 +421,7 @@ def _status(document: JSONObject) -> EntryStatus:
 
 
 def _publisher(name: str) -> str:
-    """Who owns a name: `io.github.acme/files` is of `acme` at GitHub, `com.acme/x` of acme.com."""
+    """Return the owner of a name: `github.com/acme` for `io.github.acme/files`, or a domain."""
     namespace, slash, _ = name.partition("/")
     if not slash:
         return ""
@@ -438,7 +438,7 @@ def _tags(document: JSONObject) -> tuple[str, ...]:
 
 
 def _tools(document: JSONObject) -> tuple[OfferedTool, ...] | None:
-    """Return the tools that an entry lists; None in the official format, which has none."""
+    """Return the tools of an entry; None if it has no list, as in the official format."""
     items = document.get("tools")
     if not isinstance(items, list):
         return None
@@ -446,7 +446,7 @@ def _tools(document: JSONObject) -> tuple[OfferedTool, ...] | None:
 
 
 def parse_tools(items: Iterable[JSONValue]) -> tuple[OfferedTool, ...]:
-    """Tools as names, or as objects with `name` and `description`; what is neither is left out."""
+    """Return tools from names or objects with `name` and `description`; others are left out."""
     tools: dict[str, OfferedTool] = {}
     for item in items:
         document = {"name": item} if isinstance(item, str) else item
@@ -466,6 +466,6 @@ _KINDS: dict[InputKind, str] = {
 
 
 def is_usual_registry(registry_url: str) -> bool:
-    """Return whether a registry is the one in which packages of its type usually are."""
+    """Return whether a registry is a usual one for packages of its type."""
     digest = hashlib.sha256(registry_url.encode(errors="replace")).hexdigest()[:16]
     return registry_url in _USUAL_HOSTS or digest in _USUAL_INDEXES

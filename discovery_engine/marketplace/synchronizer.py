@@ -1,7 +1,7 @@
-"""Copies the sources into the store: what changed since the last time, page by page.
+"""Synchronises the sources with the store: reads what has changed since the last time, by page.
 
-A cut in the middle costs nothing: each page is kept with the place where the next one begins, and
-the next run goes on there. A failing source keeps its copy.
+An interruption loses nothing: each page is stored with the cursor of the next one, and the next run
+continues there. A failing source keeps its copy.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ _Arguments = TypeVarTuple("_Arguments")
 
 _TRIES = 3
 _FIRST_PAUSE = 0.5  # seconds; doubled after each failure
-_RETRY_EVERY = 300.0  # seconds after which a search asks a source again that failed
-_LONGEST_WISH = 10.0  # seconds that a run waits for a source; for longer it ends, and says so
-_WHOLE_EVERY = 7 * 86_400.0  # seconds; changes alone do not say what a source has dropped
-_RESUMABLE = 86_400.0  # seconds; an older place in the middle may be another one by now
-_OVERLAP = timedelta(minutes=5)  # for clocks of a source that are not the same
+_RETRY_EVERY = 300.0  # seconds before a search tries a failed source again
+_MAX_DELAY = 10.0  # seconds between attempts; a run ends if the source requires more
+_WHOLE_EVERY = 7 * 86_400.0  # seconds; a list of changes may omit removed entries
+_RESUMABLE = 86_400.0  # seconds; older cursors may have changed their meaning
+_OVERLAP = timedelta(minutes=5)  # for a source whose clocks differ
 _MOST_MISTAKES = 20  # of a list
-_MAX_LISTED_MALFORMED = 10  # malformed entries that are named
+_MAX_LISTED_MALFORMED = 10  # malformed entries in a message
 
 
 class SyncProgress(Struct, frozen=True):
-    """How far the synchronisation of one source is."""
+    """The progress of synchronising one source."""
 
     source: str
     pages: int
     entries: int
-    """That were read in this run."""
+    """The entries read in this run."""
     is_whole: bool
-    """Everything is read, not only changes."""
+    """True if everything is read, not only changes."""
 
 
 class SourceReport(Struct, frozen=True):
@@ -78,11 +78,11 @@ class SourceReport(Struct, frozen=True):
     updated: int = 0
     removed: int = 0
     is_complete: bool = False
-    """The copy is that of the source now."""
+    """True if the copy is up to date now."""
     was_due: bool = True
-    """False if the source was asked recently, or is asked by another process."""
+    """False if the source was read recently, or another process is reading it."""
     problems: tuple[Diagnostic, ...] = ()
-    """Also entries that cannot be read; all others are copied."""
+    """The failure, if any, and problems with single entries, which are left out."""
 
     @property
     def is_failed(self) -> bool:
@@ -97,8 +97,9 @@ class Synchronizer:
     """Synchronises sources with the store.
 
     Args:
-        store: Where the copies are.
-        clock: Unix time in seconds.
+        store: The store of the copies.
+        sync_every: Seconds after which a copy is outdated.
+        clock: Returns the Unix time in seconds.
         sleep: Waits that many seconds.
     """
 
@@ -119,9 +120,9 @@ class Synchronizer:
     def is_due(
         self, source: SyncedSource, record: SourceRecord | None, *, tries_again: bool = False
     ) -> bool:
-        """Return whether to ask a source now, by its age and by the wait that it asked for itself.
+        """Return whether a source is outdated, and does not require to wait longer.
 
-        With `tries_again` one that failed is asked, however lately that was.
+        With `tries_again` a source that failed is due at once.
         """
         if source.is_local or record is None:
             return True
@@ -135,13 +136,13 @@ class Synchronizer:
             since = now - (record.attempted_at or 0.0)
             return tries_again or since >= min(every, _RETRY_EVERY)
         if record.completed_at is None or record.point.cursor:
-            return True  # its last reading was cut
+            return True  # its last reading was interrupted
         return now - record.completed_at >= every
 
     async def synchronize(
         self, source: SyncedSource, *, on_progress: Progress | None = None
     ) -> SourceReport:
-        """Read what a source has, or has changed. Failures are in the report."""
+        """Read a source, or its changes, into the store; failures are in the report."""
         name = source.settings.name
         try:
             key = copy_key(source.settings)
@@ -163,16 +164,16 @@ class Synchronizer:
                 await self._read_all(source, reader, record, run)
                 ended = Release(notes=run.notes)
         except SourceFailure as failure:
-            wish = failure.retry_after
+            delay = failure.retry_after
             ended = Release(
                 problem=failure.diagnostic(run.source),
-                not_before=None if wish is None else self._clock() + wish,
+                not_before=None if delay is None else self._clock() + delay,
                 restarts=not failure.is_passing,
             )
         except LeaseLost:
             return SourceReport(run.source, was_due=False)
         finally:
-            # Also when this is cancelled: the next one need not wait for the lease to expire.
+            # Also on cancellation: the next run need not wait for the lease to expire.
             with anyio.CancelScope(shield=True):
                 await _in_thread(self._store.release, run.key, self._holder, ended)
         return run.report(ended.problem)
@@ -192,7 +193,7 @@ class Synchronizer:
             stored_page = SourcePage(
                 entries=page.entries,
                 cursor=page.cursor,
-                # The tag of a first page says nothing about the pages behind it.
+                # The ETag of a first page says nothing about further pages.
                 etag=page.etag if is_only else "",
             )
             run.add(
@@ -207,7 +208,7 @@ class Synchronizer:
         run.is_complete = True
 
     async def _resumed_page(self, reader: PageReader, point: SyncPoint) -> SourcePage | None:
-        """The page at which the last run was cut; None if the source knows the place no more."""
+        """Return the page after the interruption; None if the source refuses the cursor."""
         try:
             return await self._page(reader, point)
         except SourceFailure as failure:
@@ -216,7 +217,7 @@ class Synchronizer:
             return None
 
     async def _new_point(self, source: SyncedSource, record: SourceRecord) -> SyncPoint:
-        """The first page of everything, or of what changed since the last time."""
+        """Return the first page of everything, or of the changes since the last time."""
         since = ""
         whole_at = record.whole_at
         is_recent = whole_at is not None and self._clock() - whole_at < _WHOLE_EVERY
@@ -226,20 +227,20 @@ class Synchronizer:
         return await _in_thread(self._store.begin_pass, key, self._holder, since)
 
     async def _page(self, reader: PageReader, point: SyncPoint) -> SourcePage:
-        for tries in range(1, _TRIES + 1):
+        for attempt in range(1, _TRIES + 1):
             try:
                 return await reader(point)
             except SourceFailure as failure:
-                wish = failure.retry_after
-                if not failure.is_passing or tries == _TRIES or (wish or 0.0) > _LONGEST_WISH:
+                delay = failure.retry_after
+                if not failure.is_passing or attempt == _TRIES or (delay or 0.0) > _MAX_DELAY:
                     raise
-                pause = backoff(tries, _FIRST_PAUSE, _LONGEST_WISH)
-                await self._sleep(pause if wish is None else wish)
+                pause = backoff(attempt, _FIRST_PAUSE, _MAX_DELAY)
+                await self._sleep(pause if delay is None else delay)
         raise AssertionError("the last try returns or raises")  # pragma: no cover
 
 
 class _Run:
-    """The progress of one run, and the problems that it found."""
+    """The progress of one run, with its problems."""
 
     def __init__(self, settings: MarketplaceSource, on_progress: Progress | None) -> None:
         self.source = settings.name
@@ -255,7 +256,7 @@ class _Run:
         self._cursors: set[str] = set()
 
     def require_bounds(self, page: SourcePage) -> None:
-        """Raises `SourceFailure` if a source would never end."""
+        """Raise `SourceFailure` if pages form a cycle, or exceed the limits on size and number."""
         self._size += page.size
         if page.cursor in self._cursors:
             raise invalid("its pages lead in a circle: a cursor came twice")
@@ -313,16 +314,16 @@ class _Run:
 
 
 def _resumed_point(record: SourceRecord, now: float) -> SyncPoint | None:
-    """Where the last run was cut; None if it was not, or too long ago."""
+    """Return where the last run was interrupted; None if it was not, or is too long ago."""
     if not record.point.cursor or now - (record.begun_at or 0.0) > _RESUMABLE:
         return None
     return SyncPoint(record.point.cursor, record.point.since)
 
 
 def _earlier(moment: str, now: float) -> str:
-    """A moment of a source, with an overlap; empty if it is none.
+    """Return the time of a source's last change less an overlap; empty if it is invalid.
 
-    A date to come, which one entry may have by mistake, would hide all changes until then.
+    A future time, which one entry may have by mistake, counts as now: it would hide all changes.
     """
     try:
         parsed = datetime.fromisoformat(moment)
@@ -338,17 +339,17 @@ async def _in_thread(work: Callable[[Unpack[_Arguments]], _T], *arguments: *_Arg
     return await anyio.to_thread.run_sync(work, *arguments)
 
 
-# The copies of all sources: their updates while a request waits, and what is known of them.
+# The copies of all sources: their updates during a search, and their state.
 
-# Seconds that a search waits: for what has changed; for the next page of a source without a whole
-# copy, if others have one or not; and for all pages of such a source.
+# Seconds that a search waits: for a complete copy's update and for a page of a first copy; for such
+# a page if no other source has a complete copy; and for all pages of a first copy.
 _SOURCE_TIMEOUT = 3.0
 _ALONE = 20.0
 _ALL_PAGES_TIMEOUT = 300.0
 
 
 class Patience(Struct, frozen=True):
-    """How many seconds a source is waited for."""
+    """The time limits for a source, in seconds."""
 
     for_page: float = math.inf
     altogether: float = math.inf
@@ -364,19 +365,19 @@ class SourceState(Struct, frozen=True):
     type: str
     trust: SourceTrust
     entries: int = 0
-    """In the copy."""
+    """The number of entries in the copy."""
     synced_at: float | None = None
-    """Unix time in seconds of what the copy is of; None if it is of nothing, or incomplete."""
+    """Unix time in seconds at which the copy was last up to date; None if it never was."""
     is_complete: bool = False
-    """True if the source was read to its end once."""
+    """True once the source was read to its end."""
     is_syncing: bool = False
     is_failing: bool = False
-    """True if it could not be read the last time; problems with single entries do not count."""
+    """True if the last reading failed, apart from problems with single entries."""
     problems: tuple[Diagnostic, ...] = ()
 
 
 class SourceCopies:
-    """The copies of `synced` sources, which are by their names."""
+    """The copies of the sources in `synced`, by the sources' names."""
 
     def __init__(
         self,
@@ -398,7 +399,7 @@ class SourceCopies:
     async def refresh(
         self, sources: Sequence[str], on_progress: Progress | None
     ) -> list[Diagnostic]:
-        """Bring old copies up to date, and copy what was never copied, as long as it goes on."""
+        """Update outdated copies, and start missing ones, within time limits; return problems."""
         records = await self.records()
         remote = [
             name for name in sources if name in self._synced and not self._synced[name].is_local
@@ -422,7 +423,7 @@ class SourceCopies:
         tries_again: bool = False,
         patience: Mapping[str, Patience] = _ENDLESS,
     ) -> list[SourceReport]:
-        """The reports on those that were asked; one that took too long has none."""
+        """Synchronise sources that are due; return their reports, without those out of time."""
         records = await self.records()
         reports: dict[str, SourceReport] = {}
 
@@ -489,12 +490,12 @@ class SourceCopies:
 
 
 def is_complete(record: SourceRecord | None) -> bool:
-    """Return whether a source was read to its end once."""
+    """Return whether a source was once read to its end."""
     return record is not None and record.is_complete
 
 
 def without_doubles(problems: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Each problem once."""
+    """Return each problem once."""
     return tuple(
         {(problem.code, problem.subject, problem.message): problem for problem in problems}.values()
     )

@@ -1,4 +1,4 @@
-"""Calls from a thread without an event loop to the one loop behind `discovery_engine.sync`."""
+"""Calls from threads without an event loop to the one loop behind `discovery_engine.sync`."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ T = TypeVar("T")
 Progress: TypeAlias = Callable[[float, float | None, str | None], object]
 """Called with progress, total and message of each notification."""
 OnStep: TypeAlias = Callable[[str], object]
-"""Called with what is being done."""
+"""Called with a description of each step."""
 
 LOOP = BlockingPortalProvider()
-"""The thread with the loop: it starts with the first engine and ends with the last."""
+"""The thread with the loop, which starts with the first engine and ends with the last."""
 
 _CALLBACKS = ("on_done", "on_progress", "on_unchecked", "show")
-"""Parameters of verbs whose functions the waiting thread calls."""
-_ENDING = 10.0  # seconds that a call which was interrupted has to end; its server may be slow
+"""The parameters whose functions run in the waiting thread."""
+_ENDING = 10.0  # seconds for an interrupted call to end; its server may be slow
 
 
 class Mailbox:
-    """Callbacks of a call, which its own thread runs while it waits."""
+    """The callbacks of a call, which the calling thread runs while it waits."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -48,7 +48,7 @@ class Mailbox:
         self._jobs.put(None)
 
     async def run(self, callback: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `callback` in the waiting thread; return or raise what it returns or raises."""
+        """Run `callback` in the waiting thread; return its result, or raise its exception."""
         done = anyio.Event()
         outcome: list[T] = []
         errors: list[Exception] = []
@@ -57,7 +57,7 @@ class Mailbox:
         def job() -> None:
             try:
                 outcome.append(callback(*args, **kwargs))
-            except Exception as error:  # noqa: BLE001 - it is raised where it is awaited
+            except Exception as error:  # noqa: BLE001 - raised again where it is awaited
                 errors.append(error)
             anyio.from_thread.run_sync(done.set, token=token)
 
@@ -71,9 +71,10 @@ class Mailbox:
 def run_blocking(
     portal: BlockingPortal, verb: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
 ) -> T:
-    """Run a coroutine function on the loop; Ctrl-C cancels it and waits for its end.
+    """Run a coroutine function on the loop and wait for it; Ctrl-C cancels it.
 
-    `caller`, `client` and callbacks by name may be the plain forms of what the function takes.
+    After Ctrl-C its end is awaited for at most ten seconds. `caller`, `client` and callbacks by
+    name may be synchronous.
     """
     mailbox, ended = Mailbox(), Event()
     options = _with_callbacks(kwargs, mailbox.run)
@@ -98,16 +99,16 @@ def run_blocking(
 async def run_elsewhere(
     portal: BlockingPortal, verb: Callable[..., Awaitable[T]], /, *args: Any, **kwargs: Any
 ) -> T:
-    """Run a coroutine function on the loop, awaited on another one; callbacks run in threads.
+    """Run a coroutine function on the loop, and await it on another one; callbacks run in threads.
 
-    Cancelling it cancels the function, and does not wait for its end.
+    Cancellation cancels the function, and does not wait for its end.
     """
     options = _with_callbacks(kwargs, anyio.to_thread.run_sync)
     return await asyncio.wrap_future(portal.start_task_soon(partial(verb, *args, **options)))
 
 
 def _with_callbacks(kwargs: Mapping[str, Any], run: Callable[..., Awaitable[Any]]) -> Any:
-    """Arguments in which `run` runs what is plain: a client's answers, and callbacks by name."""
+    """Return arguments in which `run` calls synchronous clients and callbacks."""
     options = dict(kwargs)
     for name in ("caller", "client"):
         if isinstance(client := options.get(name), SyncClient):
@@ -119,7 +120,7 @@ def _with_callbacks(kwargs: Mapping[str, Any], run: Callable[..., Awaitable[Any]
 
 
 class OnLoop:
-    """Stands for something on the loop."""
+    """A proxy of an object that lives on the loop."""
 
     def __init__(
         self, wrapped: Any, portal: BlockingPortal, client: AnyClient | None = None
@@ -127,7 +128,7 @@ class OnLoop:
         self.wrapped = wrapped
         self.portal = portal
         self.client = client
-        """Who calls are made for that name no other."""
+        """The client of calls that name no other."""
 
     def shown(self, value: Any) -> Any:
         """Return the mirror of a value, or of its items; the value itself if it has none."""
@@ -138,14 +139,14 @@ class OnLoop:
 
 
 MIRRORS: dict[type, type[OnLoop]] = {}
-"""The mirror of each class that has one."""
+"""The mirror classes, by the classes that they mirror."""
 
 
 def mirror(mirrored: type, but: type = object, *, name: str = "") -> Any:
-    """A class with the public names of another one, but for those of `but`, for the loop's thread.
+    """Create a synchronous class with the public names of another one, except those of `but`.
 
-    Coroutines are waited for, and plain functions run on the loop. Types are in the stub beside the
-    module that calls this, which `scripts/sync_stub.py` writes.
+    Coroutine functions are waited for, and plain functions run on the loop. Types are in the stub
+    beside the calling module, which `scripts/sync_stub.py` writes.
     """
     names = [each for each in dir(mirrored) if not each.startswith("_") and not hasattr(but, each)]
     members = {each: _member(each, inspect.getattr_static(mirrored, each)) for each in names}
@@ -167,10 +168,10 @@ def _member(name: str, member: Any) -> Any:
 
 
 def with_face(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a plain function the name, the docstring and the signature of another one."""
+    """Give a plain function the name, docstring and signature of another one."""
     signature = inspect.signature(function)
     update_wrapper(call, function)
-    del call.__dict__["__wrapped__"]  # or it would pass for an async function
+    del call.__dict__["__wrapped__"]  # otherwise it would pass for an async function
     call.__dict__["__signature__"] = signature
     return call
 
@@ -185,7 +186,7 @@ def _call(name: str) -> Callable[..., Any]:
 
 def _verb(name: str, signature: inspect.Signature) -> Callable[..., Any]:
     def call(self: OnLoop, /, *args: Any, **kwargs: Any) -> Any:
-        # By name, so that callbacks are found.
+        # Bound by name, so that callbacks are found.
         arguments = signature.bind(self, *args, **kwargs).arguments
         del arguments["self"]
         if self.client and "client" in signature.parameters:

@@ -1,8 +1,8 @@
-"""Redacted excerpts: a line of the file with a caret below it.
+"""Redacted excerpts of a configuration: a line with a caret below it.
 
-What could be a secret is redacted: in a tree, every value but those under keys known to be
-harmless, and plain words under misspelt ones; in a text that is no YAML, every word but the keys of
-the configuration. An unknown key is redacted, too: a secret may stand where a key belongs.
+Everything that may be a secret is redacted. In a tree, these are all values but those under keys
+known as harmless, and plain words under misspelt ones; in a text that is no YAML, all words but the
+keys of the configuration. Unknown keys are redacted, too: a secret may stand in place of a key.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from discovery_engine.secrets.references import REDACTED
 from discovery_engine.secrets.secret_names import NameKind
 
 NAME_LIKE = re.compile(rf"[^\s\"=,{{}}\[\]{REDACTED}]{{1,200}}")
-"""The form of every valid key, except for the names of servers; no redacted key has it."""
+"""Matches every valid key but the names of servers, and no redacted key."""
 
-# How variables and headers are usually spelt; a key that has a value may be freer.
+# The usual spelling of variables and headers, required of a key without a value.
 _USUAL = re.compile(r"[A-Z][A-Z0-9_]*|[A-Z][a-z]+(-[A-Z][a-z]+)*")
 
 
 class _Place(Enum):
-    """Where a mapping stands, which decides what its keys may be."""
+    """The place of a mapping, which decides which keys are safe."""
 
     TOP = auto()
     SERVERS = auto()
     ENTRY = auto()
     NAMES = auto()
-    """`env` or `headers`."""
+    """The mapping of `env` or `headers`."""
     OVERRIDES = auto()
-    """`overrides`, and an entry of it."""
+    """The list of `overrides`, or an entry of it."""
     ARGUMENTS = auto()
     PINNED = auto()
-    """A value under `arguments`, whose keys are free."""
+    """A value in `arguments`, with any keys."""
     VALUE = auto()
-    """Where no mapping belongs."""
+    """A place for no mapping."""
     OTHER = auto()
 
 
@@ -69,12 +69,12 @@ _ALWAYS_BELOW = {
 
 
 def redact_keys(root: Node, words: frozenset[str]) -> None:
-    """Rename every key below `root` that could be a secret; `words` are our own keys."""
+    """Redact every key below `root` that may be a secret; `words` are the configuration's keys."""
     _conceal(root, words, _Place.TOP)
 
 
 def redacted_path(path: Path) -> str:
-    """A key path that is safe to display; the name of a server may be any text."""
+    """Return a key path for display; a server's name is shown as it is, whatever it contains."""
     names_server = path[:1] == ("servers",)
     return ".".join(
         str(step) if number == 1 and names_server else _shown_step(step)
@@ -116,12 +116,12 @@ _MAY_HOLD_SECRETS = frozenset(
     | {"apiKey", "api_key", "clientSecret", "client_secret", "secret"}
 )
 _ALIKE = 0.75  # of 1: `passw` is nearer to `password` than to `passEnv`
-_MOST_COMPARED = 100  # keys that are compared with ours: a file may have 100,000
-_PLAIN = re.compile(r"[A-Za-z_*?!.-]{1,40}")  # a word or a pattern, which is no token
+_MOST_COMPARED = 100  # unknown keys that are compared with ours; a file may have 100,000
+_PLAIN = re.compile(r"[A-Za-z_*?!.-]{1,40}")  # a word or a pattern, but no token
 
 
 class Excerpts:
-    """Cuts excerpts out of a document with faults; `words` are our own keys."""
+    """Cuts excerpts out of a document with faults; `words` are the configuration's keys."""
 
     def __init__(self, document: Document, faults: Iterable[Fault], words: frozenset[str]) -> None:
         self._lines = document.lines
@@ -142,7 +142,7 @@ class Excerpts:
         self._hidden = {line: _disjoint(spans) for line, spans in self._hidden.items()}
 
     def at(self, position: Position) -> str:
-        """Empty if the document has no such line."""
+        """Return the excerpt at a position; empty if the document has no such line."""
         if not 0 < position.line <= len(self._lines):
             return ""
         line = self._lines[position.line - 1]
@@ -155,7 +155,7 @@ class Excerpts:
         return f"{_COMMENT.sub('', excerpt).rstrip()}\n{' ' * columns_of(excerpt[:column])}^"
 
     def _doubtful(self, node: Node, *, harmless: bool) -> Iterator[Node]:
-        """The scalars that stand, at whatever depth, under a key that is not known as harmless."""
+        """Yield the scalars below a key that is not known as harmless, at any depth."""
         if node.is_key_redacted and node.key and node.key_end:
             yield Node("", node.key, node.key_end)
         match node.value:
@@ -173,7 +173,7 @@ class Excerpts:
                         yield from self._doubtful(member, harmless=safe)
 
     def _is_misspelt(self, fault: Fault) -> bool:
-        """Return whether the key of a fault misspells one under which no secret stands."""
+        """Return whether the key of a fault misspells one whose value is no secret."""
         key = fault.path[-1]
         if not isinstance(key, str) or key in self._words or NameKind.of(key) is NameKind.SECRET:
             return False
@@ -182,7 +182,7 @@ class Excerpts:
         return meant in self._harmless - {"servers"}
 
     def _doubtful_servers(self, servers: Node) -> Iterator[Node]:
-        """Below `servers` a key is a name, which may be any word."""
+        """Yield the doubtful scalars below `servers`, where a key is a name of any form."""
         if isinstance(servers.value, str):
             yield servers
         for _, entry in servers.children():
@@ -197,9 +197,9 @@ class Excerpts:
                     self._hidden.setdefault(line, []).append((start, end))
 
     def _spans(self, line: int, start: int) -> list[_Span]:
-        """Return the hidden spans of the piece of a line from `start` on, relative to `start`."""
+        """Return the hidden spans of a line from `start` on, relative to `start`."""
         spans = self._hidden.get(line, [])
-        # A line may hold a whole file, and a problem for each of its entries.
+        # A line may contain a whole file, and a problem for each of its entries.
         first = bisect_right(spans, start, key=itemgetter(1))
         return [(max(0, a - start), b - start) for a, b in spans[first : first + _WIDTH]]
 
@@ -208,7 +208,7 @@ class Excerpts:
 
 
 def _disjoint(spans: Iterable[_Span]) -> list[_Span]:
-    """The same in order, with those that overlap made one."""
+    """Return the spans in order, with overlapping ones merged."""
     runs: list[_Span] = []
     for start, end in sorted(spans):
         if runs and start < runs[-1][1]:
@@ -219,7 +219,7 @@ def _disjoint(spans: Iterable[_Span]) -> list[_Span]:
 
 
 def _with_hidden(piece: str, spans: Iterable[_Span], column: int) -> tuple[str, int]:
-    """The piece with spans hidden, and where a column of it has gone."""
+    """Return the piece with its spans redacted, and the new place of a column."""
     parts: list[str] = []
     done = moved = 0
     for start, end in spans:

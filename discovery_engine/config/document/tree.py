@@ -1,4 +1,4 @@
-"""A configuration's text as a tree with positions, and its faults."""
+"""The text of a configuration as a tree with positions, and its faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine.errors import Diagnostic, Origin
 
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
-# No leading zeros (is 0123 octal?), and no more digits than any real number has.
+# No leading zeros, which could mean octal, and no more digits than any real number has.
 _INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]{0,30})")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]{0,30})(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 
@@ -24,7 +24,7 @@ class PlainScalar(str):
 
     @property
     def meaning(self) -> bool | float | str | None:
-        """The value that YAML 1.2 gives it, for fields that do not take a text."""
+        """The value in YAML 1.2, for fields that are not text."""
         text = str(self)
         if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
             return _WORDS[text.lower()]
@@ -33,13 +33,13 @@ class PlainScalar(str):
         return float(text) if _FLOAT.fullmatch(text) else text
 
 
-FAULT_LIMIT = 100  # a longer list is not read
+FAULT_LIMIT = 100  # nobody reads a longer list
 
 Path: TypeAlias = tuple[str | int, ...]
 
 
 class Position(Struct, frozen=True, order=True):
-    """Where a piece starts; both count from 1."""
+    """The start of a piece; both count from 1."""
 
     line: int = 1
     column: int = 1
@@ -50,13 +50,13 @@ class Node(Struct):
     start: Position
     end: Position
     key: Position | None = None
-    """Where its key starts, if it is a member of a mapping."""
+    """The start of its key, if it is a member of a mapping."""
     key_end: Position | None = None
     is_key_redacted: bool = False
-    """True if its key could be a secret and is replaced by a placeholder in the tree."""
+    """True if its key may be a secret, and is replaced by a placeholder in the tree."""
 
     def plain(self) -> JSONValue:
-        """The same as dictionaries, lists and strings."""
+        """Return the node as dicts, lists and strings."""
         match self.value:
             case dict(members):
                 return {key: node.plain() for key, node in members.items()}
@@ -66,9 +66,9 @@ class Node(Struct):
                 return text
 
     def meant(self, *, has_numbers: bool = True) -> JSONValue:
-        """The same with what stands without quotes as YAML 1.2 reads it.
+        """Return the node with unquoted scalars as YAML 1.2 reads them.
 
-        Without `has_numbers` a number stays a text: a version such as 1.10 is as it is written.
+        Without `has_numbers`, numbers stay text, so that a version such as 1.10 is unchanged.
         """
         match self.value:
             case dict(members):
@@ -97,7 +97,7 @@ class Node(Struct):
 
     @property
     def name_at(self) -> Position:
-        """Where its key starts, or itself if it has none."""
+        """The start of its key; its own start if it has none."""
         return self.key or self.start
 
     @property
@@ -106,7 +106,7 @@ class Node(Struct):
 
 
 class Fault(Struct, frozen=True):
-    """A mistake at its place in the document: a diagnostic that is not yet redacted for display."""
+    """A mistake in the document, not yet redacted for display."""
 
     code: str
     path: Path
@@ -114,10 +114,10 @@ class Fault(Struct, frozen=True):
     message: str
     hint: str = ""
     dropped: Node | None = None
-    """The piece that was left out of the tree because of it; it must not be displayed."""
+    """The node that was left out of the tree because of it; never displayed."""
 
     def diagnostic(self, path: str, file: str, excerpt: str) -> Diagnostic:
-        """The mistake as it is shown; `path` and `excerpt` are redacted."""
+        """Return the diagnostic of the mistake; `path` and `excerpt` must be redacted."""
         origin = Origin(file, self.at.line, self.at.column)
         return Diagnostic(self.code, self.message, self.hint, path, origin, excerpt)
 
@@ -125,8 +125,8 @@ class Fault(Struct, frozen=True):
 class Document(Struct):
     lines: list[str]
     root: Node | None = None
-    """None for an empty text, and where the text is no YAML at all."""
+    """The tree; None for an empty text, and for one that is no YAML at all."""
     faults: list[Fault] = field(default_factory=list)
-    """The mistakes in the text as YAML; the tree holds all that could be read."""
+    """The mistakes in the YAML; the tree has everything that could be read."""
     is_broken: bool = False
-    """Reading stopped early, so that the tree is not to be judged."""
+    """True if reading stopped early, so that the tree is incomplete."""

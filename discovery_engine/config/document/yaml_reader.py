@@ -1,11 +1,11 @@
-"""A YAML or JSON text as a tree with positions.
+"""Reads a YAML or JSON text into a tree with positions.
 
-JSON needs no reader of its own, for it is YAML. Scalars stay text: an unquoted one is a
-`PlainScalar`, and the field that it stands in decides what it means, so that `no`, `12:30` and
-`0123` stay as written wherever text is wanted.
+JSON needs no parser of its own, because it is YAML. Scalars stay text: an unquoted one is a
+`PlainScalar`, and its field decides what it means, so that `no`, `12:30` and `0123` stay as written
+where text is expected.
 
-The text is untrusted: it is read event by event, without recursion, within bounds of size and
-depth, and without aliases, which could multiply it.
+The text is untrusted: it is read event by event, without recursion, with limits on size and depth,
+and without aliases, which could multiply it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SAVED = len(r"\ud83d\ude00") - len(r"\U0001f600")  # columns, for each characte
 def read_document(
     content: bytes, *, size_limit: int = SIZE_LIMIT, value_limit: int = _VALUE_LIMIT
 ) -> Document:
-    """Read a whole text; mistakes are in `faults`, nothing is raised."""
+    """Read a whole text; mistakes are in `faults`, and nothing is raised."""
     if len(content) > size_limit:
         return _unreadable(f"is larger than {size_limit:,} bytes")
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -75,7 +75,7 @@ class _StopReading(Exception):  # noqa: N818 - only leaves the loop
 
 
 class _Key(Struct, frozen=True):
-    """A key that waits for its value."""
+    """A key without its value yet."""
 
     name: str
     start: Position
@@ -91,9 +91,9 @@ class _Reader:
         self._document = Document(text.splitlines())
         self._open: list[Node] = []
         self._keys: list[_Key | None] = []
-        """For each open collection, the key that waits for its value."""
+        """For each open collection, the key that has no value yet."""
         self._steps: list[str | int] = []
-        """The way to the innermost open collection."""
+        """The path of the innermost open collection."""
         self._count = 0
 
     def read(self) -> Document:
@@ -196,7 +196,7 @@ class _Reader:
             )
 
     def _path(self) -> Path:
-        """The way to the value that is read next."""
+        """Return the path of the next value."""
         if not self._open:
             return ()
         members, pending = self._open[-1].value, self._keys[-1]
@@ -209,7 +209,7 @@ class _Reader:
         self._tell(Fault("CONFIG_SYNTAX", self._path(), at, message, hint))
 
     def _fault_from(self, event: yaml.Event, message: str, hint: str) -> None:
-        """A fault that begins here; what follows on the line is part of it, and not to be shown."""
+        """Add a fault from here on; the rest of the line belongs to it, and is not displayed."""
         at = self._place(event.start_mark)
         rest = Node("", at, Position(at.line + 1, 1))
         self._tell(Fault("CONFIG_SYNTAX", self._path(), at, message, hint, rest))
@@ -231,7 +231,7 @@ class _Reader:
         start = getattr(error, "context_mark", None)
         begin, end = self._place(start or stop), self._place(stop or start)
         first, last = self._text_from(begin)[:1], self._text_from(end)[:1]
-        # The start helps more where the text ended too soon, or where quotes are missing.
+        # The start helps more if the text ended too soon, or if quotes are missing.
         at = begin if end.line > len(self._document.lines) or first in _NEED_QUOTES else end
         if any(x.lstrip().startswith(("//", "/*")) for x in self._document.lines[: at.line]):
             hint = "a comment begins with '#', in JSON too"
@@ -246,7 +246,7 @@ class _Reader:
         self._document.faults.append(Fault("CONFIG_SYNTAX", (), at, text, hint))
         self._document.is_broken = True
 
-    # Hints go by what stands where the parser began and stopped: its words differ between versions.
+    # Hints depend on the text where the parser began and stopped: its messages vary by version.
 
     def _token_hint(self, begin: Position, end: Position) -> str:
         text = self._text_from(begin)
@@ -268,8 +268,8 @@ class _Reader:
     def _is_too_deep(self, error: yaml.YAMLError) -> bool:
         """Return whether the parser stopped inside more open brackets than may be nested.
 
-        A bracket may begin a key, so the parser reads on to a limit of its own before it reports
-        the first event. Its words for that differ between versions; the brackets do not.
+        A bracket may begin a key, so the parser reads up to a limit of its own before it reports
+        the first event. Its message for that varies by version, but the brackets do not.
         """
         mark = getattr(error, "problem_mark", None)
         before = self._text[: mark.index] if mark else ""
@@ -277,7 +277,7 @@ class _Reader:
         return opened - closed > _DEPTH_LIMIT
 
     def _place(self, mark: _Mark | None) -> Position:
-        """Where a mark of the parser is in the text as it was written."""
+        """Return the position of a parser's mark in the original text."""
         if mark is None:
             return Position()
         joined = bisect_right(self._shortened.get(mark.line, ()), mark.column)
@@ -288,7 +288,7 @@ class _Reader:
 
 
 _ALIAS_HINT = "write the value itself, or put a pattern that starts with * in quotes"
-_NEED_QUOTES = frozenset("*&!")  # what begins an alias, an anchor or a tag
+_NEED_QUOTES = frozenset("*&!")  # the beginnings of an alias, an anchor and a tag
 _SPECIAL = "put a value that starts with a special character in quotes"
 _KEY = "write 'key: value', with a space after the colon"
 _MISPLACED = {
@@ -301,7 +301,7 @@ _OPEN = {
     "{": "close the brace, and put commas between the members",
     "-": "indent the items of one list alike",
 }
-"""By what began a collection."""
+"""The hints for a collection, by its beginning."""
 
 
 class _Mark(Protocol):
@@ -310,10 +310,10 @@ class _Mark(Protocol):
 
 
 def _with_joined_surrogates(text: str) -> tuple[str, dict[int, list[int]]]:
-    """JSON spells a character beyond U+FFFF as two escapes, YAML as one that is shorter.
+    """Return the text with each pair of escaped surrogates, as in JSON, as one escape of YAML.
 
-    Returns the text as YAML has it and, for each line that became shorter, the columns behind
-    its joined escapes; lines and columns count from 0.
+    Also return, for each line that became shorter, the columns after its joined escapes. Lines and
+    columns count from 0.
     """
     if "\\u" not in text:
         return text, {}

@@ -1,7 +1,7 @@
-"""The text of another client's file with one server more or fewer: JSON with comments, TOML, YAML.
+"""Adds or removes one server in the text of a client's file: JSON with comments, TOML or YAML.
 
-Every other byte stays: comments, order, indentation, line ends. An entry is added before those of a
-JSON file, where it moves no comma, and behind those of a TOML or YAML file.
+Every other byte stays: comments, order, indentation, line ends. A new entry comes first in JSON,
+where no comma has to move, and last in TOML and YAML.
 """
 
 from __future__ import annotations
@@ -35,51 +35,50 @@ _DECODER = json.JSONDecoder()
 
 
 class FileShape(Struct, frozen=True):
-    """Where a file has its servers, and how."""
+    """The place and form of servers in a file."""
 
     kind: Format
     pointer: Pointer
     """The keys that lead to the servers."""
     is_list: bool = False
-    """True if a new file has a list of them, each with a `name`."""
+    """True if a new file has a list of servers, each with a `name`."""
 
 
 def with_entry(text: str, shape: FileShape, name: str, entry: JSONObject) -> str:
-    """The text with an entry more; the file may be empty, and need not have any servers yet.
+    """Return the text with one more entry; the file may be empty, or have no servers yet.
 
     Raises:
-        UnreadableError: If the text is not of its format, or written in a way that cannot be added
-            to.
+        UnreadableError: If the text is invalid, or has a form that cannot be edited.
     """
     _servers(text, shape)
     return _checked(text, _WITH[shape.kind](text, shape, name, entry), shape, name)
 
 
 def without_entry(text: str, shape: FileShape, name: str) -> str:
-    """The text without an entry that it has.
+    """Return the text without one entry; it must have the entry.
 
     Raises:
-        UnreadableError: As for `with_entry`.
+        UnreadableError: See `with_entry`.
     """
     _servers(text, shape)
     return _checked(text, _WITHOUT[shape.kind](text, shape, name), shape, name)
 
 
 def servers_of(text: str, shape: FileShape) -> dict[str, JSONValue]:
-    """The entries of a text by their names.
+    """Return the entries of a text by their names.
 
     Raises:
-        UnreadableError: If the text is not of its format, or has something else in their place.
+        UnreadableError: If the text is invalid, or the place of the servers has another value.
     """
     return _servers(text, shape)[1]
 
 
 def _servers(text: str, shape: FileShape) -> tuple[JSONValue, dict[str, JSONValue]]:
-    """The document without its servers, and these; a container that is empty is none."""
+    """Return the document without servers, and the servers; empty containers are removed, too."""
     if shape.kind == "json":
         _validate(text)
     document: Any = parse(text.encode(), shape.kind)
-    document = {} if document is None else document  # YAML of comments alone
+    document = {} if document is None else document  # YAML with only comments
     way: list[Any] = [document]
     for key in shape.pointer:
         inner = way[-1].get(key) if isinstance(way[-1], dict) else way[-1]
@@ -102,7 +101,7 @@ def _named(entries: Sequence[JSONValue]) -> Iterator[tuple[str, JSONValue]]:
 
 
 def _checked(before: str, after: str, shape: FileShape, name: str) -> str:
-    """The text of after, if it has just this entry more or fewer."""
+    """Return the text `after` if only this entry was added or removed; else raise."""
     reason = "it is written in a way that cannot be edited here"
     try:
         (rest_before, old), (rest_after, new) = _servers(before, shape), _servers(after, shape)
@@ -129,15 +128,15 @@ def _line_end(text: str) -> str:
 
 class _Member(Struct, frozen=True):
     name: str
-    """Its key, or the `name` of an item."""
+    """The key, or the `name` of a list's item."""
     start: int
     value: int
-    """Where its value starts."""
+    """The start of the value."""
     end: int
 
 
 def _validate(text: str) -> str:
-    """The text with blanks for comments and trailing commas, which is JSON."""
+    """Return the text as JSON, with blanks in place of comments and trailing commas."""
     plain = without_comments(text)
     if plain.strip():
         try:
@@ -150,7 +149,7 @@ def _validate(text: str) -> str:
 
 
 def _members(plain: str, opening: int) -> tuple[list[_Member], int]:
-    """The members of the map or list that opens at a place, and the place where it closes."""
+    """Return the members of the container that opens at a place, and where it closes."""
     is_map = plain[opening] == "{"
     members: list[_Member] = []
     at = _past_blanks(plain, opening + 1)
@@ -173,7 +172,7 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 def _way_into(plain: str, pointer: Pointer) -> tuple[int, list[str]]:
-    """Where the innermost container of a pointer opens, and the keys that lead on from there."""
+    """Return where the innermost existing container of a pointer opens, and the missing keys."""
     opening, keys = _past_blanks(plain, 0), list(pointer)
     while keys:
         members, _ = _members(plain, opening)
@@ -202,7 +201,7 @@ def _with_json(text: str, shape: FileShape, name: str, entry: JSONObject) -> str
 
 
 def _with_first(text: str, plain: str, opening: int, head: str, value: JSONValue) -> str:
-    """The text with a member before those of a container, on lines of its own if they have some."""
+    """Return the text with a new first member, on its own lines if the others have theirs."""
     members, closing = _members(plain, opening)
     first = members[0].start if members else closing
     inside = text[opening + 1 : first]
@@ -227,7 +226,7 @@ def _with_first(text: str, plain: str, opening: int, head: str, value: JSONValue
 
 
 def _indent_at(text: str, at: int) -> str:
-    """The blanks with which the line of a place begins."""
+    """Return the indentation of the line at a place."""
     return _INDENT.match(text, text.rfind("\n", 0, at) + 1)[0]  # type: ignore[index]
 
 
@@ -260,7 +259,7 @@ def _without_json(text: str, shape: FileShape, name: str) -> str:
 
 def _with_toml(text: str, shape: FileShape, name: str, entry: JSONObject) -> str:
     table = ".".join(map(_toml_key, shape.pointer))
-    # An empty list or table, as clients write all their defaults, forbids one of that name.
+    # TOML forbids a table beside an empty list or inline table of that name, a client's default.
     empty = rf"^{re.escape(table)}[ \t]*=[ \t]*(?:\[[ \t]*\]|\{{[ \t]*\}})[ \t]*(?:\r?\n|\Z)"
     text = re.sub(empty, "", text, flags=re.MULTILINE)
     end = _line_end(text)
@@ -272,7 +271,7 @@ def _with_toml(text: str, shape: FileShape, name: str, entry: JSONObject) -> str
 
 
 def _without_toml(text: str, shape: FileShape, name: str) -> str:
-    """The text without the tables of an entry, from its head up to the next one."""
+    """Return the text without an entry's tables, from its header to the next other one."""
     heads = [match.start() for match in _TABLE.finditer(text)]
     ends = [*heads[1:], len(text)]
     for index, start in enumerate(heads):
@@ -288,7 +287,7 @@ def _without_toml(text: str, shape: FileShape, name: str) -> str:
 
 
 def _is_within(tables: str, pointer: Pointer) -> bool:
-    """Return whether all of some tables stand below a key."""
+    """Return whether all of some tables are below a key."""
     document = tomllib.loads(tables)
     return list(document) == [pointer[0]]
 
@@ -302,7 +301,7 @@ def _toml_value(value: object) -> str:
             return f"[{', '.join(map(_toml_value, value))}]"
         case bool() | int() | float():
             return json.dumps(value)
-    # As in JSON, but for the one control character that JSON need not escape.
+    # As in JSON, except for the one control character that JSON does not escape.
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -314,7 +313,7 @@ def _with_yaml(text: str, shape: FileShape, name: str, entry: JSONObject) -> str
     plain, end = yaml_text.with_unix_lines(text)
     entries: Any = [_item(name, entry)] if shape.is_list else {name: entry}
     with suppress(yaml.YAMLError):
-        # Items of a list are given with their names: only a map is turned into items.
+        # Items of a list have their names already: only a map is converted to items.
         node = yaml_text.find_member(yaml_text.composed(plain), shape.pointer[-1:])
         if node and isinstance(node[1], yaml.MappingNode):
             entries = {name: entry}

@@ -4,7 +4,7 @@
     print(edit.diff)
     edit.edit.apply()
 
-What is wrong is reported at the line and column of the section's own text.
+Mistakes are reported at the line and column of the section's own text.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ SECTIONS = ("toolRules", "serverRules", "resourceRules", "promptRules", "overrid
 SYNONYMS = "search.synonyms"
 _OF_VIEWS = ("rules", "resourceRules", "promptRules")
 _OVERRIDES = "overrides"
-_CONTEXT = 3  # lines around a change
+_CONTEXT = 3  # unchanged lines around a change
 
 
 class EditableSection(Struct, frozen=True):
-    """A section as its owner edits it."""
+    """A section in the form for its owner."""
 
     name: str
-    """`toolRules`, `search.synonyms`, `views.NAME.rules`."""
+    """The name, such as `toolRules`, `search.synonyms` or `views.NAME.rules`."""
     text: str
-    """YAML, or JSON where the file is; without values of pinned arguments."""
+    """The YAML, or JSON as in the file, without the values of pinned arguments."""
     line: int
-    """That of its first line in the file; 0 if it is not there."""
+    """The first line in the file; 0 if the section does not exist."""
 
 
 class SectionEdit(Struct, frozen=True):
-    """A planned change of sections; nothing is written before `edit.apply`."""
+    """A planned change of sections, which `edit.apply` writes."""
 
     edit: Edit
     diff: str
-    """A unified diff of the sections alone, without values of pinned arguments."""
+    """The unified diff of the sections only, without the values of pinned arguments."""
 
 
 def read_sections(path: Path) -> tuple[EditableSection, ...]:
-    """All sections that can be edited, those of views last; empty ones too.
+    """Return all editable sections, also empty ones; those of views come last.
 
     Raises:
-        ConfigurationError: If the file is not there, or does not load.
+        ConfigurationError: If the file is missing or invalid.
     """
     file = _existing(path)
     settings = parse_settings(file.text.encode(), file=str(path))
@@ -72,15 +72,15 @@ def read_sections(path: Path) -> tuple[EditableSection, ...]:
 
 
 def edit_sections(path: Path, texts: Mapping[str, str]) -> SectionEdit:
-    """The file with other texts for some sections.
+    """Plan new texts for some sections of a file.
 
     Args:
         path: The file.
-        texts: By the names of sections.
+        texts: The new texts, by the names of sections.
 
     Raises:
-        ConfigurationError: If the file would not load. Problems within a section have its name in
-            place of the file, and the line and column of its text.
+        ConfigurationError: If the file would be invalid. Problems in a section have its name in
+            place of the file, and the line and column in its text.
         ViewNotFoundError: If there is no such view.
     """
     file = _existing(path)
@@ -125,10 +125,10 @@ def _path(name: str) -> SectionPath:
 
 
 def _restored(text: str, settings: Settings, name: str, new_text: str) -> str:
-    """The text of a section with the values that were not shown.
+    """Return the text of a section with the hidden values restored.
 
     Raises:
-        ConfigurationError, ViewNotFoundError: If there is no such section.
+        ConfigurationError, ViewNotFoundError: If there is no such section, or a mark is unknown.
     """
     _require_known(settings, name)
     new_text = new_text.replace("\r\n", "\n")
@@ -159,7 +159,7 @@ def _require_known(settings: Settings, name: str) -> None:
 
 
 def _faults(name: str, text: str) -> Iterator[Diagnostic]:
-    """Yield the mistakes in the text of a section as YAML, before it is put into a file."""
+    """Yield the mistakes in a section's YAML, before it is put into a file."""
     document = read_document(text.encode())
     faults = list(document.faults)
     root = document.root
@@ -178,18 +178,18 @@ def _shown(fault: Fault, name: str, document: Document, excerpts: Excerpts) -> D
 
 
 def _replaced(text: str, sections: Mapping[str, str]) -> tuple[str, Mapping[str, SectionText]]:
-    """The text with other sections, and where each of them stands in it."""
+    """Return the text with the new sections, and the place of each."""
     placed: dict[str, SectionText] = {}
     with suppress(yaml.YAMLError):  # the reader of the configuration reports it
         for name, new in sections.items():
             text, placed[name] = with_section(text, _path(name), new)
-        for name, section in placed.items():  # those behind it have moved it
+        for name, section in placed.items():  # later ones have moved it
             placed[name] = replace(section, line=section_text(text, _path(name)).line)
     return text, placed
 
 
 def _in_section(problem: Diagnostic, placed: Mapping[str, SectionText]) -> Diagnostic:
-    """The problem at its place in the text of the section that it is in."""
+    """Return the problem with its place in the text of its section."""
     origin = problem.origin
     for name, section in placed.items():
         if place := section.place(origin.line, origin.column):
@@ -198,7 +198,7 @@ def _in_section(problem: Diagnostic, placed: Mapping[str, SectionText]) -> Diagn
 
 
 def _diff(path: Path, text: str, texts: Mapping[str, str]) -> Iterator[str]:
-    """The differences section by section: what stands around them may hold secrets."""
+    """Yield the diff section by section: other lines of the file may contain secrets."""
     yield f"--- {path}\n+++ {path}\n"
     moved = 0
     places = {name: section_text(text, _path(name)).line for name in texts}
@@ -228,18 +228,18 @@ def _hunks(
             yield from (f"+{text}\n" for text in after[j1:j2])
 
 
-# Values of pinned arguments in the text of `overrides`, which are edited around and never shown.
+# Values of pinned arguments in the text of `overrides`: hidden, and restored after editing.
 #
 #     arguments: {owner: acme}    is shown as    arguments: {owner: "[kept 1]"}
 #
-# References are shown as they are written: they give nothing away.
+# References are shown, because they contain no value.
 
 _MARK = re.compile(r'"\[kept (\d{1,6})\]"')
 _HARMLESS = ("tag:yaml.org,2002:bool", "tag:yaml.org,2002:null")
 
 
 def hide_values(text: str) -> str:
-    """The text of `overrides` with marks in place of the values of arguments."""
+    """Return the text of `overrides` with marks in place of the arguments' values."""
     marked_text, end = "", 0
     for number, (start, stop) in enumerate(_spans(text), 1):
         marked_text += f'{text[end:start]}"[kept {number}]"'
@@ -248,9 +248,9 @@ def hide_values(text: str) -> str:
 
 
 def restore_values(text: str, original: str) -> str:
-    """The text with the values of the original in place of their marks.
+    """Return the text with the original's values in place of their marks.
 
-    A mark that stands for no value stays as it is.
+    A mark without a value is unchanged.
     """
     spans = list(_spans(original))
 
@@ -265,12 +265,12 @@ def restore_values(text: str, original: str) -> str:
 
 
 def unknown_mark(text: str) -> re.Match[str] | None:
-    """A mark that is left when all values are restored."""
+    """Return a mark that remains after `restore_values`; None if there is none."""
     return _MARK.search(text)
 
 
 def _spans(text: str) -> list[tuple[int, int]]:
-    """Where values stand that are not to be shown, in their order."""
+    """Return the places of values to hide, in order."""
     root = yaml_text.composed(text)
     spans = []
     for entry in root.value if isinstance(root, yaml.SequenceNode) else ():
@@ -297,25 +297,25 @@ def _is_literal(node: Any) -> bool:
     return bool(node.value) and redact_literals(node.value) != node.value
 
 
-# It is shown as it is written, comments too, and put back as it is given: nothing outside the
-# section changes by a byte.
+# A section is shown as written, with comments, and replaced by the given text: no other byte of the
+# file changes.
 
 SectionPath: TypeAlias = tuple[str, ...]
-"""The keys that lead to it, in camelCase: `("search", "synonyms")`."""
+"""The keys that lead to a section, in camelCase: `("search", "synonyms")`."""
 
 _STEP = 2  # columns of indentation
 
 
 class SectionText(Struct, frozen=True):
-    """A section as it is edited, and where it stands in the file."""
+    """The text of a section, and its place in the file."""
 
     text: str
     line: int
-    """In the file, that of its first line; 1 is the first."""
+    """The first line in the file, from 1."""
     column: int
-    """Columns of the file that each of its lines lacks here."""
+    """The columns of indentation that its lines lack here."""
     first_column: int
-    """The same of its first line, which may stand behind its key."""
+    """The columns that its first line lacks, which may follow the key."""
     is_there: bool = True
 
     @property
@@ -323,7 +323,7 @@ class SectionText(Struct, frozen=True):
         return self.line + max(1, len(self.text.splitlines())) - 1
 
     def place(self, line: int, column: int) -> tuple[int, int] | None:
-        """A line and column of the file in the text of the section; None if it is elsewhere."""
+        """Return the place in this text of a place in the file; None if it is outside."""
         if not self.line <= line <= self.last_line:
             return None
         lacking = self.first_column if line == self.line else self.column
@@ -331,20 +331,20 @@ class SectionText(Struct, frozen=True):
 
 
 def section_text(text: str, path: SectionPath) -> SectionText:
-    """A section of a configuration that loads; empty if it is not there.
+    """Return a section of a valid configuration; empty if it does not exist.
 
     Raises:
-        KeyError: If what it would be a part of cannot be made, as an unknown view.
+        KeyError: If its parent does not exist and cannot be created, such as a view.
     """
     text, _ = yaml_text.with_unix_lines(text)
     return _SectionPlace.of(text, path).section(text)
 
 
 def with_section(text: str, path: SectionPath, new: str) -> tuple[str, SectionText]:
-    """The text of a configuration with another text for a section, and where that stands.
+    """Return a configuration with another text for a section, and the place of that text.
 
     Raises:
-        KeyError: As `section_text`.
+        KeyError: See `section_text`.
     """
     text, end = yaml_text.with_unix_lines(text)
     new = new.replace("\r\n", "\n")
@@ -361,15 +361,15 @@ def with_section(text: str, path: SectionPath, new: str) -> tuple[str, SectionTe
 
 
 class _SectionPlace(Struct, frozen=True):
-    """Where a section stands in a text with Unix lines."""
+    """The place of a section in a text with Unix line ends."""
 
     start: int
     end: int
     column: int
-    """At which its entries begin, if they have lines of their own."""
+    """The column of its entries, if they have lines of their own."""
     key_column: int
     has_lines: bool
-    """True if it has lines of its own; False if it stands behind its key."""
+    """True if it has lines of its own; False if it follows its key."""
     is_in_brackets: bool
     is_there: bool = True
 

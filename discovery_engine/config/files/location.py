@@ -1,4 +1,4 @@
-"""Where the configuration is: the first that exists of a short list of places.
+"""Finds the configuration: the first existing file of these places.
 
     the path that was given        must exist
     $DISCOVERY_CONFIG              must exist
@@ -6,8 +6,8 @@
     ./discovery.yaml
     <user's configuration folder>/discovery/discovery.yaml
 
-None of them is needed: without a file the built-in defaults are used. The third and the fourth
-are *discovered*, not named: another person may have written them.
+Without any of them, the built-in defaults are used. The third and the fourth are *discovered*, not
+named: another person may have written them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ VARIABLE = "DISCOVERY_CONFIG"
 FILE_NAME = "discovery.yaml"
 LOCK_SUFFIX = ".lock"
 CASE_FILE = "discovery-queries.yaml"
-"""Beside the configuration: queries with the tools that are right for them."""
+"""The file beside the configuration that has queries with their right tools."""
 
 _DEFAULTS = "defaults"
 _NAME = "name:"
@@ -36,17 +36,17 @@ _NAME = "name:"
 
 class Location(Struct, frozen=True):
     path: str | None
-    """Absolute; None where the built-in defaults are used."""
+    """The absolute path; None for the built-in defaults."""
     named_by: str = ""
-    """Who named the file, in words; empty if it was found by searching."""
+    """The reason for the file, in words; empty if it was found by searching."""
     is_discovered: bool = False
-    """It was found in the working directory, without being named."""
+    """True if it was found in the working directory, without being named."""
     absent: tuple[str, ...] = ()
-    """The places before it that hold no file, in the order of the search."""
+    """The earlier places without a file, in the order of the search."""
 
     @property
     def near_misses(self) -> tuple[str, ...]:
-        """The absent places with the ending `.yml`, which a file may have by mistake."""
+        """The absent places with the suffix `.yml`, which a file may have by mistake."""
         return tuple(f"{place.removesuffix('.yaml')}.yml" for place in self.absent)
 
 
@@ -57,9 +57,9 @@ def locate(
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> Location:
-    """Search for the configuration; a file that was named is taken without a look.
+    """Search for the configuration; a named file is returned without checking that it exists.
 
-    `environ`, `cwd` and `home` are the process's own with None.
+    If None, `environ`, `cwd` and `home` are those of the process.
     """
     environ = os.environ if environ is None else environ
     here = Path(cwd) if cwd else Path.cwd()
@@ -79,39 +79,39 @@ def locate(
 def user_config_path(
     environ: Mapping[str, str], *, home: str | os.PathLike[str] | None = None
 ) -> str:
-    """Where the user's own configuration is, which counts in every folder."""
+    """Return the path of the user's own configuration, which is used in every folder."""
     return str(_user_folder(environ, home) / FILE_NAME)
 
 
 def scope_of(path: str | os.PathLike[str] | None) -> str:
-    """The name under which data about this configuration is stored."""
+    """Return the name under which data of this configuration is stored."""
     return _DEFAULTS if path is None else os.path.realpath(path)
 
 
 def decision_scope(settings: Settings) -> str:
-    """The name under which decisions are kept: that of the configuration, or its path."""
+    """Return the scope of decisions: the name of the configuration, or its path."""
     return f"{_NAME}{settings.name}" if settings.name else scope_of(settings.path)
 
 
 def is_name(scope: str) -> bool:
-    """Return whether a scope is of a configuration with a name, rather than of a path."""
+    """Return whether a scope is the name of a configuration, not a path."""
     return scope.startswith(_NAME)
 
 
 def catalog_key(path: str | os.PathLike[str] | None, *, is_untrusted: bool, frozen: bool) -> str:
-    """The name under which the catalog is stored: one file can have several catalogs.
+    """Return the key of the stored catalog.
 
-    Which servers and tools it offers depends on whether the file is trusted, and on whether the
-    lock file is in force.
+    A file can have several: its servers and tools depend on whether it is trusted, and on whether
+    the lock file is in force.
     """
     return scope_of(path) + "\n(found)" * is_untrusted + "\n(frozen)" * frozen
 
 
 def catalog_key_of(settings: Settings) -> str:
-    """The name under which the catalog of these settings is stored.
+    """Return the key of the stored catalog of these settings.
 
-    In a database it is that of the configuration, if it has one: the path of one and the same
-    configuration may differ from machine to machine.
+    In a database it contains the configuration's name, if it has one, because the path of the same
+    configuration may differ between machines.
     """
     own = own_catalog_key_of(settings)
     if not (settings.registry.url and settings.name):
@@ -120,14 +120,14 @@ def catalog_key_of(settings: Settings) -> str:
 
 
 def own_catalog_key_of(settings: Settings) -> str:
-    """The same on this machine, where a start knows no more than the path."""
+    """Return the key on this machine, where a start knows only the path."""
     return catalog_key(
         settings.path, is_untrusted=settings.is_untrusted_origin, frozen=settings.frozen
     )
 
 
 def lock_path(path: str | os.PathLike[str]) -> str:
-    """Where the lock file of a configuration is: `discovery.lock` beside `discovery.yaml`."""
+    """Return the path of the lock file: `discovery.lock` beside `discovery.yaml`."""
     return str(Path(path).with_suffix(LOCK_SUFFIX))
 
 

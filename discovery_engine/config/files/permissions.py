@@ -1,10 +1,10 @@
-"""The check that nobody else can write to a file, or replace it.
+"""Checks that nobody else can write to a file, or replace it.
 
-As strict as sshd is with keys: the file and every folder above it must belong to the user or to
-root, and must not be writable for others. A group whose only member is the user does not count:
-with umask 002 everything is writable for it. Neither does a folder with the sticky bit, such as
-`/tmp`: only the owner of a file can replace it there. Root may use files of any owner: in a
-container they are seldom its own.
+The check is as strict as that of sshd for keys: the file and every folder above it must belong to
+the user or root, and must not be writable by others. Two cases are safe: a group whose only member
+is the user, which may write to everything with umask 002, and a folder with the sticky bit, such as
+`/tmp`, where only the owner of a file can replace it. Root may use files of any owner, because in
+a container they are seldom root's.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ import stat
 from collections.abc import Iterator
 from functools import cache
 
-_MOST_LINKS = 40  # as many as Linux follows
+_MOST_LINKS = 40  # the limit of Linux
 
 
 def writable_by_others(path: str) -> str | None:
-    """The file, or the folder above it, that others may write to; None if there is none."""
+    """Return the file, or the folder above it, that others may write to; None if there is none.
+
+    A place that cannot be checked counts as writable. Without POSIX permissions the result is None.
+    """
     if os.name != "posix":
         return None
     try:
@@ -29,10 +32,10 @@ def writable_by_others(path: str) -> str | None:
 
 
 def _open_places(path: str) -> Iterator[str]:
-    """On the way that the system goes: also where a link stands that another link leads to.
+    """Yield the places on the way to a file that others may write to, links resolved stepwise.
 
     Raises:
-        OSError: If a place on the way cannot be looked at.
+        OSError: If the status of a place cannot be read.
     """
     folder, names, links = "/", path.split("/")[::-1], 0
     user, info = os.geteuid(), os.stat("/")  # noqa: PTH116 - as cheap as can be, each start does it
@@ -66,8 +69,8 @@ def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, use
     """Return whether users but `user` and root may write to a file, or replace files of a folder.
 
     Args:
-        info: The status of the file or the folder.
-        inside: The status of what counts in the folder; None for a file.
+        info: The status of the file or folder.
+        inside: The status of the relevant file in the folder; None if `info` is of a file.
         user: The user's id.
     """
     owners = {user, 0}
@@ -83,10 +86,10 @@ def may_others_write(info: os.stat_result, inside: os.stat_result | None, *, use
 
 @cache
 def _is_private(group: int, user: int) -> bool:
-    """Return whether a group is root's, or the user's own, which many systems give each user."""
+    """Return whether a group is root's, or the user's private group."""
     if group == 0:
         return True
-    import grp  # noqa: PLC0415 - not everywhere there, and seldom needed
+    import grp  # noqa: PLC0415 - missing on some systems, and seldom needed
     import pwd  # noqa: PLC0415
 
     try:

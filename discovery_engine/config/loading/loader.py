@@ -35,18 +35,21 @@ def load_settings(
     home: str | os.PathLike[str] | None = None,
     content: bytes | None = None,
 ) -> Settings:
-    """The settings of the configuration at `path`, or of the one that is found.
+    """Load the configuration at `path`, or the one that is found, with the servers of its sources.
 
-    With `content` they are those that the file would have with it.
+    No server is started, and no reference is resolved. Broken server entries and unreadable sources
+    are in `warnings`. A file of untrusted origin is restricted; see `config.loading.untrusted`.
 
-    Nothing is started, and no reference is resolved. Broken server entries and unreadable sources
-    are among the `warnings`. A file of untrusted origin is restricted, as
-    `config.loading.discovered` describes. With None, `environ`, `cwd` and `home` are those of
-    the process.
+    Args:
+        path: The file; None to search for it.
+        environ: The environment; None for that of the process, as with `cwd` and `home`.
+        cwd: The working directory.
+        home: The home folder.
+        content: Content to load in place of the file's own; the file must exist.
 
     Raises:
-        ConfigurationError: If a file that was named is not there, or one cannot be used; it
-            lists everything that is wrong.
+        ConfigurationError: If a named file is missing, or the configuration is invalid; it lists
+            every problem.
     """
     environ = os.environ if environ is None else environ
     place = locate(path, environ=environ, cwd=cwd, home=home)
@@ -70,12 +73,12 @@ def resolve_settings(
     frozen: bool,
     content: bytes | None = None,
 ) -> Settings:
-    """The settings that are given, or those of the configuration there; as pinned, if `frozen`.
+    """Return the given settings, or load them; with the lock file in force if `frozen`.
 
-    `content` is as for `load_settings`.
+    For `content` see `load_settings`.
 
     Raises:
-        ConfigurationError: As `load_settings`.
+        ConfigurationError: See `load_settings`; also for `content` with given settings.
     """
     if isinstance(config, Settings):
         if content is not None:
@@ -90,10 +93,10 @@ def resolve_settings(
 
 
 def require_same_file(before: Settings, after: Settings) -> None:
-    """Check that the file in use is still there, and no other one has slipped in before it.
+    """Check that the file in use still exists, and that no other file now precedes it.
 
     Raises:
-        ConfigurationError: Otherwise; who wants another file starts anew.
+        ConfigurationError: If not; only a restart changes to another file.
     """
     if before.path in (None, after.path):
         return
@@ -102,7 +105,7 @@ def require_same_file(before: Settings, after: Settings) -> None:
 
 
 def with_lock_file(settings: Settings) -> Settings:
-    """The settings with the lock file in force; it is one more file that they depend on."""
+    """Return the settings with the lock file in force, and among the observed files."""
     files = () if settings.path is None else (observe(lock_path(settings.path)),)
     return replace(settings, frozen=True, inputs=(*settings.inputs, *files))
 
@@ -146,8 +149,8 @@ def read_sources(
     cwd: str | os.PathLike[str] | None = None,
     home: str | os.PathLike[str] | None = None,
 ) -> list[SourceResult]:
-    """Read each of the `sources`, in their order; `cwd` and `home` are as in `load_settings`."""
-    # Readers of every format that a client may have, and most configurations name none.
+    """Read each of the `sources`, in their order; for `cwd` and `home` see `load_settings`."""
+    # Imported late: it reads every client's format, and most configurations have no sources.
     from discovery_engine.config.sources import read_source  # noqa: PLC0415
 
     here = Path(cwd) if cwd else Path.cwd()

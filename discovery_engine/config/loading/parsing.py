@@ -1,7 +1,7 @@
 """Parses a `discovery.yaml` into settings, and reports every problem at once.
 
-A broken entry of `servers` disables that server alone. Everything else that is wrong makes the
-file unusable: a rule guards something, and must not be skipped in silence.
+A broken entry of `servers` disables only that server. Any other mistake makes the file unusable: a
+rule protects something, and must not be skipped silently.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ _VIEW_RULES = {
     "resource_rules": "resourceRules",
     "prompt_rules": "promptRules",
 }
-"""The keys under which a view has rules, by the fields that have them."""
+"""The keys of a view's rules, by the fields that contain them."""
 _VISIBLE_TO = "visibleTo"
-_ALIKE = 0.7  # of 1: `visable_to` and `visibleFor` mean it, too, and no other key is so like it
-_ENTRY_DEPTH = 2  # steps that lead to an entry: `servers`, and its name
+_ALIKE = 0.7  # of 1: `visable_to` and `visibleFor` are this similar, and no other key is
+_ENTRY_DEPTH = 2  # steps to an entry: `servers`, and its name
 
 
 def parse_settings(content: bytes, *, file: str) -> Settings:
-    """The settings that a YAML or JSON text describes; `file` is named in problems.
+    """Return the settings of a YAML or JSON text; problems name `file`.
 
     Raises:
-        ConfigurationError: If it cannot be used; it lists everything that is wrong.
+        ConfigurationError: If the text is unusable; it lists every problem.
     """
     return _Parser(read_document(content), file).settings()
 
 
 class _Entry(Struct):
-    """One entry of `servers` while it is parsed."""
+    """An entry of `servers` while it is parsed."""
 
     name: str
     path: Path
@@ -70,7 +70,7 @@ class _Entry(Struct):
 
 
 class _Parser:
-    """Parses one document; `_faults` are those that make it unusable."""
+    """Parses one document; `_faults` are the mistakes that make it unusable."""
 
     def __init__(self, document: Document, file: str) -> None:
         self._document = document
@@ -101,7 +101,7 @@ class _Parser:
         return with_default_sandbox(read)
 
     def _problems(self) -> dict[Path, list[Diagnostic]]:
-        """All problems, by the entry that they are in; those of no entry are under `()`."""
+        """Return all problems by the entry that they are in; under `()` those of no entry."""
         of_entries = ((e.path, fault) for e in self._entries.values() for fault in e.faults)
         faults = [*(((), fault) for fault in self._faults), *of_entries]
         excerpts = Excerpts(self._document, (fault for _, fault in faults), _words())
@@ -115,7 +115,7 @@ class _Parser:
         return fault.diagnostic(path, self._file, excerpts.at(fault.at))
 
     def _unwrapped(self, root: Node | None) -> Node | None:
-        """The configuration itself, be it the whole file or under its `discovery` key."""
+        """Return the configuration, which is the whole file or under its key `discovery`."""
         if root is None or root.is_null:
             return None
         section = root.child(_SECTION)
@@ -153,7 +153,7 @@ class _Parser:
         self._assign_faults()
 
     def _add_item(self, path: Path, node: Node) -> None:
-        """Add an entry of a list, which holds its own name."""
+        """Add an entry of a list, which contains its name."""
         name = node.child("name")
         if name is None or name.is_null or not isinstance(name.value, str):
             message, hint = "a server in a list needs a name", "begin it with '- name: …'"
@@ -173,7 +173,7 @@ class _Parser:
         entry.faults += normalize_keys(entry.node, entry.model, entry.path)
 
     def _assign_faults(self) -> None:
-        """Give each entry the faults that were found in its text."""
+        """Move faults in the text of an entry to that entry."""
         others: list[Fault] = []
         for fault in self._faults:
             entry = self._entries.get(fault.path[:2]) if len(fault.path) > _ENTRY_DEPTH else None
@@ -243,13 +243,13 @@ class _Parser:
         return tuple(entry.to_rule(origin) for entry, origin in zip(entries, origins, strict=True))
 
     def _origins(self, node: Node | None) -> list[Origin]:
-        """Where each item of a list stands."""
+        """Return the place of each item of a list."""
         places = [child.start for _, child in node.children()] if node else []
         return [Origin(self._file, at.line, at.column) for at in places]
 
 
 def _is_reserved(entry: _Entry) -> bool:
-    """Return whether an entry with mistakes is for some alone, even if it misspells `visibleTo`."""
+    """Return whether a broken entry is reserved, even if it misspells `visibleTo`."""
     if entry.node.child(_VISIBLE_TO):
         return True
     wrong = [str(fault.path[-1]) for fault in entry.faults if len(fault.path) > _ENTRY_DEPTH]

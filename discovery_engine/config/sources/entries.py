@@ -1,7 +1,7 @@
-"""One entry of a client's file as a server of ours, with the rules that its tool lists make.
+"""Converts an entry of a client's file to a server, and its lists of tools to rules.
 
-An entry that cannot be used becomes a server with a `problem`, so that it is listed and explained;
-the entries beside it are not touched by it. Values never show in a problem.
+An unusable entry becomes a server with a `problem`, so that it is listed and explained, and other
+entries are unaffected. A problem never quotes a value.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from discovery_engine.secrets.references import is_variable
 from discovery_engine.tools.model import ServerName
 
 _LONGEST_TOOL = 200  # characters
-_MOST_KEYS = 8  # named in one note
+_MOST_KEYS = 8  # keys in one note
 _FALSE = (False, "false", "False")
 
 
 class SkippedEntryError(Exception):
-    """An entry that is fine where it stands, and no server that anyone else could start."""
+    """An entry that is valid in its client, but that no other program can start."""
 
 
 class ReadEntry(Struct, frozen=True):
     server: ServerSettings
     rules: tuple[Rule, ...] = ()
     notes: tuple[str, ...] = ()
-    """Warnings for the owner; the server can be used."""
+    """Warnings for the owner; the server is usable."""
 
 
 class EntryReader(Struct, frozen=True):
-    """Reads the entries of one container of one file."""
+    """Reads the entries of one container in a file."""
 
     client: ClientRow
     origin: Origin
@@ -63,12 +63,12 @@ class EntryReader(Struct, frozen=True):
     dialect: VariableSyntax
 
     def read(self, name: ServerName, value: JSONValue, *, key: str) -> ReadEntry:
-        """The server that an entry describes, whatever state the entry is in.
+        """Return the server of an entry, with a `problem` if the entry is unusable.
 
-        `key` is the name that the file has for it.
+        `key` is its name in the file.
 
         Raises:
-            SkippedEntryError: If the entry is none to import.
+            SkippedEntryError: If the entry must not be imported.
         """
         server = ServerSettings(name, None, origin=self.origin, source=self.client.id)
         self.dialect.notes.clear()
@@ -95,7 +95,7 @@ class EntryReader(Struct, frozen=True):
         server = replace(server, prompts=dict(self.dialect.asked))
         rules = self._rules(server.name, fields)
         unread = [why for key, why in shape.unread.items() if fields.get(key) is not None]
-        switches = (*shape.on, *shape.off, *shape.approve_all)  # one of them is enough
+        switches = (*shape.on, *shape.off, *shape.approve_all)  # reading one is enough
         without = {*shape.ignored, *shape.unwrap, *shape.skip, *switches}
         if others := [key for key in fields.unread if key not in without]:
             unread.append(f"not read: {', '.join(map(named, others[:_MOST_KEYS]))}")
@@ -147,7 +147,7 @@ class EntryReader(Struct, frozen=True):
         return self._with_oauth(RemoteTransport(url, headers, kind), fields)
 
     def _with_oauth(self, remote: RemoteTransport, fields: EntryFields) -> RemoteTransport:
-        """Return `remote` with the entry's OAuth settings that can be used here; note the rest."""
+        """Return `remote` with the entry's usable OAuth settings; note the others."""
         keys = self.client.entry.oauth
         client = fields.text(keys["client_id"])
         secret = fields.text(keys["client_secret"])
@@ -209,7 +209,7 @@ def _refuse_foreign(fields: EntryFields, shape: EntryShape) -> None:
 
 
 def _kind(fields: EntryFields, shape: EntryShape) -> str | None:
-    """The transport that the entry names; None if it names none."""
+    """Return the transport that the entry names; None if it names none."""
     pair = fields.first(shape.kind)
     if pair is None or isinstance(pair[1], dict):
         return None
@@ -223,7 +223,7 @@ def _kind(fields: EntryFields, shape: EntryShape) -> str | None:
 
 
 def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], dict[str, str]]:
-    """Program, arguments, environment; some clients nest them under the command, or list them."""
+    """Return program, arguments and environment; some clients nest or list them in one key."""
     pair = fields.first(shape.command)
     if pair is None:
         raise EntryError("", f"it has no {shape.command[0]}")
@@ -243,7 +243,7 @@ def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], di
 
 
 def _variable_names(fields: EntryFields, keys: Sequence[str]) -> list[str]:
-    """Names of variables, each a text or a map with a `name`."""
+    """Return names of variables, each given as text or as a map with `name`."""
     pair = fields.first(keys)
     if pair is None:
         return []

@@ -1,8 +1,8 @@
-"""Bundles (`mcpb`): downloaded, compared with their hash, read, and unpacked.
+"""Bundles (`mcpb`): downloads them, checks their hash, reads their manifest, and unpacks them.
 
-A manifest may name `node`, `python` or a file of the bundle; anything else is refused. Its
-`${user_config.…}` are values that the owner gives, and `${__dirname}` is where it is unpacked. The
-members of an archive are checked before the first is written, and what is written is counted.
+A manifest may start `node`, `python` or a file of the bundle; anything else is refused. Its
+`${user_config.…}` are values of the owner, and `${__dirname}` is the folder that it is unpacked to.
+The members of an archive are checked before the first is written, and written bytes are counted.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from discovery_engine.store.server_records import PackagePin
 
 _LARGEST_DOWNLOAD = 512 * 1024 * 1024  # bytes; bundles with a whole runtime have 150 MB
 _DOWNLOAD_WITHIN = 600.0  # seconds
-_PLANNED_BUNDLE_TTL = 3600.0  # seconds, for the person who reads the plan
+_PLANNED_BUNDLE_TTL = 3600.0  # seconds for a person to read the plan
 _HASH = re.compile(r"(?:sha256[:-])?([0-9a-fA-F]{64})")
 _OK = 200
 
 
 class BundleDownloads:
-    """The downloads of one data folder; only addresses of the allowed classes are read."""
+    """The downloads of one data folder, only from addresses of the allowed classes."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class BundleDownloads:
     async def fetch(
         self, url: str, integrity: str, on_progress: Callable[[str], None] = lambda _: None
     ) -> Path:
-        """The file at an address, whose content is the expected one.
+        """Return the file at a URL, downloaded unless a file with its hash is here already.
 
         Raises:
-            InstallRefusedError: If the address is not one of the internet, or there is no hash.
-            InstallFailedError: If it cannot be downloaded, or is too long.
+            InstallRefusedError: If the URL is not on the internet, or `integrity` is no SHA-256.
+            InstallFailedError: If it cannot be downloaded or written, or is too large.
             PackageChangedError: If it has another hash.
         """
         expected = _HASH.fullmatch(integrity)
@@ -130,7 +130,7 @@ class BundleDownloads:
                     await anyio.to_thread.run_sync(file.close)
 
     def _delete_old(self) -> None:
-        """Delete what was planned and not installed, and what was cut off."""
+        """Delete downloads older than an hour: not installed, or interrupted."""
         oldest = time.time() - _PLANNED_BUNDLE_TTL
         for path in self._folder.glob("*"):
             try:
@@ -145,7 +145,7 @@ def _create(path: Path) -> BinaryIO:
 
 
 def _digest_of(path: Path) -> str:
-    """The SHA-256 of a file; empty if it is not there."""
+    """Return the SHA-256 of a file; empty if it does not exist."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -153,14 +153,14 @@ def _digest_of(path: Path) -> str:
         return ""
 
 
-# An archive of a stranger, unpacked: files and folders below one folder, and nothing else.
+# Unpacking an untrusted archive: only files and folders, all below one folder.
 
 LARGEST = 1024 * 1024 * 1024
 """Bytes of all files together; a bundle with its node_modules has some 100 MB."""
 _MEMBERS = 50_000
 _RATIO = 200
-"""Times that a whole archive may grow; texts grow tenfold."""
-_ALWAYS = 16 * 1024 * 1024  # bytes that are unpacked whatever the ratio
+"""The most that a whole archive may grow; texts grow tenfold."""
+_ALWAYS = 16 * 1024 * 1024  # bytes that are unpacked at any ratio
 _DEPTH = 40
 _NAME = 255  # bytes of each step of a path
 _PIECE = 1 << 20
@@ -171,10 +171,10 @@ _ENCRYPTED = 0x1
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
-    """An archive whose members may all be unpacked.
+    """Yield an archive whose members are all safe to unpack.
 
     Raises:
-        InstallRefusedError: If one may not, or if it is no archive.
+        InstallRefusedError: If one is not, or if it is no archive.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -185,7 +185,7 @@ def open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def read_member(archive: zipfile.ZipFile, name: str, *, limit: int) -> bytes | None:
-    """A small member; None if it is not there.
+    """Return the content of a small member; None if there is none.
 
     Raises:
         InstallRefusedError: If it is longer than `limit`.
@@ -202,10 +202,10 @@ def read_member(archive: zipfile.ZipFile, name: str, *, limit: int) -> bytes | N
 
 
 def unpack(archive: zipfile.ZipFile, folder: Path) -> None:
-    """Write all members below a folder that is empty, each with no more rights than it needs.
+    """Write all members below an empty folder, for the owner only; executables stay executable.
 
     Raises:
-        InstallRefusedError: If the archive holds more than it claims.
+        InstallRefusedError: If a member is longer than declared.
         InstallFailedError: If the disk is full, or the folder cannot be written.
     """
     left = LARGEST
@@ -226,11 +226,11 @@ def unpack(archive: zipfile.ZipFile, folder: Path) -> None:
 
 
 def unpack_bundle(path: Path, folder: Path, pin: PackagePin) -> None:
-    """Unpack a downloaded bundle, whole or not at all; a folder that is there is the same one.
+    """Unpack a downloaded bundle atomically; no-op if the folder exists.
 
     Raises:
-        PackageChangedError: If it is not what was pinned.
-        InstallRefusedError, InstallFailedError: As `unpack`.
+        PackageChangedError: If its hash is not the pinned one.
+        InstallRefusedError, InstallFailedError: See `unpack`.
     """
     with path.open("rb") as file:
         digest = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
@@ -248,7 +248,7 @@ def unpack_bundle(path: Path, folder: Path, pin: PackagePin) -> None:
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, limit: int) -> int:
-    """Write one member of at most `limit` bytes; returns how many more may be written."""
+    """Write a member of at most `limit` bytes; return what `LARGEST` leaves after this member."""
     mode = 0o700 if (member.external_attr >> 16) & stat.S_IXUSR else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     size = 0
@@ -281,7 +281,7 @@ def _check(archive: zipfile.ZipFile, packed_size: int) -> None:
 
 
 def _refusal(member: zipfile.ZipInfo) -> str:
-    """Why a member is not unpacked; empty if it is."""
+    """Return why a member is not unpacked; empty if it is."""
     name = member.orig_filename
     steps = PurePosixPath(name).parts
     kind = stat.S_IFMT(member.external_attr >> 16)
@@ -321,21 +321,21 @@ _HOMES = {
 
 
 class BundleServer(Struct, frozen=True):
-    """How the server of a bundle is started."""
+    """The command of a bundle's server."""
 
     program: str
-    """`node` or `python3`; or a path in the folder where the bundle is unpacked."""
+    """`node` or `python3`, or the path of a file in the unpacked bundle."""
     script: str
-    """The path of what that program runs; empty if the program is the bundle's own."""
+    """The path of the file that the program runs; empty if the program is in the bundle."""
     arguments: tuple[Input, ...]
     environment: tuple[Input, ...]
     python_path: str = ""
-    """A folder of the bundle that Python modules are loaded from."""
+    """The folder of the bundle with Python modules; empty for none."""
     version: str = ""
 
 
 def read_bundle(archive: Path, folder: Path) -> BundleServer:
-    """The server of a bundle that will be unpacked in `folder`.
+    """Return the server of a bundle that will be unpacked to `folder`.
 
     Raises:
         InstallRefusedError: If it is no bundle, or starts anything but its own files.
@@ -427,7 +427,7 @@ class _BundleReader:
         )
 
     def _input(self, name: str, kind: Any, text: str) -> Input:
-        """A text of the manifest as an input, whose variables are what the owner gives."""
+        """Return a text of the manifest as an input, with the owner's values as variables."""
         alone = re.fullmatch(r"\$\{user_config\.([^{}]+)\}", text)
         if alone and kind == "positional" and alone[1] in self._asked:
             return replace(self._asked[alone[1]], kind="positional")
@@ -453,7 +453,11 @@ class _BundleReader:
 
 
 def _inside(text: str) -> str:
-    """The path in the bundle that a text of the manifest names."""
+    """Return the path in the bundle that a text of the manifest names.
+
+    Raises:
+        InstallRefusedError: If the text names no path in the bundle.
+    """
     path = text.removeprefix("${__dirname}").lstrip("/") if "${__dirname}" in text else ""
     steps = PurePosixPath(path).parts
     if not steps or ".." in steps or "${" in path or "\\" in path:
@@ -485,12 +489,12 @@ def _asked(name: str, option: _Option) -> Input:
     )
 
 
-# A bundle as a package, started from where it will be unpacked.
+# A bundle as a package.
 _FOLDER_DIGEST_LENGTH = 12  # digits of a hash in the name of a folder
 
 
 class BundleResolver:
-    """`data` is the data folder."""
+    """Resolves bundles; `data` is the data folder."""
 
     def __init__(self, data: Path, downloads: BundleDownloads | None = None) -> None:
         packages = data / "packages"
@@ -505,13 +509,13 @@ class BundleResolver:
         *,
         server: str,
     ) -> ResolvedPackage:
-        """The bundle of an offer; it is downloaded, and not unpacked.
+        """Download the bundle of an offer, without unpacking it, and return its package.
 
         Raises:
-            InvalidPackageNameError: If its address is none.
-            InstallRefusedError: If it has no hash, or starts what is not its own.
+            InvalidPackageNameError: If its URL is invalid.
+            InstallRefusedError: If it has no hash or version, or starts foreign files.
             InstallFailedError: If it cannot be downloaded.
-            PackageChangedError: If it has another hash than its entry says.
+            PackageChangedError: If its hash differs from the entry's.
         """
         checked_name("mcpb", offer.identifier)
         archive = await self._downloads.fetch(offer.identifier, offer.integrity)

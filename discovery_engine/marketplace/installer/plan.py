@@ -1,4 +1,4 @@
-"""The plan of an installation or an update: all that it would do, before any of it is done."""
+"""The plan of an installation or an update, with all its effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SecretValues(Mapping[str, str]):
-    """Secrets that are to be stored, by name; no form of it shows a value."""
+    """Secrets to be stored, by name; `repr` shows no value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = dict(values)
@@ -51,46 +51,46 @@ class SecretValues(Mapping[str, str]):
 
 
 class InstallPlan(Struct, frozen=True):
-    """A planned installation: what it would run and write, and what is missing for it."""
+    """A planned installation: the entry and program, the values to store, and what is missing."""
 
     entry: MarketplaceEntry
     offer: PackageOffer | RemoteOffer
     name: str
-    """The name that the server will have."""
+    """The name of the server."""
     pin: PackagePin
     server_entry: JSONObject
-    """The entry as it will stand in `servers:`, with references and no secret."""
+    """The entry to write under `servers`, with references in place of secrets."""
     asked: tuple[AskedInput, ...] = ()
     secrets: SecretValues = SecretValues({})
     prerequisites: tuple[Prerequisite, ...] = ()
     warnings: tuple[str, ...] = ()
     archive: Path | None = None
-    """A downloaded bundle, not unpacked yet."""
+    """The downloaded bundle, not unpacked yet."""
     folders: tuple[Path, ...] = ()
-    """The folders that will be the server's own, and are removed with it."""
+    """The server's own folders, which are removed with it."""
     confinement: Choice | None = None
     """The sandbox that it gets on this system; None for a remote server."""
     where: Place | None = None
-    """Where it would be entered; None if that was not asked."""
+    """The place where it will be written; None if unknown."""
     grants: Grants = Grants()
     values: Mapping[str, tuple[str, ...]] = {}
-    """The owner's values that are not secret, to plan an update with."""
+    """The owner's values that are not secret, for planning updates."""
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The command that would be started; empty for a remote server."""
+        """The command to start; empty for a remote server."""
         command = self.server_entry.get("command")
         return (str(command), *map(str, self.server_entry.get("args", ()))) if command else ()
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that the server gets, as they stand in its entry."""
+        """The environment variables in the entry."""
         variables: Mapping[str, str] = self.server_entry.get("env", {})
         return variables
 
     @property
     def url(self) -> str:
-        """The address that would be reached; empty for a local server."""
+        """The URL of a remote server; empty for a local one."""
         return str(self.server_entry.get("url", ""))
 
     @property
@@ -99,7 +99,7 @@ class InstallPlan(Struct, frozen=True):
         return headers
 
     def shown(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Variables or headers, also of another version: of secret ones only references."""
+        """Return variables or headers for display, with only the references of secret ones."""
         secrets = self._secret_names
         return {
             name: shown_value(
@@ -110,7 +110,7 @@ class InstallPlan(Struct, frozen=True):
 
     @property
     def _secret_names(self) -> frozenset[str]:
-        """The variables and headers that are secret, or hold something that is."""
+        """The names of variables and headers that are secret, or contain a secret."""
         offer = self.offer
         inputs = offer.headers if isinstance(offer, RemoteOffer) else offer.environment
         secret = (
@@ -127,15 +127,17 @@ class InstallPlan(Struct, frozen=True):
         return tuple(asked_input for asked_input in self.asked if asked_input.is_missing)
 
     def warned(self, warnings: Sequence[Diagnostic], where: Place) -> InstallPlan:
-        """The plan with what the marketplace warns of, the gravest first, and its place."""
+        """Return the plan with the marketplace's warnings before its own, and its place."""
         messages = (*(warning.message for warning in warnings), *self.warnings)
         return replace(self, warnings=tuple(dict.fromkeys(messages)), where=where)
 
     def require_ready(self, *, hint: str = "") -> None:
-        """Check that nothing is missing; `hint` is the next step if a value is.
+        """Check that no value and no program is missing.
+
+        `hint` is the next step for missing values.
 
         Raises:
-            MissingInputsError: If a required value is.
+            MissingInputsError: If a required value is missing.
             InstallFailedError: If a program cannot be used.
         """
         if missing := self.missing:
@@ -151,7 +153,7 @@ class InstallPlan(Struct, frozen=True):
                 )
 
     def to_json(self) -> JSONObject:
-        """For programs and people: of secret variables and headers only references."""
+        """Return the plan for display, with only the references of secret variables and headers."""
         form: dict[str, Any] = {
             "name": self.name,
             "entry": self.entry.name,
@@ -191,39 +193,39 @@ def _input_form(asked_input: AskedInput) -> JSONObject:
     }
 
 
-# Updates: what one would change, and what was changed.
+# Plans of updates, and the results of changes.
 
 
 class InstalledChange(Struct, frozen=True):
-    """A server that was installed, updated or set back."""
+    """A server after an installation, an update or a rollback."""
 
     name: str
-    """The name by which it is addressed."""
+    """The name of the server."""
     where: Place
     diff: str
     pin: PackagePin
     problem: str = ""
-    """Why its first start failed; it is entered all the same."""
+    """The failure of its first start; empty if there was none. The server is added anyway."""
 
 
 class Difference(Struct, frozen=True):
-    """One thing that is different afterwards; an empty text is nothing."""
+    """One difference between two versions; an empty text stands for nothing."""
 
     what: str
-    """In one word, such as `version`, `argument`, `environment`, `sandbox` or `tool`."""
+    """One word, such as `version`, `argument`, `environment`, `sandbox` or `tool`."""
     before: str
     after: str
 
 
 class UpdatePlan(Struct, frozen=True):
-    """An update of one server; nothing of it is done."""
+    """A planned update of one server."""
 
     record: InstalledServer
     install: InstallPlan | None = None
-    """The version that it would have; None if that cannot be found out."""
+    """The plan of the new version; None if it cannot be determined."""
     differences: tuple[Difference, ...] = ()
     problem: DiscoveryError | None = None
-    """Why it cannot be updated."""
+    """The reason why it cannot be updated; None if it can."""
 
     @property
     def name(self) -> str:
@@ -231,24 +233,24 @@ class UpdatePlan(Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """True if the server is as the marketplace has it, and has all values that it needs."""
+        """True if there is nothing to update: no difference, no missing value, no problem."""
         return not (self.differences or self.missing or self.problem)
 
     @property
     def asked(self) -> tuple[AskedInput, ...]:
-        """The inputs that its owner may give values for."""
+        """The inputs that accept values."""
         return self.install.asked if self.install else ()
 
     @property
     def missing(self) -> tuple[AskedInput, ...]:
-        """The inputs that it would require and that have no value yet."""
+        """The required inputs without a value."""
         return self.install.missing if self.install else ()
 
     def require_ready(self) -> InstallPlan:
-        """The version that it would have, for which nothing is missing.
+        """Return the plan of the new version, after checking that nothing is missing.
 
         Raises:
-            DiscoveryError: The problem of the plan, or as `InstallPlan.require_ready`.
+            DiscoveryError: The problem of this plan, or an error of `InstallPlan.require_ready`.
         """
         if self.problem is not None or self.install is None:
             raise self.problem or InstallFailedError(f"{self.name} cannot be updated")
@@ -256,7 +258,7 @@ class UpdatePlan(Struct, frozen=True):
         return self.install
 
     def _way_to_values(self) -> str:
-        """The commands that give what is missing."""
+        """Return the commands that give the missing values."""
         secrets = [
             f"`discovery secrets set {asked_input.stored_as}`"
             for asked_input in self.missing
@@ -271,12 +273,12 @@ class UpdatePlan(Struct, frozen=True):
 def differences(
     record: InstalledServer, plan: InstallPlan, known_tools: Collection[str]
 ) -> tuple[Difference, ...]:
-    """Return the differences, the most telling first.
+    """Return the differences, the most important first.
 
     Args:
-        record: The server as it is.
-        plan: As it would be.
-        known_tools: The names of its tools as they were listed; empty if they never were.
+        record: The installed server.
+        plan: The plan of the new version.
+        known_tools: The names of its listed tools; empty if it was never listed.
     """
     before, after = record.current, plan
     candidates = [
@@ -294,12 +296,12 @@ def differences(
 
 
 def merged_entry(original: JSONObject, current: JSONObject, new: JSONObject) -> JSONObject:
-    """The entry after an update: what its owner changed by hand stays, if the update leaves it.
+    """Return the entry after an update, which keeps keys that only the owner has changed.
 
     Args:
-        original: As the installation wrote it.
-        current: As it stands now.
-        new: As it would be written now.
+        original: The entry as the installation wrote it.
+        current: The entry now, with changes of its owner.
+        new: The entry of the new version.
     """
     merged = dict(current)
     for key in {**original, **new}:
@@ -327,7 +329,7 @@ def _entry_differences(
 
 
 def _words(before: Collection[str], after: Collection[str]) -> Iterator[Difference]:
-    """Arguments that are gone or new; those that only moved are shown as both lists."""
+    """Yield removed and added arguments; if the order alone changed, both lists."""
     gone = [word for word in before if word not in after]
     new = [word for word in after if word not in before]
     for number in range(max(len(gone), len(new))):

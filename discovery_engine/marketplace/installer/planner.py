@@ -1,4 +1,4 @@
-"""Plans an installation: the offer, the package, the values, and the entry that comes of them."""
+"""Plans an installation: chooses an offer, resolves its package, and builds the server's entry."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Offer: TypeAlias = PackageOffer | RemoteOffer
 
 
 class Choices(Struct, frozen=True):
-    """The owner's choices for an entry; each is empty for the usual one."""
+    """The owner's choices for an entry; an empty one stands for the default."""
 
     name: str = ""
     offer: str = ""
@@ -61,9 +61,9 @@ class Choices(Struct, frozen=True):
     version: str = ""
     values: GivenValues = {}
     secrets: GivenValues = {}
-    """Further values, which are stored as secrets whatever their publisher says of them."""
+    """Values that are stored as secrets, whatever the publisher declares."""
     earlier: GivenValues = {}
-    """The values that its owner gave for the version before."""
+    """The owner's values for the earlier version."""
     grants: Grants = Grants()
 
     def input_values(self, server: str, stored: Collection[str]) -> InputValues:
@@ -73,12 +73,12 @@ class Choices(Struct, frozen=True):
 
 
 class Planner:
-    """Plans installations of entries; nothing is installed, written or started."""
+    """Plans installations; nothing is installed, written or started."""
 
     def __init__(
         self, environ: Environ, data: Path, downloads: BundleDownloads | None = None
     ) -> None:
-        """`data` is the data folder; `downloads` are those of its bundles by default."""
+        """`data` is the data folder; `downloads` defaults to one for its bundles."""
         self._data = data
         self._environ = environ
         self._prerequisites = Prerequisites(environ)
@@ -89,19 +89,19 @@ class Planner:
     async def plan(
         self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
     ) -> InstallPlan:
-        """Plan what installing an entry would do.
+        """Plan the installation of an entry.
 
         Args:
-            entry: Of the marketplace.
-            choices: What its owner chose.
-            stored: The secrets of this very server that are stored already: `SERVER/NAME`.
+            entry: The entry of the marketplace.
+            choices: The owner's choices.
+            stored: The names of secrets already stored for this server: `SERVER/NAME`.
 
         Raises:
-            InstallRefusedError: If what the entry asks for is unsafe, or cannot be run here.
-            InvalidInputError: If a value does not fit.
-            NotFoundError: If its package, or the version, does not exist.
+            InstallRefusedError: If the entry is unsafe, or cannot be run here.
+            InvalidInputError: If a value is invalid.
+            NotFoundError: If the package or its version does not exist.
             PackageManagerError: If a package manager is missing or fails.
-            PackageChangedError: If the package is not what the entry says.
+            PackageChangedError: If the content of the package differs from the entry.
         """
         offer = await self._offer(entry, choices)
         name = choices.name or default_name(entry)
@@ -116,9 +116,9 @@ class Planner:
     async def asked(
         self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()
     ) -> tuple[AskedInput, ...]:
-        """Return the inputs that the owner may give, without asking a package manager.
+        """Return the inputs for the owner's values, without using a package manager.
 
-        A bundle is downloaded for it. The arguments and errors are those of `plan`.
+        A bundle is downloaded, as its manifest has the inputs. For arguments and errors see `plan`.
         """
         offer = await self._offer(entry, choices)
         if isinstance(offer, PackageOffer) and offer.registry_type == "mcpb":
@@ -205,7 +205,7 @@ class Planner:
         )
 
     def _grantable(self, paths: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the paths named by the owner that a sandbox may grant, and notes on the others."""
+        """Return the owner's paths that a sandbox may grant, and notes about the others."""
         data = os.path.realpath(self._data)
         held = [path for path in paths if Path(data).is_relative_to(os.path.realpath(path))]
         notes = [
@@ -246,7 +246,7 @@ class Planner:
         )
 
     async def _runnable(self, entry: MarketplaceEntry) -> set[str]:
-        """The types of packages that can be started here."""
+        """Return the types of packages that can be started here."""
         kinds = {offer.registry_type for offer in entry.packages}
         types: set[str] = set()
         for kind in kinds:
@@ -260,7 +260,7 @@ class Planner:
 def _package_inputs(
     offer: PackageOffer, values: InputValues
 ) -> tuple[RuntimeOptions, ServerEnvironment, tuple[str, ...]]:
-    """Options of the runtime, variables and arguments, with the values that were given."""
+    """Return the runtime's options, the variables and the arguments, with the owner's values."""
     if hint := refused_hint(offer):
         raise InstallRefusedError(
             f"the entry asks for {quoted(hint)} to start its {offer.registry_type} package;"
@@ -272,7 +272,7 @@ def _package_inputs(
 
 
 def _without_empty(**keys: JSONValue) -> JSONObject:
-    """An entry of `servers` with those of its keys that have a value."""
+    """Return an entry of `servers` without empty values."""
     return {key: value for key, value in keys.items() if value}
 
 
@@ -283,7 +283,7 @@ def _needed(pin: PackagePin) -> Sequence[str]:
 
 
 def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
-    """Return the description that agents read, and warnings; a suspicious one is left out."""
+    """Return the description for agents, and warnings; a suspicious description is left out."""
     if scanner.alarms(scanner.scan_text(entry.description, where="description")):
         return "", ("its description is suspicious, and is left out of the entry",)
     text = one_line(entry.description)
@@ -291,19 +291,19 @@ def _description(entry: MarketplaceEntry) -> tuple[str, tuple[str, ...]]:
     return literal(cut), ()
 
 
-# Which of its offers a server is installed from, and what it is called then.
+# The choice of an offer, and the default name of a server.
 
 
 def chosen_offer(entry: MarketplaceEntry, wanted: str | None, runnable: Collection[str]) -> Offer:
-    """The offer that is meant, or else the first that can be run here.
+    """Return the requested offer; by default the first usable one, preferably one that runs here.
 
     Args:
-        entry: Of the marketplace.
-        wanted: A type (`npm`, `remote`) or an identifier.
+        entry: The entry of the marketplace.
+        wanted: A type (`npm`, `remote`) or an identifier; None for the default.
         runnable: The types of packages that this machine can start.
 
     Raises:
-        InstallRefusedError: If there is none.
+        InstallRefusedError: If no offer is usable.
     """
     offers: list[Offer] = [*entry.packages, *entry.remotes]
     usable = [offer for offer in offers if not _obstacle(offer)]
@@ -325,9 +325,9 @@ def chosen_offer(entry: MarketplaceEntry, wanted: str | None, runnable: Collecti
 
 
 def same_offer(entry: MarketplaceEntry, identifier: str, kind: str) -> str:
-    """The offer of a later version: of the same identifier, or else of the same type.
+    """Return the identifier if a later version has an offer with it, else the type.
 
-    The address of a bundle, and that of a remote server, may be another in each version.
+    The URL of a bundle or a remote server may differ between versions.
     """
     offers: list[Offer] = [*entry.packages, *entry.remotes]
     names = {name for offer in offers for name in _names(offer)}
@@ -335,7 +335,7 @@ def same_offer(entry: MarketplaceEntry, identifier: str, kind: str) -> str:
 
 
 def default_name(entry: MarketplaceEntry) -> str:
-    """A short name for the server: `time` for `mcp-server-time`."""
+    """Return a short name for the server: `time` for `mcp-server-time`."""
     last = entry.name.rpartition("/")[2].lower()
     plain = re.sub(r"[^a-z0-9]+", "-", last).strip("-")
     short = plain
@@ -355,7 +355,7 @@ def _names(offer: Offer) -> tuple[str, ...]:
 
 
 def _obstacle(offer: Offer) -> str:
-    """Why an offer cannot be used by this program; empty if it can."""
+    """Return why an offer cannot be used by this program; empty if it can."""
     if isinstance(offer, RemoteOffer):
         return ""
     if offer.transport.type != "stdio":
@@ -371,18 +371,18 @@ def _obstacle(offer: Offer) -> str:
     return ""
 
 
-# Its sandbox: what is granted, and what confines it on this system.
+# The sandbox: its grants, and its means on this system.
 
 
 def sandbox(
     grants: Grants, paths: Sequence[str] = (), folders: Sequence[Path] = ()
 ) -> str | dict[str, JSONValue]:
-    """The `sandbox` of an entry: a kind alone, or with what is granted.
+    """Return the `sandbox` of an entry: the kind alone, or with grants.
 
     Args:
-        grants: By the owner.
-        paths: What it may change, besides: what the owner named in its values, for example.
-        folders: What it cannot start without.
+        grants: The owner's grants.
+        paths: Further writable paths, such as those in the owner's values.
+        folders: Readable folders that the server cannot start without.
     """
     granted: dict[str, JSONValue] = {}
     needed = (str(folder) for folder in folders if not folder.is_relative_to("/usr"))
@@ -396,7 +396,7 @@ def sandbox(
 
 
 def confinement(server: str, grants: Grants, program: str, environ: Mapping[str, str]) -> Choice:
-    """Choose what `auto` is for a program on this system. It tries the means once; it blocks."""
+    """Return what `auto` means for a program here; blocks, and tries each means only once."""
     settings = SandboxSettings("auto", network=grants.network)
     return choose(server, settings, program, find_means(environ))
 
