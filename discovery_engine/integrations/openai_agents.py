@@ -1,11 +1,11 @@
-"""Tools for the OpenAI Agents SDK: an agent that has the tools that fit, or any agent's tools.
+"""Tools for the OpenAI Agents SDK: an agent with the fitting tools, or tools for any agent.
 
     agent = DiscoveryAgent("Assistant", discovery=engine)
     result = await Runner.run(agent, "order a chair")
 
-A `DiscoveryAgent` is an `Agent` whose tools are bound anew in every turn: those that fit what the
-user wrote, and those that the model's own searches found. Each run has a toolset of its own, so
-one agent can be run many times at once. Any other agent takes `function_tools(toolset)`.
+A `DiscoveryAgent` is an `Agent` whose tools are bound in every turn: those that fit the user's
+messages, and those that the model has searched for. Each run has its own toolset, so an agent can
+run many times at once. For any other agent use `function_tools(toolset)`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 ClientOf = Callable[[RunContextWrapper[Any]], "Client | None"]
 Step = str | tuple[str, str]
-"""A step of a conversation: a user's text, or the name of a tool with the arguments of a call."""
+"""A step of a conversation: a user's text, or a tool's name with the arguments of a call."""
 Output = str | list[ToolOutputText | ToolOutputImage | ToolOutputFileContent]
 
 _FAILED = "The call failed:"
@@ -61,11 +61,11 @@ def function_tools(
     client: Client | None = None,
     on_progress: OnCallProgress | None = None,
 ) -> list[FunctionTool]:
-    """The tools of a toolset at this moment, for any agent.
+    """Return the current tools of a toolset, for any agent.
 
     Args:
-        toolset: In the mode `meta` its tools are always the same ones.
-        client: As `AgentTool.call` takes it.
+        toolset: The toolset; in the mode `meta` its tools never change.
+        client: See `AgentTool.call`.
         on_progress: Awaited with the progress of each call.
     """
     return [_function_tool(tool, toolset, client, on_progress) for tool in toolset.tools()]
@@ -73,12 +73,12 @@ def function_tools(
 
 @dataclass
 class DiscoveryAgent(Agent[TContext]):
-    """An agent that has the tools of a toolset beside its own `tools`."""
+    """An agent with the tools of a toolset beside its own `tools`."""
 
     discovery: ScopedEngine | Toolset = field(kw_only=True)
-    """An engine, or one of its toolsets: with the mode `meta` the agent has the meta-tools."""
+    """An engine; or a toolset, which with the mode `meta` has the meta-tools."""
     discovery_client: Client | ClientOf | None = field(default=None, kw_only=True)
-    """Who calls are made for, as `AgentTool.call` takes it; of a function, each run has its own."""
+    """The client of calls (see `AgentTool.call`), or a function that returns it for a run."""
     on_tool_progress: OnCallProgress | None = field(default=None, kw_only=True)
     """Awaited with the progress of each call."""
     _runs: WeakKeyDictionary[RunContextWrapper[Any], _Run] = field(
@@ -86,7 +86,7 @@ class DiscoveryAgent(Agent[TContext]):
     )
 
     async def get_all_tools(self, run_context: RunContextWrapper[TContext]) -> list[Tool]:
-        """The agent's own tools, then those of its toolset; asked for in every turn."""
+        """Return the agent's own tools, then those of its toolset; called in every turn."""
         own = await super().get_all_tools(run_context)
         toolset = toolset_of(self.discovery)
         if toolset.mode == "select":
@@ -109,7 +109,7 @@ class _Run:
         self._history: list[Step] = []
 
     async def toolset_for(self, history: list[Step]) -> Toolset:
-        """Bind what fits the conversation before the run, once: it stays while the run goes on."""
+        """Bind the tools that fit the history before the run; once, as it stays during a run."""
         if history != self._history:
             self._history = history
             self._toolset = await self._toolset.replay(history)
@@ -117,7 +117,7 @@ class _Run:
 
 
 def _history(items: Iterable[Any]) -> Iterator[Step]:
-    """Yield the users' texts and the calls of tools, as `Toolset.replay` takes them."""
+    """Yield the users' texts and the tool calls, for `Toolset.replay`."""
     for item in items:
         match item:
             case {"role": "user", "content": str(text)}:

@@ -1,8 +1,8 @@
-"""The text of a `discovery.yaml` with entries added, removed or changed.
+"""Adds, removes and changes entries in the text of a `discovery.yaml`.
 
-What an owner wrote stays as it is, to the byte: what is new is put behind the last entry of its
-section, and only the lines of an entry that goes are gone. A library that parses and writes the
-whole file again keeps comments, but neither bytes, nor JSON, nor its trailing commas.
+Every other byte of the owner's text stays: new entries follow the last one of their section, and
+removing an entry deletes only its lines. A library that parses and rewrites the whole file keeps
+comments, but neither bytes, nor JSON, nor its trailing commas.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Entries: TypeAlias = "JSONObject | list[JSONObject]"
 _STEP = 2  # columns of indentation
 _NULL = "tag:yaml.org,2002:null"
 _STR = "tag:yaml.org,2002:str"
-# What may follow the last line of a member in brackets, if no other member stands there.
+# What may follow the last line of a member in brackets if no other member is on that line.
 _OWN_LINE_END = re.compile(r"(?P<comma>[ \t]*,?)[ \t]*(?:#[^\n]*)?\n")
-# Blanks and comments, and then the comma behind them.
+# Blanks and comments before a comma.
 _COMMA = re.compile(r"((?:\s|#[^\n]*\n)*),")
 
 
 class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Lists stand deeper than their key, as people write them."""
+        """Indent lists deeper than their key, as people do."""
         super().increase_indent(flow=flow, indentless=False)
 
 
-# YAML 1.2 reads `1e3` as a number, PyYAML (1.1) does not and would write such a text unquoted.
+# YAML 1.2 reads `1e3` as a number; PyYAML (1.1) would write such a text without quotes.
 _Dumper.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+"),
@@ -45,7 +45,7 @@ _Dumper.add_implicit_resolver(
 
 
 class _PlaceLoader(yaml.SafeLoader):
-    """Reads an alias as a text in its place: it breaks its entry, and others are edited still."""
+    """Reads an alias as text: its own entry is broken, but others can still be edited."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if not self.check_event(yaml.AliasEvent):
@@ -55,10 +55,10 @@ class _PlaceLoader(yaml.SafeLoader):
 
 
 def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[Rule]) -> str:
-    """The text of a configuration with servers and tool rules added behind those it has.
+    """Return the text of a configuration with servers and tool rules added after its own.
 
-    Here as below `text` must be a configuration that loads. Where all its lines end as on Windows,
-    so do those that are added.
+    Here and below, `text` must be a valid configuration. If all of its lines end with CRLF, new
+    lines do, too.
     """
     entries = {str(server.name): serialize_server(server) for server in servers}
     added = serialize(Settings(tool_rules=tuple(rules)))["toolRules"]
@@ -71,13 +71,13 @@ def with_servers(text: str, servers: Iterable[ServerSettings], rules: Iterable[R
 
 
 def block(entries: Entries | list[JSONValue], *, column: int = 0) -> str:
-    """Entries as YAML lines that start at a column."""
+    """Return entries as YAML lines that start at a column."""
     lines = dump(entries).splitlines(keepends=True)
     return "".join(" " * column + line for line in lines)
 
 
 def dump(value: JSONValue, *, style: str | None = None, width: int = 4096) -> str:
-    """A value as YAML; texts in the quotes of a style, if one is given."""
+    """Return a value as YAML; with a style, texts are quoted in it."""
     return str(
         yaml.dump(
             value,
@@ -91,7 +91,7 @@ def dump(value: JSONValue, *, style: str | None = None, width: int = 4096) -> st
 
 
 def without_server(text: str, name: str) -> str | None:
-    """The text without an entry of `servers`; None if it has no such entry.
+    """Return the text without an entry of `servers`; None if it has no such entry.
 
     Comments above the entry stay.
     """
@@ -103,7 +103,7 @@ def without_server(text: str, name: str) -> str | None:
 
 
 def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
-    """The text without an item of a list that has so many."""
+    """Return the text without one item of a list; the list must have it."""
     text, end = with_unix_lines(text)
     items: Any = None
     if member := find_member(configuration_node(text), spellings):
@@ -112,13 +112,13 @@ def without_item(text: str, spellings: tuple[str, ...], index: int) -> str:
 
 
 def with_new_entry(text: str, server: ServerSettings) -> str | None:
-    """The text with another entry for a server of `servers`; None if it has none of its name.
+    """Return the text with a server's entry replaced; None if `servers` has none of its name.
 
-    It stays in its place; comments within the entry go.
+    The entry keeps its place unless it is in brackets, and loses the comments in it.
 
     Args:
-        text: With Unix lines.
-        server: The one of this name.
+        text: The text, with Unix line ends.
+        server: The new state of the server.
     """
     place = _server(text, server.name)
     if place is None:
@@ -136,7 +136,7 @@ def with_new_entry(text: str, server: ServerSettings) -> str | None:
 
 
 def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FBT001 - what it is for
-    """The text with an entry of `servers` enabled or disabled; None if it has no such entry."""
+    """Return the text with an entry of `servers` enabled or disabled; None if there is none."""
     text, end = with_unix_lines(text)
     place = _server(text, name)
     if place is None:
@@ -153,7 +153,7 @@ def with_enabled(text: str, name: str, enabled: bool) -> str | None:  # noqa: FB
 
 
 def with_unix_lines(text: str) -> tuple[str, str]:
-    """The text to change, and how its lines end."""
+    """Return the text with Unix line ends, and its own line end."""
     if 0 < text.count("\r\n") == text.count("\n"):
         return text.replace("\r\n", "\n"), "\r\n"
     return text, "\n"
@@ -166,13 +166,13 @@ def with_entries(
     *,
     above: Sequence[tuple[str, ...]] = (),
 ) -> str:
-    """The text with entries behind those of a section, which is made if it is not there.
+    """Return the text with entries after those of a section, which is created if it is missing.
 
     Args:
-        text: With Unix lines.
-        spellings: Of its key; the first one is written.
-        entries: As YAML or JSON.
-        above: Those of the keys that lead to it, all of which are there.
+        text: The text, with Unix line ends.
+        spellings: The spellings of the section's key; a new key gets the first.
+        entries: The entries as plain values.
+        above: The spellings of the keys above the section, which must exist.
     """
     document = composed(text)
     if document is None:
@@ -194,8 +194,8 @@ def with_entries(
 
 
 def composed(text: str) -> Any:
-    """The nodes of a YAML text, for their places; None if there is nothing in it."""
-    # Only places are looked for, and this reader, unlike the one in C, stumbles over tabs.
+    """Return the nodes of a YAML text, for their positions; None for an empty text."""
+    # Tabs are replaced because, unlike the reader in C, this one fails on them.
     return yaml.compose(text.replace("\t", " "), Loader=_PlaceLoader)
 
 
@@ -207,7 +207,7 @@ def configuration_node(text: str) -> Any:
 
 
 def spellings_of(key: str) -> tuple[str, ...]:
-    """How a key may be written: `toolRules`, `tool_rules`."""
+    """Return the spellings of a key: `toolRules`, `tool_rules`."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
     return (key,) if snake == key else (key, snake)
 

@@ -1,6 +1,6 @@
-"""npm packages, looked up by the user's own npm: `npm search` and `npm view`.
+"""npm packages, looked up with the user's own npm: `npm search` and `npm view`.
 
-Neither installs or runs anything. A registry without a search answers `npm search` with 404.
+Neither installs or runs a package. Registries without a search answer `npm search` with 404.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from discovery_engine.marketplace.package_names import (
 )
 
 _NPM_TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
-_WORDS = 12  # of a query; further ones make the registry find nothing
+_WORDS = 12  # words of a query; with more, the registry finds nothing
 _FIELDS = (
     *("name", "version", "description", "keywords", "homepage", "repository", "author"),
     *("maintainers", "deprecated", "bin", "dist", "versions", "time", "scripts"),
@@ -47,7 +47,7 @@ _INSTALL_SCRIPTS = ("preinstall", "install", "postinstall")
 
 
 class NpmHit(Struct, frozen=True):
-    """A package that `npm search` found; whether it has a program is not known yet."""
+    """A result of `npm search`; whether it has a program is not known yet."""
 
     name: str
     description: str = ""
@@ -55,17 +55,17 @@ class NpmHit(Struct, frozen=True):
 
 
 class Npm:
-    """The user's npm."""
+    """Looks up packages with the user's npm."""
 
     def __init__(self, environ: Environ, *, timeout: float = _NPM_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
 
     async def search(self, text: str, *, limit: int) -> tuple[NpmHit, ...]:
-        """Packages whose text fits `text`, which may have qualifiers such as `keywords:mcp`.
+        """Return packages that match `text`, which may have qualifiers such as `keywords:mcp`.
 
         Raises:
-            PackageManagerError: If npm is not there or fails; also if its registry has no search.
+            PackageManagerError: If npm is missing or fails, or its registry has no search.
         """
         words = re.findall(r"(?:keywords:|scope:)?[\w@][\w.@/+-]*", text)[:_WORDS]
         if not words:
@@ -78,12 +78,12 @@ class Npm:
         return tuple(_hit(package) for package in listed[:limit] if _is_named(package))
 
     async def view(self, name: str, version: str = "") -> PublishedPackage:
-        """One version of a package; the latest if none is given.
+        """Return one version of a package, by default the latest.
 
         Raises:
-            InvalidPackageNameError: If the name or the version cannot be one.
+            InvalidPackageNameError: If the name or the version is invalid.
             PackageNotFoundError: If the registry has no such package or version.
-            PackageManagerError: If npm is not there, or fails.
+            PackageManagerError: If npm is missing or fails.
         """
         checked_name("npm", name)
         spec = f"{name}@{checked_version('npm', version) if version else 'latest'}"
@@ -99,7 +99,7 @@ class Npm:
         return _package(answer)
 
     async def registry(self) -> str:
-        """The address of the registry in the user's settings; empty if npm does not say it."""
+        """Return the URL of the registry in the user's settings; empty if npm does not print it."""
         program = npm_program(self._environ)
         output = await program.run("config", "get", "registry", timeout=self._timeout)
         return "" if output.exit_code else output.stdout.decode("utf-8", "replace").strip()
@@ -111,7 +111,7 @@ class Npm:
 
 
 def npm_program(environ: Environ) -> PackageProgram:
-    """The user's npm.
+    """Return the user's npm.
 
     Raises:
         ProgramMissingError: If it is not on the PATH.
@@ -161,7 +161,7 @@ def _view_failure(
 
 
 def _error(answer: Any, output: ManagerOutput) -> tuple[str, str]:
-    """The code of npm's error, and what it says."""
+    """Return the code of npm's error, and its message."""
     error = answer.get("error") if isinstance(answer, dict) else None
     if not isinstance(error, dict):
         return "", reason_of(output.stderr)
@@ -215,7 +215,7 @@ def _first_person(value: Any) -> str:
 
 
 def _person(value: Any) -> str:
-    """A name: `npm` writes `Name <mail> (site)`, or the parts of it."""
+    """Return a name: `npm` writes `Name <mail> (site)`, or an object of these parts."""
     if isinstance(value, dict):
         return text_of(value.get("name")) or text_of(value.get("username"))
     return re.split(r"\s*[<(]", text_of(value))[0]

@@ -1,8 +1,8 @@
-"""Python packages, looked up by the user's own pip and uv; no code of a package is run.
+"""Python packages, looked up with the user's own pip and uv; no code of a package is run.
 
-PyPI has no search, so a package is looked up by its exact name. pip lists the versions, and reports
-the metadata and the hash of the wheel that it would install; uv adds when that was uploaded. Only
-wheels count: to install a source distribution is to run its build script.
+PyPI has no search, so a package is looked up by its exact name. pip lists versions, and reports the
+metadata and the hash of the wheel that it would install; uv adds the date of upload. Only wheels
+count, because installing a source distribution runs its build script.
 """
 
 from __future__ import annotations
@@ -58,27 +58,27 @@ _PIP_OPTIONS = (
     "--only-binary=:all:",
 )
 _ANY_PYTHON = "--ignore-requires-python"
-"""uvx fetches the Python that a package needs; that of this program decides nothing."""
-_USAGE = 2  # the exit code of a pip that does not know an option
+"""uvx fetches the Python that a package needs, so the version of this Python is irrelevant."""
+_USAGE = 2  # pip's exit code for an unknown option
 _REPOSITORY = ("repository", "source", "sourcecode", "github", "gitlab", "code")
 
 
 class PythonPackages:
-    """The user's pip and uv, whichever of them are there."""
+    """Looks up packages with the user's pip and uv, as far as they exist."""
 
     def __init__(self, environ: Environ, *, timeout: float = _INDEX_TIMEOUT) -> None:
         self._environ = environ
         self._timeout = timeout
 
     async def versions(self, name: str) -> tuple[str, ...]:
-        """The versions that have a wheel and are not yanked, the newest first.
+        """Return the versions with a wheel that are not yanked, the newest first.
 
-        With uv alone that is the newest only, as uv does not list them.
+        With uv only, this is just the newest, because uv does not list versions.
 
         Raises:
-            InvalidPackageNameError: If the name cannot be one.
+            InvalidPackageNameError: If the name is invalid.
             PackageNotFoundError: If there is no such package, or no wheel of it.
-            PackageManagerError: If neither pip nor uv is there, or they fail.
+            PackageManagerError: If pip and uv are missing, or fail.
         """
         checked_name("pypi", name)
         if (pip := pip_program(self._environ)) is None:
@@ -88,12 +88,12 @@ class PythonPackages:
         return await self._listed(pip, name)
 
     async def view(self, name: str, version: str = "") -> PublishedPackage:
-        """One version of a package; the newest if none is given.
+        """Return one version of a package, by default the newest.
 
         Raises:
-            InvalidPackageNameError: If the name or the version cannot be one.
+            InvalidPackageNameError: If the name or the version is invalid.
             PackageNotFoundError: If there is no such package or version, or no wheel of it.
-            PackageManagerError: If neither pip nor uv is there, or they fail.
+            PackageManagerError: If pip and uv are missing, or fail.
         """
         checked_name("pypi", name)
         if version:
@@ -105,7 +105,7 @@ class PythonPackages:
         try:
             versions = await self._listed(pip, name)
         except PackageNotFoundError:
-            if not version:  # a given one may be there, and yanked like all others
+            if not version:  # a requested version may exist if all are yanked
                 raise
         version = version or versions[0]
         dates: list[float] = []
@@ -121,12 +121,12 @@ class PythonPackages:
         return replace(package, published={package.version: dates[0]}) if dates else package
 
     async def programs(self, name: str, version: str) -> tuple[str, ...]:
-        """The programs of a version, read from its wheel, which is downloaded and deleted.
+        """Return the programs of a version, read from its wheel, which is downloaded and deleted.
 
         Raises:
-            InvalidPackageNameError: If the name or the version cannot be one.
+            InvalidPackageNameError: If the name or the version is invalid.
             PackageNotFoundError: If there is no wheel of it.
-            PackageManagerError: If pip is not there or fails, or the wheel cannot be read.
+            PackageManagerError: If pip is missing or fails, or the wheel cannot be read.
         """
         requirement = f"{checked_name('pypi', name)}=={checked_version('pypi', version)}"
         pip = pip_program(self._environ)
@@ -145,7 +145,7 @@ class PythonPackages:
             return await anyio.to_thread.run_sync(programs_of_wheel, folder)
 
     async def _listed(self, pip: PackageProgram, name: str) -> tuple[str, ...]:
-        # The form as JSON is new in pip 25.
+        # pip prints JSON only since 25.
         output = await pip.run(
             *("index", "versions", *_PIP_OPTIONS, _ANY_PYTHON, "--", name), timeout=self._timeout
         )
@@ -164,16 +164,16 @@ class PythonPackages:
             *("--ignore-installed", "--quiet", "--report", "-"),
         )
         words = ("--", f"{name}=={version}")
-        # With it pip reads the metadata of a wheel by a range of its bytes, not the whole of it.
+        # With this feature, pip reads the metadata by a range of bytes, not the whole wheel.
         output = await pip.run(*options, "--use-feature=fast-deps", *words, timeout=self._timeout)
         if output.exit_code == _USAGE:  # a pip without that feature
             output = await pip.run(*options, *words, timeout=self._timeout)
-        if output.exit_code:  # without any version it is the package that is missing
+        if output.exit_code:  # without any version, the package is missing
             raise _pip_failure(name, version if versions else "", output)
         return _from_report(name, output, versions)
 
     async def _locked(self, uv: PackageProgram, name: str, version: str) -> Mapping[str, Any]:
-        """The entry that uv would write into a lock file."""
+        """Return the entry that uv would write into a lock file."""
         output = await uv.run(
             *("pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--no-header"),
             *("--no-python-downloads", "--python", sys.executable, "--format", "pylock.toml", "-"),
@@ -194,7 +194,7 @@ class PythonPackages:
 
 
 def pip_program(environ: Environ) -> PackageProgram | None:
-    """The pip of this environment; else that on the PATH; None if there is none."""
+    """Return the pip of this environment, else the one on the PATH; None if there is none."""
     if find_spec("pip") is not None:
         # -P: a pip.py in the working folder is not run.
         return PackageProgram("pip", (sys.executable, "-P", "-m", "pip"), environ)
@@ -208,10 +208,10 @@ def uv_program(environ: Environ) -> PackageProgram | None:
 
 
 def needed_uv(environ: Environ) -> PackageProgram:
-    """uv, where pip is missing.
+    """Return uv, which is needed if pip is missing.
 
     Raises:
-        ProgramMissingError: If it is missing, too.
+        ProgramMissingError: If uv is missing, too.
     """
     if (uv := uv_program(environ)) is None:
         raise ProgramMissingError(
@@ -224,7 +224,7 @@ def _pip_failure(
     name: str, version: str, output: ManagerOutput
 ) -> PackageManagerError | PackageNotFoundError:
     stderr = output.stderr
-    # Without a connection pip finds no version, and says only that in its errors.
+    # Without a connection, pip finds no version; only its warnings tell the difference.
     if broken := re.search(r"connection broken by (.*?)(?:: /|$)", stderr, re.MULTILINE):
         return PackageManagerError(
             f"pip cannot reach its index: {without_credentials(broken[1])[:200]}",
@@ -288,7 +288,7 @@ def _from_report(name: str, output: ManagerOutput, versions: tuple[str, ...]) ->
 
 
 def _links(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """`project_url`: `Source Code, https://…`, by the label as PyPI compares it."""
+    """Return links such as `Source Code, https://…` by their normalized labels."""
     pairs = (link.partition(",") for link in texts_of(metadata.get("project_url")))
     return {re.sub(r"[\W_]", "", label).lower(): url.strip() for label, _, url in pairs}
 
@@ -312,7 +312,7 @@ def _yanked(item: Mapping[str, Any], stderr: str) -> str:
 def _from_lock(locked: Mapping[str, Any]) -> PublishedPackage:
     wheels = _wheels(locked)
     version = text_of(locked.get("version"))
-    # Of several wheels, it is not known here which one this machine gets.
+    # With several wheels, the one for this machine is unknown.
     digest = text_of(object_of(wheels[0].get("hashes")).get("sha256")) if len(wheels) == 1 else ""
     return PublishedPackage(
         name=text_of(locked.get("name")),
@@ -324,7 +324,7 @@ def _from_lock(locked: Mapping[str, Any]) -> PublishedPackage:
 
 
 def uploaded_at(locked: Mapping[str, Any]) -> float:
-    """When the first wheel was uploaded, as Unix time in seconds; 0 if that is not known."""
+    """Return the Unix time in seconds of the first wheel's upload; 0 if unknown."""
     times = (unix_time(wheel.get("upload-time")) for wheel in _wheels(locked))
     return min(filter(None, times), default=0.0)
 
@@ -334,17 +334,17 @@ def _wheels(locked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [object_of(wheel) for wheel in wheels] if isinstance(wheels, list) else []
 
 
-# What a wheel has, read from its archive; nothing of it is unpacked to disk or run.
+# The programs of a wheel, read from its archive; nothing is unpacked or run.
 
 _MAX_ENTRY_POINTS_BYTES = 1 << 20  # bytes of `entry_points.txt`
 _ENTRY_POINTS = re.compile(r"[^/]+\.dist-info/entry_points\.txt")
 
 
 def programs_of_wheel(folder: Path) -> tuple[str, ...]:
-    """The names of the programs of the one wheel in a folder.
+    """Return the names of the programs in the only wheel of a folder.
 
     Raises:
-        PackageManagerError: If there is none, or it cannot be read.
+        PackageManagerError: If there is no wheel, or it cannot be read.
     """
     wheel = next(folder.glob("*.whl"), None)
     if wheel is None:
@@ -368,7 +368,7 @@ def _entry_points(wheel: Path) -> str:
         for member in archive.infolist():
             if not _ENTRY_POINTS.fullmatch(member.filename):
                 continue
-            # What is read is at most what the archive claims.
+            # Reading yields at most the declared size.
             if member.file_size > _MAX_ENTRY_POINTS_BYTES:
                 raise PackageManagerError(f"the entry points of {wheel.name} are too large")
             return archive.read(member).decode("utf-8", "replace")
