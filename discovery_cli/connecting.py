@@ -129,7 +129,7 @@ def _config(invocation: Invocation, options: Options) -> Path | None:
         path = shlex.quote(str(location.path))
         raise click.UsageError(
             f"{location.path} was only found in this folder, and clients would start what it has;"
-            f" `discovery connect --config {path}` names it"
+            f" `discovery connect --config {path} CLIENT` names it"
         )
     is_new = options.move and location.path and not Path(location.path).exists()
     settings = load_settings(location.path) if location.path and not is_new else None

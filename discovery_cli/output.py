@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.lazy_pattern import lazy_pattern
+from discovery_engine._util.runner import runner
 from discovery_engine._util.text import clean, columns_of, one_line
 
 SCHEMA_VERSION = 1
@@ -211,8 +212,12 @@ def with_warnings(form: JSONObject, warnings: Iterable[str]) -> JSONObject:
 
 
 def with_options(words: str, options: str) -> str:
-    """Return the words with `options` added to each command of this program."""
-    return _COMMAND.sub(lambda match: f"{match[0]}{options} ", words) if options else words
+    """Add options to each command of this program, which is named as it was started."""
+    program = " ".join(runner())
+    if not (program or options):
+        return words
+    command = f"{program or 'discovery'} {options}".strip()
+    return _COMMAND.sub(lambda match: match[0].replace("discovery", command), words)
 
 
 def json_text(form: JSONObject, *, indent: int | None = None) -> str:

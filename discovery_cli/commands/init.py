@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,7 +117,9 @@ def command(
     if output.as_json:
         types = [source.type for source in sources]
         form = {"path": str(target), "written": writes, "sources": types, "text": text}
-        connected = _connect(invocation, target, clients, yes=True) if writes else []
+        connected = (
+            _connect(invocation, target, clients, yes=True, is_global=is_global) if writes else []
+        )
         form |= {"needs": needs and asdict(needs), "client_entry": _client_entry(target)}
         output.answer({**form, "connected": connected})
         return
@@ -126,7 +129,7 @@ def command(
     for line in steps or [f"nothing was written to {target}"]:
         output.say(line)
     if writes:
-        _connect(invocation, target, clients, yes=yes)
+        _connect(invocation, target, clients, yes=yes, is_global=is_global)
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Source]:
@@ -206,7 +209,7 @@ def _next_steps(target: Path, needs: Needs, *, is_empty: bool, is_global: bool) 
 
 
 def _connect(
-    invocation: Invocation, config: Path, names: Sequence[str], *, yes: bool
+    invocation: Invocation, config: Path, names: Sequence[str], *, yes: bool, is_global: bool
 ) -> list[JSONObject]:
     """Connect the clients that were named, or those of this machine that the owner agrees to."""
     from discovery_cli import client_files, connecting
@@ -226,7 +229,11 @@ def _connect(
                 connecting.find_client(machine, name, in_project=False) for name in _words(typed)
             ]
         elif here:
-            output.say(f"next: `discovery connect CLIENT` adds the gateway to one of: {listed}")
+            # A file that is only found in a folder must be named to the clients.
+            named = "" if is_global else f" --config {shlex.quote(str(config.absolute()))}"
+            output.say(
+                f"next: `discovery connect{named} CLIENT` adds the gateway to one of: {listed}"
+            )
         else:
             output.say("to connect an MCP client, put this into its file:")
             entry = {"mcpServers": {NAME: _client_entry(config)}}

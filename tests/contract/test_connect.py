@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -296,7 +298,16 @@ def test_init_asks_which_clients_to_connect(discovery: Discovery) -> None:
         },
     )
 
+    (discovery.home / "discovery.yaml").unlink()
+    before = path.read_bytes()
+    discovery("connect", "cursor", "--undo", "--yes")
+    other = discovery("init", "--yes", DISCOVERY_CONFIG="")
+    [words] = re.findall(r"`discovery (connect .*) CLIENT`", other.err)
+    next_one = discovery(*shlex.split(words), "cursor", "--yes", DISCOVERY_CONFIG="")
+
     assert (unknown.code, written) == (2, False)
+    assert next_one.code == 0, "the command that init names"
+    assert path.read_bytes() == before
     assert "did you mean 'cursor'" in unknown.err
     assert done.code == 0
     entry = json.loads(path.read_text())["mcpServers"]["discovery"]

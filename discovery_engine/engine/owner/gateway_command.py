@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from discovery_engine._util.runner import runner
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.secrets.references import references_in
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
 
 NAME = "discovery"
-_PACKAGE = "mcp-discovery-engine"
 _OF_NETWORK = re.compile(
     r"(?i:https?|no)_(?i:proxy)|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE|SSL_CERT_(?:DIR|FILE)"
 )
@@ -44,6 +44,8 @@ def gateway_command(
     passed = (*of_network(environ), *(name for name in _PASSED_ON if environ.get(name)))
     env = {name: environ[name] for name in passed if "@" not in environ[name]}
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    if runner():  # its folder may be gone tomorrow
+        folders = [folder for folder in folders if not folder.startswith(sys.prefix + os.sep)]
     path = os.pathsep.join(dict.fromkeys(filter(None, folders)))
     return GatewayCommand(tuple(words), {"PATH": path, **env})
 
@@ -89,8 +91,8 @@ def _variables(server: ServerSettings) -> Iterator[str]:
 
 def _program(environ: Mapping[str, str]) -> list[str]:
     """The words that start this program from any folder."""
-    if _is_transient(Path(sys.prefix)):
-        return [shutil.which("uvx", path=environ.get("PATH")) or "uvx", _PACKAGE]
+    if words := runner():
+        return [shutil.which(words[0], path=environ.get("PATH")) or words[0], *words[1:]]
     started = Path(sys.argv[0]).absolute()
     beside = Path(sys.executable).parent / NAME
     for program in (started, beside):
@@ -98,8 +100,3 @@ def _program(environ: Mapping[str, str]) -> list[str]:
             return [str(program)]
     path = shutil.which(NAME, path=environ.get("PATH"))
     return [path] if path else [sys.executable, "-m", "discovery_cli"]
-
-
-def _is_transient(environment: Path) -> bool:
-    """Return whether `uvx` runs this, in an environment of its cache that may go at any time."""
-    return any(part.startswith(("archive-v", "environments-v")) for part in environment.parts)
