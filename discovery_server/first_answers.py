@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -12,12 +13,14 @@ from discovery_engine.config.files.inputs import is_current
 from discovery_engine.events import CatalogChanged, ConfigurationReloaded, TrustChanged
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
+    CLIENT_INFO,
     HANDSHAKE_VERSIONS,
     LATEST_HANDSHAKE,
     LATEST_MODERN,
     PROTOCOL_VERSION,
 )
 from discovery_server.eras import ClientRequest
+from discovery_server.surfaces import HOSTS, client_name
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -25,25 +28,15 @@ if TYPE_CHECKING:
     from discovery_engine.engine.first_answer import FirstAnswer
     from discovery_server.gateway import Gateway
 
+Answers: TypeAlias = "Mapping[str, JSONObject]"
+"""Answers by the name of a client."""
+
 logger = logging.getLogger(__name__)
 
 # Seconds in which changes are collected before the answer is written.
 _ANSWER_DEBOUNCE_INTERVAL = 0.5
 
-_INITIALIZE = ClientRequest(
-    "initialize",
-    {
-        "protocolVersion": LATEST_HANDSHAKE,
-        "capabilities": {},
-        "clientInfo": {"name": "", "version": ""},
-    },
-    LATEST_HANDSHAKE,
-)
-_DISCOVER = ClientRequest(
-    "server/discover",
-    {"_meta": {PROTOCOL_VERSION: LATEST_MODERN, CLIENT_CAPABILITIES: {}}},
-    LATEST_MODERN,
-)
+_OTHERS = ""  # the name of all clients that are no host of `server.mode: auto`
 
 
 async def remember_first_answer(
@@ -65,15 +58,45 @@ async def remember_first_answer(
 
 async def _write(
     engine: Engine, gateway: Gateway, first: FirstAnswer, written: object
-) -> tuple[JSONObject, JSONObject | None]:
+) -> tuple[JSONObject, Answers]:
     """Write the answer unless it is `written`; returns what is written now."""
     inputs = engine.settings.inputs
     observed = first.observed(file.path for file in inputs)
-    answer = observed, gateway.answer(_INITIALIZE)
-    discovered = gateway.answer(_DISCOVER)
-    if answer == written or answer[1] is None or discovered is None:
+    names = (_OTHERS, *HOSTS)
+    answer = observed, _answers(gateway, map(_initialize, names))
+    discovered = _answers(gateway, map(_discover, names))
+    if answer == written or not (answer[1] and discovered):
         return answer
     if await anyio.to_thread.run_sync(is_current, inputs):  # else it is about to be reloaded
         versions = (*HANDSHAKE_VERSIONS, LATEST_MODERN)
         await anyio.to_thread.run_sync(first.save, answer[1], discovered, versions, observed)
     return answer
+
+
+def _answers(gateway: Gateway, requests: Iterable[ClientRequest]) -> Answers:
+    """Return the answers by client, those like that of the others left out; none if all wait."""
+    answers = {client_name(request): gateway.answer(request) for request in requests}
+    common = answers[_OTHERS]
+    return {
+        name: answer
+        for name, answer in answers.items()
+        if answer is not None and (name == _OTHERS or answer != common)
+    }
+
+
+def _initialize(name: str) -> ClientRequest:
+    params: JSONObject = {
+        "protocolVersion": LATEST_HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": {"name": name, "version": ""},
+    }
+    return ClientRequest("initialize", params, LATEST_HANDSHAKE)
+
+
+def _discover(name: str) -> ClientRequest:
+    meta: JSONObject = {
+        PROTOCOL_VERSION: LATEST_MODERN,
+        CLIENT_CAPABILITIES: {},
+        CLIENT_INFO: {"name": name, "version": ""},
+    }
+    return ClientRequest("server/discover", {"_meta": meta}, LATEST_MODERN)

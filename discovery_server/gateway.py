@@ -20,7 +20,6 @@ from discovery_engine.errors import DiscoveryError, InputRequiredError
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     INVALID_REQUEST,
-    LATEST_HANDSHAKE,
     LATEST_MODERN,
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
@@ -205,9 +204,9 @@ class Gateway:
         """
         return user if self.view is None else f"{user or ''}@{self.view}"
 
-    def instructions(self, version: str) -> str:
-        """Return the instructions of this gateway for clients of a protocol version."""
-        return self._surfaces.instructions(version)
+    def instructions(self, request: ClientRequest) -> str:
+        """Return the instructions of this gateway for the client of a request."""
+        return self._surfaces.instructions(request)
 
     async def handle(
         self, request: ClientRequest, on_progress: OnProgress | None = None
@@ -240,7 +239,7 @@ class Gateway:
         if method in _WAITING:
             return None
         if method in _OF_OFFERINGS:
-            result = self._offerings.answer(request, self.instructions)
+            result = self._offerings.answer(request, partial(self.instructions, request))
             return None if result is None else completed(method, result, version)
         if method == "tools/list":
             return None if self._is_listing(request) else self._tools(request)
@@ -327,15 +326,16 @@ class Gateway:
             raise _missing_capability(error) from error
         return await _completed(request, result)
 
-    def input_schema(self, tool: str) -> JSONObject | None:
-        """Return the JSON schema of a tool's arguments for clients of 2026-07-28.
+    def input_schema(self, params: JSONObject) -> JSONObject | None:
+        """Return the JSON schema of the arguments of the tool that a client of 2026-07-28 calls.
 
-        None if they have no such tool.
+        None if it has no such tool.
         """
-        return self._surfaces.of(LATEST_MODERN).input_schema(tool)
+        request = ClientRequest("tools/call", params, LATEST_MODERN)
+        return self._surfaces.of(request).input_schema(str(params.get("name")))
 
     def _surface(self, request: ClientRequest) -> ToolSurface:
-        return self._surfaces.of(request.version, request.session, request.client)
+        return self._surfaces.of(request)
 
     def _tools(self, request: ClientRequest) -> JSONObject:
         result = self._surface(request).list_tools(request.params, request.version)
@@ -350,26 +350,26 @@ class Gateway:
     def _current(self, request: ClientRequest) -> JSONObject:
         match request.method:
             case "initialize":
-                return self._initialized(request.params["protocolVersion"])
+                return self._initialized(request)
             case "server/discover":
-                return self._discovered()
+                return self._discovered(request)
             case _:
                 return {}  # ping, logging/setLevel
 
-    def _initialized(self, requested: str) -> JSONObject:
+    def _initialized(self, request: ClientRequest) -> JSONObject:
         return {
-            "protocolVersion": negotiated(requested),
+            "protocolVersion": negotiated(request.params["protocolVersion"]),
             "capabilities": self._capabilities(),
             "serverInfo": IMPLEMENTATION,
-            "instructions": self.instructions(LATEST_HANDSHAKE),
+            "instructions": self.instructions(request),
         }
 
-    def _discovered(self) -> JSONObject:
+    def _discovered(self, request: ClientRequest) -> JSONObject:
         extensions: JSONObject = {"extensions": {TASKS_EXTENSION: {}}} if self.has_tasks else {}
         return {
             "supportedVersions": list(MODERN_VERSIONS),
             "capabilities": self._capabilities() | extensions,
-            "instructions": self.instructions(LATEST_MODERN),
+            "instructions": self.instructions(request),
         }
 
     def _capabilities(self) -> JSONObject:

@@ -84,12 +84,10 @@ class Offerings:
     def __init__(self, engine: ScopedEngine) -> None:
         self._engine = engine
 
-    def answer(
-        self, request: CheckedRequest, instructions: Callable[[str], str]
-    ) -> JSONObject | None:
+    def answer(self, request: CheckedRequest, instructions: Callable[[], str]) -> JSONObject | None:
         """The result of a request that needs no waiting; None if `serve` gives it.
 
-        `instructions` are those for clients of a version.
+        `instructions` returns those for its client.
 
         Raises:
             RpcError: If it is answered with an error.
@@ -98,7 +96,7 @@ class Offerings:
         if method in LISTS:
             return self._list(request) if self._engine.has_listings else None
         if method == "prompts/get" and params["name"] == resources.PROMPT:
-            text = f"{resources.USAGE_GUIDE}\n{instructions(request.version)}"
+            text = f"{resources.USAGE_GUIDE}\n{instructions()}"
             return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
         if method == "resources/read" and is_own_uri(params["uri"]):
             return _own_document(self._engine.view, params["uri"], request.version)

@@ -46,12 +46,36 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.search_answers import SearchAnswer
+    from discovery_server.eras import ClientRequest
 
 logger = logging.getLogger(__name__)
 
 _PAGE = 1 << 20  # bytes of definitions; most lists fit one page, and many hosts read only one
 _CHANGING: JSONObject = {"ttlMs": 60_000, "cacheScope": "private"}
 _EXECUTE = META_TOOLS["execute_tool"]
+
+
+class Host(Struct, frozen=True):
+    """An agent that searches the tools of its servers itself, so that it is given all of them."""
+
+    title: str
+    reason: str
+    """How it searches."""
+    reads_hints: bool = False
+    """True if it reads `anthropic/searchHint` and `anthropic/alwaysLoad`."""
+
+
+HOSTS: Mapping[str, Host] = {
+    "claude-code": Host(
+        "Claude Code",
+        "searches names, descriptions and hints with its ToolSearch",
+        reads_hints=True,
+    ),
+    "codex-mcp-client": Host("Codex", "searches names and descriptions with its tool_search, BM25"),
+}
+"""Hosts of `server.mode: auto` by the name that they have in `clientInfo`; all others are shown the
+meta-tools."""
+
 
 Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
 """Pairs of a tool's name towards clients and its definition."""
@@ -146,17 +170,23 @@ class ExposedSurface:
 
 
 class DirectSurface(ExposedSurface):
-    """The surface of `server.mode: direct`: the tools of the servers, up to `server.poolLimit`."""
+    """The surface of `server.mode: direct`: the tools of the servers, up to `server.poolLimit`.
 
-    def __init__(self, tools: ExposedTools) -> None:
+    For a host that searches them itself there is no limit.
+    """
+
+    def __init__(self, tools: ExposedTools, host: Host | None = None) -> None:
         super().__init__(tools)
+        self._host = host
         self._left_out = 0
 
     def list_tools(self, params: JSONObject, version: str) -> JSONObject:
         """Return a page of the servers' tools; see `ToolSurface.list_tools`."""
         listed = self._listed()
         self._log(listed)
-        return _page([*self._tools.definitions(listed), *self._helpers], params, version)
+        has_hints = self._host is not None and self._host.reads_hints
+        define = self._tools.hinted_definitions if has_hints else self._tools.definitions
+        return _page([*define(listed), *self._helpers], params, version)
 
     def call(self, name: str, arguments: JSONObject) -> Call:
         """Return the call of an exposed tool or a helper; see `ToolSurface.call`."""
@@ -171,8 +201,8 @@ class DirectSurface(ExposedSurface):
         parts = [part.iter_visible() for part in view.catalog.parts.values()]
         in_turn = filter(None, chain.from_iterable(zip_longest(*parts)))
         chosen = _unique(chain(self._tools.pinned(), in_turn))
-        listed = islice(chosen, view.settings.server.pool_limit)
-        return sorted(listed, key=lambda entry: entry.key)
+        limit = None if self._host else view.settings.server.pool_limit
+        return sorted(islice(chosen, limit), key=lambda entry: entry.key)
 
     def _log(self, listed: Sequence[Entry]) -> None:
         """Log a warning that tools are not listed, whenever their number changes."""
@@ -275,10 +305,18 @@ _LONGEST_NAME = 64  # characters of a client's name for itself
 
 
 def _introduced_name(params: JSONObject) -> str:
+    """Return the name of the client in the params of `initialize` or of a modern request."""
     meta = params.get("_meta")
     info = meta.get(CLIENT_INFO) if isinstance(meta, dict) else None
+    info = params.get("clientInfo") if info is None else info
     name = info.get("name") if isinstance(info, dict) else None
     return name if isinstance(name, str) else ""
+
+
+def client_name(request: ClientRequest) -> str:
+    """Return the name that the client of a request gave itself; empty if it gave none."""
+    name = request.session.client_name if request.session else ""
+    return name or _introduced_name(request.params)
 
 
 def _digest(client: str) -> str:
@@ -329,32 +367,41 @@ class ToolSurfaces:
         self._used: object = None
         self._use_settings()
 
-    def of(
-        self, version: str, session: ClientSession | None = None, client: Client | None = None
-    ) -> ToolSurface:
+    def of(self, request: ClientRequest) -> ToolSurface:
         """Return the surface for a request of a client.
 
         A dynamic list needs a session to hold it, and the protocol of 2026-07-28 forbids lists that
         depend on earlier requests; such clients get the meta-tools.
         """
-        match self._mode(version):
+        session = request.session
+        match self._mode(request):
             case "direct":
                 return self._direct
+            case "auto":
+                return self._searched[client_name(request)]
             case "dynamic" if session:
-                changed = partial(self._announce, session, client)
+                changed = partial(self._announce, session, request.client)
                 return DynamicSurface(self._exposed, session.pool, changed)
         return self._meta
 
-    def instructions(self, version: str) -> str:
-        """Return the instructions of this gateway for clients of a protocol version."""
-        mode = self._mode(version)
+    def instructions(self, request: ClientRequest) -> str:
+        """Return the instructions of this gateway for the client of a request."""
+        mode = self._mode(request)
         view = self._engine.view if mode == "meta" else self._exposed.view
         return render_instructions(view, mode)
 
-    def _mode(self, version: str) -> ServeMode:
-        """Apply the current settings, and return their mode for clients of a protocol version."""
-        mode = self._use_settings().server.mode
-        return "meta" if mode == "dynamic" and version in MODERN_VERSIONS else mode
+    def _mode(self, request: ClientRequest) -> ServeMode:
+        """Apply the current settings, and return their mode for a client.
+
+        It is `auto` only for a host that searches tools itself.
+        """
+        match self._use_settings().server.mode:
+            case "dynamic" if request.version in MODERN_VERSIONS:
+                return "meta"
+            case "auto" if client_name(request) not in HOSTS:
+                return "meta"
+            case mode:
+                return mode
 
     def _announce(self, session: ClientSession, client: Client | None) -> None:
         """Notify the client of changed tools, on its own stream or else on that of the request."""
@@ -375,4 +422,5 @@ class ToolSurfaces:
             self._meta = MetaSurface(self._engine, tools)
             self._exposed = ExposedTools(self._engine, server.expose, server.pins, helpers)
             self._direct = DirectSurface(self._exposed)
+            self._searched = {name: DirectSurface(self._exposed, HOSTS[name]) for name in HOSTS}
         return settings

@@ -15,14 +15,18 @@ from discovery_engine.view.scope import Scope
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import Entry
+    from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine
+    from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.tools.client_names import Naming
     from discovery_engine.tools.meta_tools import MetaTool
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.view import View
+
+
+_HINT_LENGTH = 300  # characters; Claude Code reads 4,096, and a catalog has hundreds of hints
 
 
 def client_definition(entry: Entry, name: str, settings: Settings) -> JSONObject:
@@ -198,6 +202,7 @@ class ExposedTools:
         self.helpers = helpers
         self._naming = naming
         self._addresses: AddressBook | None = None
+        self._hints: tuple[Catalog, ExampleBook, Mapping[ToolKey, str]] | None = None
         self.engine = engine.within(Scope.of_patterns(expose)) if expose else engine
         self._pinned = self.engine.within(Scope.of_patterns(pins)) if pins else None
 
@@ -238,6 +243,35 @@ class ExposedTools:
         entry = self.view.catalog.get(key.server, key.tool)
         return entry if entry and entry.is_visible else None
 
+    def hinted_definitions(self, entries: Iterable[Entry]) -> Iterator[tuple[str, JSONObject]]:
+        """Yield definitions as `definitions` does, with what Claude Code's tool search reads."""
+        pinned = {entry.key for entry in self.pinned()}
+        hints = self._search_hints()
+        for entry in entries:
+            members: JSONObject = {}
+            if hint := hints.get(entry.key):
+                members["anthropic/searchHint"] = hint
+            if entry.key in pinned:
+                members["anthropic/alwaysLoad"] = True
+            for name, definition in self.definitions([entry]):
+                meta = definition.get("_meta")
+                members = {**members, **meta} if isinstance(meta, dict) else members
+                yield name, {**definition, "_meta": members} if members else definition
+
+    def _search_hints(self) -> Mapping[ToolKey, str]:
+        """Return the search hints of all tools; written anew when the catalog changes."""
+        catalog, book = self.view.catalog, self.view.book
+        if self._hints is None or self._hints[0] is not catalog or self._hints[1] != book:
+            hints: dict[ToolKey, str] = {}
+            for part in catalog.parts.values():
+                tools = [entry.tool for entry in part.iter_visible()]
+                examples = book.of_tools(tools)
+                for tool in tools:
+                    if requests := examples.get(tool.upstream_name):
+                        hints[tool.key] = search_hint(requests.texts)
+            self._hints = catalog, book, hints
+        return self._hints[2]
+
     def definitions(self, entries: Iterable[Entry]) -> Iterator[tuple[str, JSONObject]]:
         """Yield names and definitions as shown to clients; skip a tool without a client name."""
         addresses, settings = self.addresses, self.view.settings
@@ -256,6 +290,17 @@ class ExposedTools:
             return helper.input_schema
         entry = self.named(name)
         return entry.tool.input_schema if entry else None
+
+
+def search_hint(requests: Iterable[str]) -> str:
+    """Return typical requests as one line of at most 300 characters."""
+    hint = ""
+    for request in map(one_line, requests):
+        longer = f"{hint}; {request}" if hint else request
+        if len(longer) > _HINT_LENGTH:
+            break
+        hint = longer
+    return hint
 
 
 def execution(key: ToolKey, arguments: JSONObject) -> JSONObject:

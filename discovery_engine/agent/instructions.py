@@ -33,6 +33,8 @@ _HOW: Mapping[ServeMode, str] = {
     "then execute_tool with `server:tool` and its arguments. "
     "get_tool_details explains a tool's arguments.",
     "direct": "They are in your list of tools, each with the name of its server in front.",
+    "auto": "They are among your tools, each with the name of its server in front. "
+    "Whenever a task might need one that you do not see, search your tools for it.",
     "dynamic": "Whenever a task might need one of them, call search_tools with operation, object "
     "and product in English, without values (`create issue, GitHub`); "
     "it adds the tools that it finds to your list of tools.",

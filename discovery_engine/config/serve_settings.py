@@ -69,8 +69,9 @@ NO_SANDBOX = SandboxSettings("none")
 
 
 RegistryTool: TypeAlias = Literal["off", "read", "ask"]
-ServeMode: TypeAlias = Literal["meta", "direct", "dynamic"]
-"""The tools that a client sees: the meta-tools, all of the servers, or those that it has found."""
+ServeMode: TypeAlias = Literal["meta", "direct", "dynamic", "auto"]
+"""The tools that a client sees: the meta-tools, those of the servers, those that it has found, or
+what suits its host."""
 
 
 class PoolWeights(SettingsSection, frozen=True):
@@ -129,14 +130,15 @@ class ServeSettings(SettingsSection, frozen=True):
     this file, and `~` is the home folder."""
     mode: Annotated[ServeMode, UNTRUSTED, Values(examples=["direct"])] = "meta"
     """What a client is shown: the meta-tools (`meta`), the tools of the servers themselves
-    (`direct`), or one search, and the tools that it found (`dynamic`)."""
+    (`direct`), one search, and the tools that it found (`dynamic`), or all tools if its host
+    searches them itself, and else the meta-tools (`auto`)."""
     expose: Annotated[Patterns, UNTRUSTED, Values(examples=[["github:*", "!*delete*"]])] = ()
-    """Which tools a client may use with `direct` and `dynamic`: patterns as in `toolRules`; all
+    """Which tools a client may use by name: patterns as in `toolRules`; all
     that are enabled if there is none."""
     pins: Annotated[Patterns, UNTRUSTED, Values(examples=[["github:create_issue"]])] = ()
     """Tools that are listed before all others, and that no search evicts: patterns as in
     `toolRules`."""
-    pool_limit: Annotated[int, UNTRUSTED, Values(ge=1, le=100, examples=[30])] = 15
+    pool_limit: Annotated[int, UNTRUSTED, Values(ge=1, le=10_000, examples=[30])] = 15
     """The most tools of servers in the list of a client, with `direct` and `dynamic`."""
     pool_weights: Annotated[PoolWeights, Values(examples=[{"score": 0.5, "freshness": 0.5}])] = (
         PoolWeights()

@@ -63,16 +63,17 @@ class FirstAnswer:
 
     def save(
         self,
-        initialized: JSONObject,
-        discovered: JSONObject,
+        initialized: Mapping[str, JSONObject],
+        discovered: Mapping[str, JSONObject],
         versions: Sequence[str],
         inputs: JSONObject,
     ) -> None:
         """Remember the results of `initialize` and `server/discover`.
 
         Args:
-            initialized: The result of `initialize`, whose version is that of the request.
-            discovered: The result of `server/discover`.
+            initialized: The results of `initialize`, whose version is that of the request, by the
+                name of the client; that of all others under the empty name.
+            discovered: Those of `server/discover`.
             versions: The versions that `initialize` may name, and then the one of the other.
             inputs: What `observed` returned before the results were made.
 
@@ -205,7 +206,7 @@ def _initialized(
         return None
     versions = record["handshake"]
     version = protocolVersion if protocolVersion in versions else versions[-1]
-    return {**record["initialize"], "protocolVersion": version}
+    return {**_of_client(record["initialize"], clientInfo), "protocolVersion": version}
 
 
 def _discovered(
@@ -217,8 +218,12 @@ def _discovered(
 ) -> JSONObject | None:
     info = _UNNAMED if clientInfo is None else clientInfo
     is_known = protocolVersion == record["modern"] and _is_plain(clientCapabilities, info)
-    discovered: JSONObject = record["discover"]
-    return discovered if is_known else None
+    return _of_client(record["discover"], info) if is_known else None
+
+
+def _of_client(answers: JSONObject, info: JSONObject) -> JSONObject:
+    answer: JSONObject = answers[info["name"] if info["name"] in answers else ""]
+    return answer
 
 
 def _is_plain(capabilities: JSONObject, info: JSONObject) -> bool:

@@ -286,7 +286,7 @@ class StatelessRequests:
             return
         error = mismatch(headers, message)
         if not error and message.method == "tools/call":
-            schema = gateway.input_schema(str(params.get("name")))
+            schema = gateway.input_schema(params)
             error = parameter_mismatch(headers, self._parameters.of(schema), params)
         if error:
             raise HttpError(_BAD, error.code, error.message, request_id=message.id)

@@ -96,7 +96,7 @@ async def home(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Home]:
             yield Home(told, engine, client)
 
 
-@pytest.mark.requirement("MET-1", "MET-41")
+@pytest.mark.requirement("MET-1", "MET-1")
 async def test_the_definitions_are_few_and_short_and_the_same_for_all_servers(
     home: Home, tmp_path: Path
 ) -> None:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -19,7 +19,7 @@ from tests.factories import make_definition
 from tests.rows import rows
 from tests.servers.programs import eventually
 from tests.told import Told
-from tests.unit.server.wire import INITIALIZE, INITIALIZED, MODERN, Wire, request, served
+from tests.unit.server.wire import HANDSHAKE, INITIALIZED, MODERN, Wire, request, served
 
 pytestmark = pytest.mark.anyio
 
@@ -48,15 +48,24 @@ class Session(Wire):
 
     era = "legacy"
     number = 100
+    info: ClassVar[dict[str, str]] = {}
+    opened: ClassVar[dict[str, Any]] = {}
+    """The answer to `initialize`."""
 
     async def asked(self, method: str, **params: Any) -> dict[str, Any]:
         """The answer; notifications before it are kept."""
         self.number += 1
-        envelope = {"_meta": dict(MODERN)} if self.era == "modern" else {}
+        info = {"io.modelcontextprotocol/clientInfo": self.info} if self.info else {}
+        envelope = {"_meta": MODERN | info} if self.era == "modern" else {}
         await self.send(request(self.number, method, **params, **envelope))
         while "id" not in (message := await self.receive()):
             self.notified.append(message["method"])
         return message
+
+    async def listed(self) -> dict[str, dict[str, Any]]:
+        """The definitions of the listed tools, by their names."""
+        tools = (await self.asked("tools/list"))["result"]["tools"]
+        return {tool["name"]: tool for tool in tools}
 
     async def tools(self) -> list[str]:
         """The names of the listed tools, without the one that reads on in results."""
@@ -73,12 +82,16 @@ class Session(Wire):
 
 
 @asynccontextmanager
-async def client_of(gateway: Gateway, era: str = "legacy") -> AsyncIterator[Session]:
+async def client_of(
+    gateway: Gateway, era: str = "legacy", info: dict[str, str] | None = None
+) -> AsyncIterator[Session]:
     async with served(gateway) as wire:
         session = Session(wire.to_server, wire.from_server, wire.answered)
         session.era, session.notified = era, []  # type: ignore[attr-defined]
+        session.info = info or {}  # type: ignore[misc]
         if era == "legacy":
-            await session.ask(INITIALIZE)
+            named = {"clientInfo": info} if info else {}
+            session.opened = await session.asked("initialize", **HANDSHAKE | named)
             await session.send(INITIALIZED)
         yield session
 
@@ -200,7 +213,9 @@ async def test_list_is_limited_and_each_server_gets_its_turn(
     settings = {"mode": "direct", "poolLimit": 6, "pins": ["big:tool_029"]}
     async with opened(folder, tools, server=settings) as engine:
         async with served(Gateway(engine)) as wire:
-            instructions = (await wire.ask(INITIALIZE))["result"]["instructions"]
+            instructions = (await wire.ask(request(1, "initialize", **HANDSHAKE)))["result"][
+                "instructions"
+            ]
         async with client_of(Gateway(engine)) as client:
             listed = await client.tools()
             await client.tools()
@@ -357,3 +372,49 @@ async def test_owners_program_runs_after_a_change(folder: Folder, tmp_path: Path
         await client.found("feed a cat with fish")
         await eventually(note.exists)
         await eventually(lambda: note.read_text() == "none")
+
+
+CLAUDE_CODE = {"name": "claude-code", "version": "2"}
+STRANGER = {"name": "stranger", "version": "1"}
+
+
+@ERAS
+@pytest.mark.requirement("MOD-40")
+async def test_a_host_that_searches_has_all_tools_and_others_the_meta_tools(
+    folder: Folder, era: str
+) -> None:
+    settings = {"mode": "auto", "pins": ["big:tool_029"], "poolLimit": 3}
+    requests = ["polish the  brass", *(f"shine {'x' * 150}{n}" for n in range(2))]
+    overrides = [{"pattern": "big:tool_007", "examples": requests}]
+    sections = {"server": settings, "overrides": overrides}
+    async with opened(folder, {"big": numbered(150)}, **sections) as engine:
+        gateway = Gateway(engine)
+        lists = {}
+        for info in (CLAUDE_CODE, {"name": "codex-mcp-client", "version": "0"}, STRANGER):
+            async with client_of(gateway, era, info) as client:
+                lists[info["name"]] = await client.listed()
+
+    claude, codex, stranger = lists.values()
+    assert {name for name in claude if name.startswith("big__")} == {*codex} - {"read_result"}
+    assert len(codex) == 151
+    assert "execute_tool" in stranger
+    assert not any(name.startswith("big__") for name in stranger)
+    assert claude["big__tool_029"]["_meta"] == {"anthropic/alwaysLoad": True}
+    assert claude["big__tool_007"]["_meta"] == {
+        "anthropic/searchHint": f"polish the brass; {requests[1]}"
+    }
+    assert "_meta" not in claude["big__tool_001"]
+    assert "_meta" not in codex["big__tool_007"]
+
+
+@pytest.mark.requirement("MOD-40")
+async def test_instructions_of_auto_say_where_the_tools_are(folder: Folder) -> None:
+    async with opened(folder, {"zoo": ANIMALS}, server={"mode": "auto"}) as engine:
+        texts = []
+        for info in (CLAUDE_CODE, STRANGER):
+            async with client_of(Gateway(engine), info=info) as client:
+                texts.append(client.opened["result"]["instructions"])
+
+    assert "search your tools" in texts[0]
+    assert "search_tools" not in texts[0]
+    assert "call search_tools" in texts[1]

@@ -114,15 +114,18 @@ class Person:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        time = {"command": str(REAL_SERVERS / "time" / "bin" / "mcp-server-time")}
-        configuration = home / "discovery.yaml"
-        configuration.write_text(json.dumps({"servers": {"time": time}}), "utf-8")
+        self.configuration = home / "discovery.yaml"
+        self.configure()
         self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
-            "DISCOVERY_CONFIG": str(configuration),
+            "DISCOVERY_CONFIG": str(self.configuration),
             "DISCOVERY_DATA_DIR": str(home / "data"),
         }
+
+    def configure(self, **sections: Any) -> None:
+        time = {"command": str(REAL_SERVERS / "time" / "bin" / "mcp-server-time")}
+        self.configuration.write_text(json.dumps({"servers": {"time": time}, **sections}), "utf-8")
 
     def write(self, path: str, content: str) -> Path:
         file = self.home / path
@@ -153,7 +156,7 @@ def person(tmp_path: Path) -> Person:
     return person
 
 
-@pytest.mark.requirement("CON-1", "CON-3", "MET-41", "SRV-62")
+@pytest.mark.requirement("CON-1", "CON-3", "SRV-62")
 @pytest.mark.parametrize("agent", [CLAUDE_CODE, CODEX, GEMINI_CLI], ids=lambda one: one.client)
 def test_agent_searches_and_calls_through_the_entry_that_connect_writes(
     person: Person, tools: NodeTools, agent: Agent
@@ -181,6 +184,47 @@ def test_agent_searches_and_calls_through_the_entry_that_connect_writes(
         assert file.read_text("utf-8") == before
     else:  # it keeps its own notes in the same file
         assert json.loads(file.read_bytes()) == without_discovery(json.loads(left))
+
+
+HOW_LATE = "how late is it abroad"
+"""A request of which no word stands in the tool's name or description."""
+
+
+@pytest.mark.requirement("MOD-40")
+@pytest.mark.parametrize("agent", [CLAUDE_CODE, CODEX, GEMINI_CLI], ids=lambda one: one.client)
+def test_agent_calls_a_tool_as_its_host_finds_tools(
+    person: Person, tools: NodeTools, agent: Agent
+) -> None:
+    person.configure(
+        server={"mode": "auto", "pins": ["time:convert_time"]},
+        overrides=[{"pattern": "time:get_current_time", "examples": [HOW_LATE]}],
+    )
+    call: Call = ("time__get_current_time", {"timezone": "Asia/Tokyo"})
+    calls = {
+        "claude-code": [("ToolSearch", {"query": "late abroad"}), call],
+        "codex": [call],
+        "gemini-cli": CALLS,
+    }[agent.client]
+    with model_endpoint(calls) as (address, turns):
+        person.write(agent.path, agent.content.replace("{address}", address))
+        person.run(DISCOVERY, "connect", agent.client, "--yes")
+        environ = {name: value.format(address=address) for name, value in agent.environ.items()}
+        environ["ENABLE_TOOL_SEARCH"] = "true"  # Claude Code has it off for addresses of others
+
+        command = (*tools.client(agent.program), *agent.options, HOW_LATE)
+        said = person.run(*command, **environ)
+
+    assert DONE in said
+    assert "+09:00" in turns[-1].results[-1]
+    offered = [name for name in turns[0].tools if "__time__" in name]
+    match agent.client:
+        case "claude-code":  # it defers all but the pinned one, and the hint alone finds it
+            assert offered == ["mcp__discovery__time__convert_time"]
+            assert "time__get_current_time" in turns[-1].results[0]
+        case "codex":
+            assert len(offered) == 2
+        case _:
+            assert not offered
 
 
 def without_discovery(document: Any) -> Any:

@@ -86,7 +86,7 @@ def _next(tools: Sequence[str], results: Sequence[str], calls: Sequence[Call]) -
 def _text(content: str | list[JSONObject]) -> str:
     if isinstance(content, str):
         return content
-    return "\n".join(str(block["text"]) for block in content)
+    return "\n".join(str(block.get("text") or block.get("tool_name")) for block in content)
 
 
 def _messages(body: Any, calls: Sequence[Call]) -> Turn:

@@ -82,7 +82,8 @@ class _Adapter:
         self._result.set(None)
         result = await call_next(ctx)
         if ctx.method in _OPENING_METHODS and isinstance(result, dict):
-            return {**result, "instructions": self._gateway.instructions(ctx.protocol_version)}
+            request = ClientRequest(ctx.method, dict(ctx.params or {}), ctx.protocol_version)
+            return {**result, "instructions": self._gateway.instructions(request)}
         return self._result.get() or result
 
 
