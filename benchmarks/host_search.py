@@ -1,0 +1,129 @@
+"""How hosts that search tools themselves find them, with and without our search hints.
+
+    python benchmarks/host_search.py [--kept-aside]
+
+The English requests of `benchmarks/everyday` that some tool serves, as people put them and, of the
+development set, as an agent puts them. `keywords` scores as the ToolSearch of Claude Code does: a
+word of the name counts 12, a part of one 6, a whole word of the hint 4, of the description 2.
+`bm25` ranks name, description and parameters. `hints` are the typical requests that ship with the
+program, as `server.mode: auto` sends them; for `bm25`, which no host feeds with hints by now, they
+stand behind the description. Printed: the share with a right tool among the first five, in percent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from discovery_engine.agent.exposed_tools import search_hint
+from discovery_engine.search.examples.book import ExampleBook
+from discovery_engine.tools.model import Tool, ToolKey
+from discovery_server.surfaces import HOSTS
+
+FOLDER = Path(__file__).parent / "everyday"
+Ranked = Callable[[str], list[int]]
+
+
+def _lines(name: str) -> Iterator[dict[str, Any]]:
+    file = FOLDER / name
+    text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+    return map(json.loads, text.splitlines())
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", re.sub(r"([a-z])([A-Z])", r"\1 \2", text).replace("_", " ").lower())
+
+
+class Document:
+    def __init__(self, definition: dict[str, Any], hint: str) -> None:
+        self.name = _words(f"{definition['server']} {definition['name']}")
+        self.description = definition.get("description") or ""
+        self.parameters = " ".join(definition["inputSchema"].get("properties", {}))
+        self.hint = hint
+        self._in_name = " ".join(self.name)
+        self._in_hint = frozenset(_words(hint))
+        self._in_description = frozenset(_words(self.description))
+
+    def score(self, word: str) -> int:
+        points = 12 if word in self.name else 6 if word in self._in_name else 0
+        points += 4 * (word in self._in_hint)
+        return points + 2 * (word in self._in_description)
+
+
+def keywords(documents: list[Document]) -> Ranked:
+    def ranked(query: str) -> list[int]:
+        words = query.lower().split()
+        scores = [sum(map(document.score, words)) for document in documents]
+        return sorted(filter(scores.__getitem__, range(len(scores))), key=lambda n: -scores[n])
+
+    return ranked
+
+
+def bm25(documents: list[Document], k1: float = 1.2, b: float = 0.75) -> Ranked:
+    texts = [[*d.name, *_words(f"{d.description} {d.parameters} {d.hint}")] for d in documents]
+    mean = sum(map(len, texts)) / len(texts)
+    postings: dict[str, dict[int, float]] = defaultdict(dict)
+    for number, text in enumerate(texts):
+        for word, count in Counter(text).items():
+            length = k1 * (1 - b + b * len(text) / mean)
+            postings[word][number] = count * (k1 + 1) / (count + length)
+
+    def ranked(query: str) -> list[int]:
+        scores: Counter[int] = Counter()
+        for word in _words(query):
+            found = postings.get(word, {})
+            rarity = math.log(1 + (len(texts) - len(found) + 0.5) / (len(found) + 0.5))
+            for number, share in found.items():
+                scores[number] += rarity * share
+        return [number for number, _ in scores.most_common()]
+
+    return ranked
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kept-aside", action="store_true")
+    kept_aside = parser.parse_args().kept_aside
+    catalog = list(_lines("catalog.jsonl.gz"))
+    by_server: dict[str, list[Tool]] = defaultdict(list)
+    for row in catalog:
+        definition = {name: row[name] for name in row if name != "server"}
+        by_server[row["server"]].append(Tool.from_mcp(row["server"], definition))
+    hints: dict[ToolKey, str] = {}
+    for tools in by_server.values():
+        examples = ExampleBook().of_tools(tools)
+        hints |= {
+            tool.key: search_hint(e.texts) for tool in tools if (e := examples.get(tool.name))
+        }
+    keys = [ToolKey(row["server"], row["name"]) for row in catalog]
+    requests = [
+        row
+        for row in _lines("kept_aside.jsonl" if kept_aside else "development.jsonl")
+        if row["relevant"] and row["language"] == "en"
+    ]
+    print(f"{len(hints)} of {len(catalog)} tools have a hint; {len(requests)} requests")
+    print("hosts: " + ", ".join(host.title for host in HOSTS.values()))
+    for search in (keywords, bm25):
+        shares = []
+        for used in ({}, hints):
+            documents = [
+                Document(row, used.get(key, "")) for row, key in zip(catalog, keys, strict=True)
+            ]
+            ranked = search(documents)
+            right = 0
+            for request in requests:
+                relevant = {ToolKey(*pair) for pair in request["relevant"]}
+                right += not relevant.isdisjoint(keys[n] for n in ranked(request["query"])[:5])
+            shares.append(100 * right / len(requests))
+        print(f"{search.__name__:10} without {shares[0]:5.1f}   with hints {shares[1]:5.1f}")
+
+
+if __name__ == "__main__":
+    main()
