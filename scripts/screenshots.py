@@ -25,8 +25,9 @@ from tests.page.conftest import NO_NETWORK, gateway  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = {"width": 1300, "height": 800}
-WIDTHS = (390, 1440, 2560)
+WIDTHS = (360, 1280, 2560)
 AREAS = {
+    "call": "logs/2",
     "overview": "",
     "servers": "servers",
     "server": "servers/time",
@@ -41,6 +42,7 @@ AREAS = {
 }
 SETTLED = 2000  # milliseconds after which an area shows all that it has
 RULES = [{"pattern": "git_reset", "enabled": False}]
+VIEWS = {"readers": {"servers": ["time"]}}
 TRIED = '- pattern: "git_create_*"\n  enabled: false\n'
 CALL = """async (zone) => { await fetch("/api/servers/time/tools/get_current_time/call", {
   method: "POST", headers: {"content-type": "application/json"},
@@ -55,7 +57,8 @@ def write(home: Home) -> None:
         "calendar": {"command": "calendar-server"},
     }
     home.config.write_text(
-        json.dumps({"servers": servers, "toolRules": RULES}, indent=2), encoding="utf-8"
+        json.dumps({"servers": servers, "toolRules": RULES, "views": VIEWS}, indent=2),
+        encoding="utf-8",
     )
 
 
@@ -67,9 +70,13 @@ def take_lab(page: Page, origin: str) -> None:
     page.screenshot(path=PICTURES / "search-lab.png")
 
 
-def take_overview(page: Page, origin: str) -> None:
+def make_calls(page: Page) -> None:
     for number in range(40):
         page.evaluate(CALL, "Asia/Tokyo" if number % 9 else "Nowhere")
+
+
+def take_overview(page: Page, origin: str) -> None:
+    make_calls(page)
     page.emulate_media(color_scheme="dark")
     page.goto(f"{origin}/#/")
     page.wait_for_timeout(7000)
@@ -84,6 +91,7 @@ def take(page: Page, origin: str, area: str, path: Path) -> None:
 
 def take_all(page: Page, origin: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    make_calls(page)
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         for width in WIDTHS:

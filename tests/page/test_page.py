@@ -418,10 +418,46 @@ def test_a_tool_is_switched_off_and_on_by_a_rule_that_is_shown_first(
         page.get_by_role("link", name="All 5").press("Enter")
         expect(switch).not_to_be_checked()
         switch.press("Enter")
-        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text("true")
+        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text("hub:open_issue")
         page.get_by_role("button", name="Enable", exact=True).press("Enter")
         expect(switch).to_be_checked()
-        assert config.read_text("utf-8").count("hub:open_issue") == 1
+        assert config.read_text("utf-8") == before
+
+
+@pytest.mark.requirement("PAGE-30")
+def test_a_rule_makes_an_exception_for_a_tool_that_is_switched_on_and_others_stay(
+    home: Home, chromium: Browser
+) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("tools")
+        switch = page.get_by_role("switch", name="good:pid for agents")
+        expect(switch).not_to_be_checked()
+        switch.press("Enter")
+        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text('"!good:pid"')
+        page.get_by_role("button", name="Enable", exact=True).press("Enter")
+        expect(switch).to_be_checked()
+        expect(page.get_by_role("switch", name="good:echo for agents")).to_be_checked()
+
+
+@pytest.mark.requirement("PAGE-13", "PAGE-20")
+def test_settings_say_what_each_view_and_team_sees_and_a_request_is_tried_as_a_view(
+    home: Home, chromium: Browser
+) -> None:
+    servers = {"good": fault_entry(), "payroll": fault_entry(visibleTo="team:finance")}
+    home.write(servers, views={"readers": {"servers": ["good"]}})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("settings")
+        rows = page.get_by_role("region", name="Who sees what")
+        expect(rows.get_by_role("row", name="team:finance")).to_contain_text("good, payroll")
+        expect(rows.get_by_role("row", name="readers")).to_contain_text("good")
+        assert violations(page) == []
+        page.get_by_role("link", name="Try a request as readers").press("Enter")
+        expect(page.get_by_label("View")).to_have_value("readers")
+        page.get_by_label("Request").fill("echo a text")
+        expect(page.get_by_role("link", name="good:echo").first).to_be_visible()
 
 
 @pytest.mark.requirement("PAGE-2")

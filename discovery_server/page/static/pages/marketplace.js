@@ -54,6 +54,7 @@ function Entries({ first, chosen }) {
   const entries = pages.flatMap((page) => page.servers);
   return html`
     ${first.problems.map((problem) => html`<p class="notice" key=${problem.message}><${Prose} text=${problem.message} /> <code>${problem.code}</code></p>`)}
+    <section aria-label="Entries">
     ${entries.length === 0 && html`<${Empty}>${isEverything ? "No source has an entry here. “Update the catalog” copies them." : "No entry fits. Fewer or other words may find one."}<//>`}
     ${isEverything && entries[0]?.updated_at && html`<p class="note">Recently updated</p>`}
     <ul class="entries">${entries.map((entry) => html`<li key=${entry.id}>
@@ -65,7 +66,7 @@ function Entries({ first, chosen }) {
       <p class="note">${[offers(entry).join(", "), entry.publisher && `by ${entry.publisher}`, origins(entry)].filter(Boolean).join(" · ")}</p>
     </li>`)}</ul>
     ${last.next_cursor && html`<button type="button" onClick=${more} disabled=${isLoading}>${isLoading ? "Reading …" : "More"}</button>`}
-    <${Problem} error=${error} />`;
+    <${Problem} error=${error} /></section>`;
 }
 
 /** In which forms an entry is offered. */

@@ -76,7 +76,7 @@ function StateTab({ server: name }) {
         ${health.session && html`
           ${health.session.pid && html`<${Fact} name="Process">${health.session.pid}<//>`}
           ${health.session.protocol_version && html`<${Fact} name="Protocol">${health.session.protocol_version}<//>`}
-          <${Fact} name="Counted">${Object.entries(health.session.counters).filter(([, count]) => count).map(([key, count]) => `${key.replaceAll("_", " ")} ${count}`).join(", ") || "nothing yet"}<//>`}
+          <${Fact} name="Messages">${Object.entries(health.session.counters).filter(([, count]) => count).map(([key, count]) => `${key.replaceAll("_", " ")} ${count}`).join(", ") || "none yet"}<//>`}
       </dl>
       ${health.dropped.length > 0 && html`<h3>Tools that cannot be used</h3><ul>${health.dropped.map((one) => html`<li key=${one.tool}>${one.tool}: ${one.reason}</li>`)}</ul>`}
       ${health.session?.invalid_output.length > 0 && html`<h3>Output that is not MCP</h3><pre tabindex="0">${health.session.invalid_output.join("\n")}</pre>`}

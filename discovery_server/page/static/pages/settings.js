@@ -1,16 +1,16 @@
 // @ts-check
 // Settings: what agents ask for, the configuration in force, and the names of secrets.
 import { useState } from "preact/hooks";
-import { get, part, post, put, remove } from "../api.js";
+import { all, get, part, post, put, remove } from "../api.js";
 import { html } from "../html.js";
 import { Planned } from "../install.js";
 import { reloads, revision } from "../live.js";
 import { Plan } from "../plan.js";
-import { ago, Command, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
+import { address, ago, Command, Confirmed, counted, Empty, Problem, Prose, useAction, useLoaded } from "../ui.js";
 
 export function Settings() {
   return html`<h2>Settings</h2><${Requests} /><${Configuration} /><${Secrets} />
-    <${AccessTokens} />`;
+    <${AccessTokens} /><${Audiences} />`;
 }
 
 function Requests() {
@@ -169,4 +169,23 @@ function AccessTokens() {
 function limitsOf({ view, servers, tools, principals, scopes }) {
   const parts = [view && `view ${view}`, servers.length > 0 && `servers ${servers.join(", ")}`, tools.length > 0 && `tools ${tools.join(", ")}`, principals.length > 0 && principals.join(", ")];
   return `${parts.filter(Boolean).join("; ") || "everything"} (${scopes.join(", ")})`;
+}
+
+/** Which servers each view and each team sees; a request can be tried as a client of a view. */
+function Audiences() {
+  const [found, error] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value, reloads.value]);
+  const [servers] = useLoaded(() => all("/servers", "servers"), [], [revision.value, reloads.value]);
+  const admits = ({ visible_to: reservations }, name) => reservations.every((one) => one.principals.includes(name));
+  const teams = [...new Set((servers || []).flatMap((one) => one.visible_to.flatMap(({ principals }) => principals)))].sort()
+    .map((name) => ({ name, servers: servers.filter((one) => admits(one, name)).map((one) => one.name) }));
+  const views = (found?.views || []).map((one) => ({ ...one, isView: true }));
+  return html`<section aria-labelledby="audiences" aria-busy=${!found && !error}>
+    <h3 id="audiences">Who sees what</h3>
+    <p class="note">A view is a selection that clients are given; <code>visibleTo</code> reserves servers and tools for teams and users, who have a token with that name. What is hidden from a client cannot be found or called by it.</p>
+    <${Problem} error=${error} />
+    ${found && views.length + teams.length === 0 && html`<${Empty}>Every client sees everything. <code>views</code> and <code>visibleTo</code> in the configuration limit that.<//>`}
+    ${views.length + teams.length > 0 && html`<table><thead><tr><th>View or team</th><th>Servers</th><th>Try it</th></tr></thead>
+      <tbody>${[...views, ...teams].map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td>${one.servers.join(", ") || "none"}</td>
+        <td>${one.isView && html`<a href=${address("search", { view: one.name })}>Try a request as ${one.name}</a>`}</td></tr>`)}</tbody></table>`}
+  </section>`;
 }
