@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 _STATES = get_args(JobState)
 _SHOWN = 100  # servers
-_ATTENTION = {"dead": 0, "error": 1, "processing": 2}
-"""The order of the states that people look for; the others come after them, by name."""
 _HEADS = ("SERVER", "STATE", "TOOLS", "LISTED", "DUE", "WORKER", "REASON")
 
 
@@ -72,7 +70,8 @@ def status(invocation: Invocation, *, states: tuple[str, ...], show_all: bool) -
     output = invocation.output
     fleet_status, refusals = invocation.run(_status)
     if output.as_json:
-        output.answer(fleet_form(fleet_status))
+        jobs = fleet_status.ordered(states or _STATES)
+        output.answer(fleet_form(fleet_status, jobs[: None if show_all else _SHOWN]))
     elif not fleet_status.jobs:
         output.say(
             "the queue is empty; `discovery fleet worker` fills it with the configured servers"
@@ -141,8 +140,8 @@ def _show(
     output: Output, status: FleetStatus, states: Collection[str], *, most: int | None
 ) -> None:
     heads = [Cell(head, "faint") for head in _HEADS]
-    jobs = [job for job in status.jobs if job.state in states]
-    shown = sorted(jobs, key=lambda job: _ATTENTION.get(job.state, len(_ATTENTION)))[:most]
+    jobs = status.ordered(states)
+    shown = jobs[:most]
     output.table([heads, *(_row(job, status.now) for job in shown)])
     if len(shown) < len(jobs):
         output.say(f"{counted(len(jobs) - len(shown), 'more server')}: `--state`, or `--all`")

@@ -19,9 +19,11 @@ from discovery_engine.engine.json_forms.owner_forms import (
     webhook_test_form,
     webhooks_form,
 )
+from discovery_engine.engine.owner.fleet import JOB_STATES, attention
 from discovery_engine.store.call_log.log_entry import EntryKind, LogFilter
 from discovery_engine.store.call_log.timeline import MOST_SPANS, shortest_step
-from discovery_server.api.paging import Limit
+from discovery_engine.store.refresh_job import JobState
+from discovery_server.api.paging import Limit, PageQuery, page
 from discovery_server.api.route import ApiRequest, Nothing, RequestError, Routes
 
 routes = Routes()
@@ -243,10 +245,21 @@ class FleetAnswer(Struct, frozen=True):
     servers: Annotated[list[str], Meta(description="Those that workers will list now.")]
 
 
+class FleetQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    state: Annotated[tuple[JobState, ...], Meta(description="Only servers in these states.")] = ()
+
+
 @routes("GET", "/fleet")
-async def fleet(request: ApiRequest[Nothing]) -> JSONObject:
+async def fleet(request: ApiRequest[FleetQuery]) -> JSONObject:
     """Show the refresh queue of workers."""
-    return fleet_form(await request.owner.fleet.status())
+    query, status = request.asked, await request.owner.fleet.status()
+    jobs, cursor = page(
+        status.ordered(query.state or JOB_STATES),
+        lambda job: (str(attention(job)[0]), job.server),
+        query.cursor,
+        query.limit,
+    )
+    return fleet_form(status, jobs) | {"next_cursor": cursor}
 
 
 @routes("POST", "/fleet")

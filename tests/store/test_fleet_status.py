@@ -113,6 +113,18 @@ async def test_of_many_servers_the_status_shows_those_first_that_need_somebody(
     some, everything = home("fleet", "status"), home("fleet", "status", "--all")
     dead = home("fleet", "status", "--state", "dead")
 
+    as_json = home("fleet", "status", "--json").json
+    async with folder.open(environ=home.environ) as engine, serving(engine, folder) as api:
+        first = await api.get("/fleet", limit="100")
+        rest = await api.get("/fleet", limit="100", cursor=first["next_cursor"])
+        gone = await api.get("/fleet", state="dead")
+
+    names = [job["server"] for job in first["jobs"] + rest["jobs"]]
+    assert names == ["z", *(f"s{number:03}" for number in range(110))]
+    assert (len(first["jobs"]), rest["next_cursor"]) == (100, None)
+    assert as_json["jobs"] == first["jobs"]
+    assert [job["server"] for job in gone["jobs"]] == ["z"]
+    assert gone["counts"] == first["counts"] == as_json["counts"]
     assert "z " in some.out.splitlines()[1]
     assert (len(some.out.splitlines()), len(everything.out.splitlines())) == (101, 112)
     assert "11 more servers" in some.err

@@ -278,14 +278,14 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def fleet_form(status: FleetStatus) -> JSONObject:
-    """The refresh queue."""
+def fleet_form(status: FleetStatus, jobs: Iterable[RefreshJob]) -> JSONObject:
+    """The refresh queue, with some of its jobs."""
     oldest = status.oldest_due
     return {
         "counts": dict(status.counts),
         "oldest_due": oldest and {"server": oldest.server, "seconds": status.seconds_overdue},
-        "jobs": [job_form(job) for job in status.jobs],
-        "recent_activity": [job.server for job in status.recent_activity()],
+        "jobs": list(map(job_form, jobs)),
+        "recent_activity": list(map(job_form, status.recent_activity())),
         "recent_registrations": [job.server for job in status.recent_registrations()],
         **fields(status, "embedding_count now"),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
 
 JOB_STATES = ("pending", "processing", "enabled", "error", "dead", "disabled")
+_ATTENTION = {"dead": 0, "error": 1, "processing": 2}
 
 
 class FleetStatus(Struct, frozen=True):
@@ -57,6 +58,10 @@ class FleetStatus(Struct, frozen=True):
         """Return the seconds for which `oldest_due` has waited; 0 if none is due."""
         oldest = self.oldest_due
         return self.now - _waits_since(oldest) if oldest else 0.0
+
+    def ordered(self, states: Collection[str] = JOB_STATES) -> list[RefreshJob]:
+        """Return the jobs in some states: dead, failing and processed ones first, then by name."""
+        return sorted((job for job in self.jobs if job.state in states), key=attention)
 
     def recent_activity(self, limit: int = 10) -> list[RefreshJob]:
         """Return the jobs last claimed, listed or found failing, the latest first."""
@@ -133,6 +138,11 @@ class Fleet:
         if servers is None:
             return frozenset(view.settings.by_name)
         return frozenset(view.server_settings(name).name for name in servers)
+
+
+def attention(job: RefreshJob) -> tuple[int, ServerName]:
+    """Return the key by which the jobs that people look for come first."""
+    return _ATTENTION.get(job.state, len(_ATTENTION)), job.server
 
 
 def _waits_since(job: RefreshJob) -> float:

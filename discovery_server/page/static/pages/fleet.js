@@ -10,12 +10,13 @@ import { ago, counted, duration, Empty, Problem, Prose, useAction, useLoaded } f
 export function Fleet() {
   const [looks, setLooks] = useState(0);
   const again = () => setLooks((count) => count + 1);
-  const [found, error, isLoading] = useLoaded((signal) => get("/fleet", {}, signal), [looks, revision.value]);
+  const [found, error, isLoading] = useLoaded((signal) => get("/fleet", { limit: 500 }, signal), [looks, revision.value]);
   const jobs = found?.jobs || [];
   const failed = jobs.filter((job) => job.state === "dead" || job.state === "error");
   // Times are those of the registry's clock, not of this machine's.
   const since = (at) => ago(at && at + Date.now() / 1000 - found.now);
-  const recent = (found?.recent_activity || []).map((server) => jobs.find((job) => job.server === server)).filter(Boolean);
+  const recent = found?.recent_activity || [];
+  const total = Object.values(found?.counts || {}).reduce((sum, count) => sum + count, 0);
   const held = jobs.filter((job) => job.state === "processing");
   return html`
     <div class="bar"><h2>Fleet</h2><button type="button" onClick=${again}>Refresh</button></div>
@@ -38,12 +39,12 @@ export function Fleet() {
         ${recent.length === 0 && html`<p>None.</p>`}
         <ul>${recent.map((job) => html`<li key=${job.server}>${name(job)} <span class="note">${done(job)} ${since(Math.max(job.listed_at || 0, job.claimed_at || 0, job.failing_since || 0))}</span></li>`)}</ul>
         <p class="note">Newest servers: ${found.recent_registrations.join(", ")}</p></section>
-      <section aria-labelledby="queue"><h3 id="queue">${counted(jobs.length, "server")}</h3><table>
+      <section aria-labelledby="queue"><h3 id="queue">${counted(total, "server")}</h3><table>
         <thead><tr><th>Server</th><th>State</th><th class="number">Tools</th><th>Listed</th><th>Tries since then</th><th>Again</th></tr></thead>
-        <tbody>${jobs.slice(0, 500).map((job) => html`<tr key=${job.server}><td>${name(job)}</td><td>${job.state}</td>
+        <tbody>${jobs.map((job) => html`<tr key=${job.server}><td>${name(job)}</td><td>${job.state}</td>
           <td class="number" data-label="tools">${job.tool_count ?? ""}</td><td data-label="listed">${since(job.listed_at)}</td><td data-label="tries since then">${job.attempts}</td>
           <td><${Ask} job=${job} verb="refresh" label="List now" onDone=${again} /></td></tr>`)}</tbody></table>
-        ${jobs.length > 500 && html`<p class="note">The first 500 are shown; <code>discovery fleet status</code> has all.</p>`}</section>`}`;
+        ${found.next_cursor && html`<p class="note">The first 500 are shown; <code>discovery fleet status --all</code> has all.</p>`}</section>`}`;
 }
 
 const name = (job) => html`<a href="#/servers/${part(job.server)}">${job.server}</a>`;

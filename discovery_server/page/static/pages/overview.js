@@ -56,7 +56,7 @@ export function Overview() {
         ${requests.length > 0 && html`<li key="requests"><a href="#/settings">${counted(requests.length, "request of an agent waits", "requests of agents wait")}</a>:
           ${requests.map((one) => `${one.action} ${one.name}`).join(", ")}</li>`}
         ${questions.value.map((one) => html`<li key=${`question ${one.question_id}`}><a href="#/tools/${part(one.server)}/${part(one.tool)}">${one.server}:${one.tool}</a> has a question for you</li>`)}
-        ${dead.length > 0 && html`<li key="dead"><a href="#/fleet">${counted(dead.length, "server is", "servers are")} tried by no worker any more</a>: ${dead.map((job) => job.server).join(", ")}</li>`}
+        ${dead.length > 0 && html`<li key="dead"><a href="#/fleet">${counted(queue.counts.dead, "server is", "servers are")} tried by no worker any more</a>: ${dead.map((job) => job.server).join(", ")}</li>`}
         ${undelivered.map((one) => html`<li key=${`webhook ${one.name}`}>Webhook ${one.name}${one.disabled_at && " is disabled, as its receiver said that it is gone"}${one.dead > 0 && `, ${counted(one.dead, "delivery", "deliveries")} given up`}:
           <p><${Prose} text=${`${one.problem || one.failure}; mend that, then \`discovery webhooks retry ${one.name}\``} /></p></li>`)}
         ${lossy.map((server) => html`<li key=${`lost ${server.name}`}><a href="#/servers/${part(server.name)}">${server.name}</a>:
