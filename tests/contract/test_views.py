@@ -53,6 +53,29 @@ def random_view(chance: random.Random) -> dict[str, Any]:
 
 @pytest.mark.anyio
 @pytest.mark.requirement("VIEW-2")
+async def test_a_view_with_rules_or_tags_names_no_tool_that_cannot_be_used(folder: Folder) -> None:
+    (folder.path / "zoo").mkdir()
+    told = Told.beside(folder.path / "zoo", *map(make_definition, ["get_cat", "get_cat"]))
+    shows_dropped = {"all": {}, "zoo": {"servers": ["zoo"]}}
+    hides_dropped = {
+        "cats": {"rules": [{"pattern": "*cat", "enabled": True}]},
+        "tag": {"tags": ["x"]},
+    }
+    rules = [{"pattern": "*cat", "tags": ["x"]}]
+    folder.write(told.server("zoo"), toolRules=rules, views=shows_dropped | hides_dropped)
+
+    async with folder.open() as engine:
+        await engine.refresh()
+        counts = {
+            name: len(engine.in_view(name).view.catalog.part("zoo").dropped)
+            for name in shows_dropped | hides_dropped
+        }
+
+    assert counts == dict.fromkeys(shows_dropped, 1) | dict.fromkeys(hides_dropped, 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.requirement("VIEW-2")
 async def test_a_view_only_hides_and_what_it_hides_is_unknown(folder: Folder) -> None:
     chance = random.Random(7)
     of = {f"v{number}": random_view(chance) for number in range(30)}
