@@ -50,13 +50,19 @@ from discovery_server.client_messages import (
     is_response,
     refusal,
 )
-from discovery_server.eras import ClientRequest, Era, HandshakeEra, completed, era_of
+from discovery_server.eras import (
+    ClientRequest,
+    ClientSession,
+    Era,
+    HandshakeEra,
+    completed,
+    era_of,
+)
 from discovery_server.gateway import Gateway, method_not_found
 from discovery_server.modern_calls import ModernCalls
 from discovery_server.question_text import present
 from discovery_server.request_state import OtherGatewayError
 from discovery_server.subscriptions import LISTS
-from discovery_server.surfaces import ClientSession
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue

@@ -7,13 +7,17 @@ Members of params that the schema of an era does not name are allowed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
+from discovery_engine._util.text import one_line
 from discovery_engine._util.version import __version__
+from discovery_engine.agent.tool_pool import ToolPool
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     CLIENT_CAPABILITIES,
@@ -33,7 +37,6 @@ from discovery_engine.rpc.validity import sent
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.client import Client, Continuation
-    from discovery_server.surfaces import ClientSession
 
 _LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -279,6 +282,57 @@ def check_params(method: str, params: JSONObject, version: str) -> None:
 _VERSION_WITH_BATCHES = "2025-03-26"
 _LOG_LEVEL = "info"  # until the client sets one
 _BEFORE_INITIALIZE = frozenset({"initialize", "ping"})
+
+
+_LONGEST_NAME = 64  # characters of a client's name for itself
+
+
+def _introduced_name(params: JSONObject) -> str:
+    """Return the name of the client in the params of `initialize` or of a modern request."""
+    meta = params.get("_meta")
+    info = meta.get(CLIENT_INFO) if isinstance(meta, dict) else None
+    info = params.get("clientInfo") if info is None else info
+    name = info.get("name") if isinstance(info, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def client_name(request: ClientRequest) -> str:
+    """Return the name that the client of a request gave itself; empty if it gave none."""
+    name = request.session.client_name if request.session else ""
+    return name or _introduced_name(request.params)
+
+
+def _digest(client: str) -> str:
+    return sha256(client.encode()).hexdigest()[:8]
+
+
+class ClientSession:
+    """The state of one client, for the time of its connection."""
+
+    def __init__(self, tools_changed: Callable[[], bool], client: str | None = None) -> None:
+        """Create the state of a new client.
+
+        Args:
+            tools_changed: Notifies the client of changed tools at once, and returns whether it
+                could.
+            client: The id of the client; empty if several share one, None if a connection has only
+                one client.
+        """
+        self.tools_changed = tools_changed
+        self.pool = ToolPool()
+        self.client_name = ""
+        """The name that the client gave itself; untrusted text."""
+        # The id of a client over HTTP is the key of its session, so only a digest is shown.
+        mark = secrets.token_hex(4) if client is None else client and _digest(client)
+        self._mark = f" ({mark})" if mark else ""
+
+    def label(self, params: JSONObject) -> str:
+        """Return a label of the client for the owner, with a mark that distinguishes it.
+
+        `params` are those of its request, which have its name since 2026-07-28.
+        """
+        name = self.client_name or _introduced_name(params)
+        return f"{one_line(name)[:_LONGEST_NAME] or 'a client'}{self._mark}"
 
 
 class ClientRequest(Struct, frozen=True):

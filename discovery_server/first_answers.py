@@ -19,8 +19,8 @@ from discovery_engine.rpc.protocol import (
     LATEST_MODERN,
     PROTOCOL_VERSION,
 )
-from discovery_server.eras import ClientRequest
-from discovery_server.surfaces import HOSTS, client_name
+from discovery_server.eras import ClientRequest, client_name
+from discovery_server.surfaces import HOSTS
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.text import one_line
 from discovery_engine.agent.dispatch import meant_meta_tool
 from discovery_engine.agent.exposed_tools import ExposedTools, execution
 from discovery_engine.agent.instructions import render_instructions
@@ -24,7 +21,7 @@ from discovery_engine.agent.meta_arguments import helpers_beside_tools, meta_too
 from discovery_engine.agent.tool_pool import BoundTools, ToolPool, pool_rules
 from discovery_engine.rpc.json_codec import encode_finite
 from discovery_engine.rpc.messages import RpcError
-from discovery_engine.rpc.protocol import CLIENT_INFO, INVALID_PARAMS, MODERN_VERSIONS
+from discovery_engine.rpc.protocol import INVALID_PARAMS, MODERN_VERSIONS
 from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import (
     EXECUTE_STEPS,
@@ -34,6 +31,7 @@ from discovery_engine.tools.meta_tools import (
     REGISTRY,
     MetaTool,
 )
+from discovery_server.eras import client_name
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client
     from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.search_answers import SearchAnswer
-    from discovery_server.eras import ClientRequest
+    from discovery_server.eras import ClientRequest, ClientSession
 
 logger = logging.getLogger(__name__)
 
@@ -301,55 +299,6 @@ def _unknown_tool(name: str, hint: str) -> RpcError:
 
 
 _LIST_CHANGED = "notifications/tools/list_changed"
-_LONGEST_NAME = 64  # characters of a client's name for itself
-
-
-def _introduced_name(params: JSONObject) -> str:
-    """Return the name of the client in the params of `initialize` or of a modern request."""
-    meta = params.get("_meta")
-    info = meta.get(CLIENT_INFO) if isinstance(meta, dict) else None
-    info = params.get("clientInfo") if info is None else info
-    name = info.get("name") if isinstance(info, dict) else None
-    return name if isinstance(name, str) else ""
-
-
-def client_name(request: ClientRequest) -> str:
-    """Return the name that the client of a request gave itself; empty if it gave none."""
-    name = request.session.client_name if request.session else ""
-    return name or _introduced_name(request.params)
-
-
-def _digest(client: str) -> str:
-    return sha256(client.encode()).hexdigest()[:8]
-
-
-class ClientSession:
-    """The state of one client, for the time of its connection."""
-
-    def __init__(self, tools_changed: Callable[[], bool], client: str | None = None) -> None:
-        """Create the state of a new client.
-
-        Args:
-            tools_changed: Notifies the client of changed tools at once, and returns whether it
-                could.
-            client: The id of the client; empty if several share one, None if a connection has only
-                one client.
-        """
-        self.tools_changed = tools_changed
-        self.pool = ToolPool()
-        self.client_name = ""
-        """The name that the client gave itself; untrusted text."""
-        # The id of a client over HTTP is the key of its session, so only a digest is shown.
-        mark = secrets.token_hex(4) if client is None else client and _digest(client)
-        self._mark = f" ({mark})" if mark else ""
-
-    def label(self, params: JSONObject) -> str:
-        """Return a label of the client for the owner, with a mark that distinguishes it.
-
-        `params` are those of its request, which have its name since 2026-07-28.
-        """
-        name = self.client_name or _introduced_name(params)
-        return f"{one_line(name)[:_LONGEST_NAME] or 'a client'}{self._mark}"
 
 
 class ToolSurfaces:
