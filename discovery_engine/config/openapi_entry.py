@@ -8,7 +8,7 @@ they are variables of that program, not arguments.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from discovery_engine._util.json import JSONObject
@@ -47,13 +47,18 @@ def openapi_transport(
     return StdioTransport(sys.executable, (*_ARGS, document), env, sandbox=sandbox)
 
 
+def serves_document(args: Sequence[str]) -> bool:
+    """Return True if a program with these arguments serves the operations of a document."""
+    return tuple(args[:-1]) == _ARGS
+
+
 def openapi_form(form: JSONObject) -> JSONObject:
     """Return the form of a transport; that of a document's program has `openapi` for its command.
 
     The opposite of `openapi_transport`.
     """
     args = form.get("args", [])
-    if tuple(args[:-1]) != _ARGS:
+    if not serves_document(args):
         return form
     env = dict(form.get("env", {}))
     url = env.pop(URL_VARIABLE, "")

@@ -66,6 +66,7 @@ NEEDS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("vectors", by_meaning(provider="http", model="m", url="http://[::1]:9/v1"), ["doctor"]),
     ("onnx", by_meaning(provider="onnx", path="."), ["search repeat", "doctor"]),
     ("model", by_meaning(provider="discovery"), ["tune model install", "search repeat", "doctor"]),
+    ("openapi", {}, ["add pets --yes --openapi /pets.json"]),
     ("otel", {}, ["--verbose serve"]),
     ("keyring", {}, ["secrets rotate-key", "doctor"]),
 ]
