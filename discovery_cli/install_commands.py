@@ -147,7 +147,7 @@ async def planned_installation(
     *,
     asks: bool,
 ) -> InstallPlan:
-    """Plan an installation with values of options, of stdin, and of the person at the terminal."""
+    """Plan an installation with values from options, stdin, and the person at the terminal."""
     from discovery_engine.store.install_records import Grants
 
     installer, values, to = engine.installer, given_values(options["values"]), options.get("to")
@@ -280,7 +280,7 @@ class UpdateRun:
         values: Mapping[str, Sequence[str]],
         hidden: Mapping[str, Sequence[str]],
     ) -> None:
-        """Show an update, and apply it if its owner agrees; `report` tells of failures.
+        """Show an update, and apply it if its owner agrees; failures are in `report`.
 
         `values` and `hidden` are the values that it was planned with; `hidden` are secret.
         """
@@ -435,7 +435,7 @@ async def answers(inputs: Iterable[AskedInput]) -> Answers:
 
 
 async def _typed(prompt: str, *, is_hidden: bool) -> str:
-    """A line that a person types, which is not empty."""
+    """Return a line that a person types, and that is not empty."""
     from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
 
     terminal = TerminalInput()
@@ -486,7 +486,7 @@ def _progress_of(invocation: Invocation) -> Callable[[str], None]:
 
 
 def _plan_lines(plan: InstallPlan) -> Iterator[str]:
-    """All there is to see, one thing on each line, with nothing cut."""
+    """Yield everything about a plan, one thing per line, uncut."""
     yield f"{plan.name}  ({visible_line(plan.entry.name)})"
     for name, text in _facts(plan):
         yield f"  {name:<{_WIDTH}} {text}"
@@ -495,7 +495,7 @@ def _plan_lines(plan: InstallPlan) -> Iterator[str]:
 
 
 def _input_line(field: AskedInput) -> str:
-    """A value that can be given, with what its publisher says of it."""
+    """Return a line about a value that can be given, with its publisher's description."""
     kind = "secret" if field.is_secret else field.input.format
     state = "required" if field.input.is_required else "optional"
     words = [f"{visible_line(field.key)} ({state} {kind})"]

@@ -1,4 +1,4 @@
-"""`discovery config`: the configuration shown, checked, written and pinned."""
+"""`discovery config`: shows, checks, writes and pins the configuration."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def schema(invocation: Invocation) -> None:
 
     from discovery_engine.config.model.config_file import json_schema
 
-    # The schema is the whole answer: an editor reads it as it is, with --json and without.
+    # The output is the bare schema, with and without --json, because editors read it.
     invocation.output.text(json.dumps(json_schema(), indent=2))
 
 
@@ -232,7 +232,7 @@ def _say_sum(output: Output, settings: Settings, *, good: bool) -> None:
 
 
 def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
-    """The configuration itself, each source, and the registry, with the servers that they gave."""
+    """Return the configuration, each source and the registry, with the servers of each."""
     from discovery_engine.config.loading.loader import read_sources
     from discovery_engine.config.settings import OWN_SOURCE, REGISTRY
 
@@ -259,7 +259,7 @@ def _source_forms(settings: Settings, registry: str) -> list[JSONObject]:
 def _source_form(
     kind: str, path: str | None, files: Iterable[str], servers: Sequence[str]
 ) -> JSONObject:
-    """A source: `path` as its entry has it, the files that are there, and what was used of them."""
+    """Return a source: `path` from its entry, the files that exist, and what was used of them."""
     paths = list(dict.fromkeys(filter(None, files)))
     return {
         "type": kind,

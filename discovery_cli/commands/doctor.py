@@ -1,4 +1,4 @@
-"""`discovery doctor`: checks of the set-up, with a next step for each problem."""
+"""`discovery doctor`: checks the installation, with a next step for each problem."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KEPT = {
     "sandboxes": "what servers in a sandbox keep",
     "shared": "the part of a database's registry that is on this machine",
 }
-"""By the names of folders, and of files without their ends, in the data folder."""
+"""Descriptions of folders and files in the data folder, by names without suffix."""
 _DELETABLE = {
     "browser-sessions": "browsers that are signed in to the page; they ask for the token again",
     "calls": "the log of calls, and what servers wrote",
@@ -88,7 +88,7 @@ def command(invocation: Invocation, *, online: bool, files: bool, exit_zero: boo
 
 
 def _files(invocation: Invocation) -> Iterator[JSONObject]:
-    """Describe what this program keeps: where, its size, what for, and whether it may go."""
+    """Yield what this program stores: path, size, purpose, and whether it may be deleted."""
     from discovery_engine.config.files.location import locate
     from discovery_engine.engine.restore import registry_path
 
@@ -133,7 +133,7 @@ async def _check(engine: Engine, *, invocation: Invocation, online: bool) -> tup
 
     if online:
         await engine.refresh()
-    await engine.complete_settings()  # programs and secrets are looked for
+    await engine.complete_settings()  # the checks look up programs and secrets
     view = engine.view
     checks = await check_setup(
         view,
@@ -155,7 +155,7 @@ async def _queue(engine: Engine, now: float) -> tuple[Check, ...]:
 
     try:
         return tuple(checks.queue(await engine.fleet.status(), now))
-    except RegistryError:  # which has a check of its own
+    except RegistryError:  # another check reports it
         return ()
 
 
@@ -166,12 +166,12 @@ async def _webhooks(engine: Engine) -> tuple[Check, ...]:
 
     try:
         return tuple(map(checks.webhook, await engine.webhooks.list()))
-    except RegistryError:  # which has a check of its own
+    except RegistryError:  # another check reports it
         return ()
 
 
 def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
-    """Check whether tokens stand for the teams and users; nothing if nothing is reserved."""
+    """Check that tokens exist for the teams and users; yield nothing if nothing is reserved."""
     settings = engine.view.settings
     if not (principals := settings.principals):
         return
@@ -184,7 +184,7 @@ def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
         if store := engine.gateway_store:
             folder = engine.registry_file.parent
             tokens += SharedTokens.of_settings(settings, store, folder).all()
-    except RegistryError:  # which has a check of its own
+    except RegistryError:  # another check reports it
         return
     except ConfigurationError as error:
         yield from map(checks.of_problem, error.problems)

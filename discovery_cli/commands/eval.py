@@ -121,7 +121,7 @@ def command(invocation: Invocation, /, **values: Any) -> ExitCode:
 
 
 def _saved_cases(invocation: Invocation) -> Path | None:
-    """The queries that were saved beside the configuration, if there are any."""
+    """Return the path of the queries beside the configuration; None if there are none."""
     from discovery_engine.config.files.location import CASE_FILE, locate
 
     place = locate(invocation.config, environ=os.environ)
@@ -232,7 +232,7 @@ def _answer(
 
 
 def _query_row(output: Output, row: ReportRow) -> Cells:
-    """A mark, where the right tools stand, what was asked, and what came first instead."""
+    """Return a mark, the ranks of the right tools, the query, and what came first instead."""
     right = ", ".join(row.right) or "none"
     first = row.found[0] if row.found else "none"
     about = right if first in (*row.right, right) else f"{right}, not {first}"

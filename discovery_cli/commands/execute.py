@@ -1,4 +1,4 @@
-"""`discovery execute`: a call of a tool."""
+"""`discovery execute`: calls a tool."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def command(  # noqa: PLR0913 - one for each option
     request = _Request(words, server, arguments, view_name)
     view = invocation.remembered(request.concerned)
     output = invocation.output
-    if view is not None:  # a mistake is answered before anything is started
+    if view is not None:  # report a mistake before anything is started
         if sys.stdin.isatty() and not (output.as_json or os.environ.get("DISCOVERY_NO_PROMPT")):
             request = request.completed(view)
         request.prepared_unless_unknown(view)
@@ -127,7 +127,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 class _Request(Struct, frozen=True):
-    """A call in the words of the command line."""
+    """A call as given on the command line."""
 
     words: tuple[str, ...]
     server: str | None
@@ -135,28 +135,28 @@ class _Request(Struct, frozen=True):
     view_name: str | None
 
     def concerned(self, view: View) -> Iterable[ServerName]:
-        """The servers that must be listed before the tool is known."""
+        """Return the servers that must be listed before the tool can be found."""
         return servers_of(self.words, self.server)(in_view(view, self.view_name))
 
     def completed(self, view: View) -> _Request:
-        """The same call, with what the person at the terminal gives for missing arguments."""
+        """Return the call with missing arguments that the person at the terminal typed."""
         view = in_view(view, self.view_name)
         try:
             entry, rest = tool_named(view, self.words, self.server, takes_arguments=True)
             from discovery_engine.tools.arguments import from_words
 
             given = from_words(entry.tool, rest) | self.document
-        except DiscoveryError:  # it is answered with its reason
+        except DiscoveryError:  # it is reported later, with its reason
             return self
         missing = [p for p in entry.tool.parameters if p.required and p.name not in given]
         texts = [f"{p.name}={_asked(p)}" for p in missing if entry.verdict.enabled]
         return replace(self, words=(*self.words, *texts))
 
     def prepared(self, view: View) -> tuple[Entry, JSONObject]:
-        """The tool, if it may be called, and its arguments, checked.
+        """Return the tool and its checked arguments.
 
         Raises:
-            DiscoveryError: If there is no such tool, or it may not be called, or not so.
+            DiscoveryError: If the tool is unknown or may not be called, or arguments are invalid.
         """
         view = in_view(view, self.view_name)
         entry, rest = tool_named(view, self.words, self.server, takes_arguments=True)
@@ -210,7 +210,7 @@ async def _execute(
 
 
 async def _prepared(engine: Engine, request: _Request) -> tuple[Entry, JSONObject]:
-    """The tool and its arguments; its servers are listed first if they never were."""
+    """Return the tool and its arguments; list its servers first if they never were listed."""
     view = await get_to_know(engine, concerned=request.concerned)
     prepared = request.prepared_unless_unknown(view)
     if isinstance(prepared, ToolNotFoundError):  # its server failed before, and is tried again
@@ -227,7 +227,7 @@ def _asked(parameter: Parameter) -> str:
 
 
 def _write_result(path: Path, result: JSONObject) -> None:
-    """Write what a tool returned: the content of a file that is all of it, else its texts.
+    """Write a result to a file: the content of its only file, or else its texts.
 
     Raises:
         UnwritableFileError: If the file cannot be written.
@@ -246,7 +246,7 @@ def _arguments(entry: Entry, words: tuple[str, ...], document: JSONObject) -> JS
     from discovery_engine.tools.arguments import Checker, from_words
 
     arguments = document | from_words(entry.tool, words)
-    if not entry.tool.overridden.pinned:  # else the engine does it, which has the values
+    if not entry.tool.overridden.pinned:  # otherwise the engine checks it, as it has the values
         Checker(entry.tool).check(arguments)
     return arguments
 
@@ -279,7 +279,7 @@ def show_result(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
 
 
 def show_failure(output: Output, entry: Entry, result: JSONObject) -> ExitCode:
-    """A tool that ran and failed: its text goes to stderr; in JSON it is an ordinary result."""
+    """Print a failed call: to stderr as text, with --json to stdout as an ordinary result."""
     if output.as_json:
         output.answer(_form(entry, result))
         return ExitCode.TOOL_FAILED

@@ -268,7 +268,7 @@ async def _work(invocation: Invocation, options: WorkerOptions, reports: Reports
 
 
 class Reports:
-    """One line for each event: for a person, or with `--json` as an object."""
+    """Prints one line for each event: text, or with `--json` an object."""
 
     def __init__(self, output: Output, clock: Callable[[], float]) -> None:
         self._output = output
@@ -278,7 +278,7 @@ class Reports:
 
     @property
     def failed(self) -> int:
-        """How many servers could not be listed the last time."""
+        """The number of servers whose last listing failed."""
         return sum(outcome in _FAILED for outcome in self._last.values())
 
     def show(self, report: WorkerReport) -> None:
@@ -314,7 +314,7 @@ def _words(report: WorkerReport) -> str:
 
 
 def _form(report: WorkerReport, *, at: float) -> JSONObject:
-    """`at` is Unix time in seconds."""
+    """Return a report as JSON; `at` is Unix time in seconds."""
     return {
         "at": at,
         "event": report.outcome,

@@ -1,4 +1,4 @@
-"""`discovery health`: how every server fares, and what to do about it."""
+"""`discovery health`: shows the state of every server, and how to repair it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,10 @@ def _asked(
     *,
     online: bool,
 ) -> tuple[View, list[ServerReport], Probed]:
-    """Report on servers that were connected first, or probed for at most `max_wait` seconds."""
+    """Return view, reports and probes after connecting to servers, or probing them.
+
+    `max_wait` is the time for probes in seconds; None for no probes.
+    """
 
     async def ask(engine: Engine) -> tuple[View, list[ServerReport], Probed]:
         scoped = engine_in_view(engine, view_name)
@@ -146,7 +149,7 @@ def _asked(
 def _chosen(
     reports: Iterable[ServerReport], view: View, names: Sequence[str]
 ) -> list[ServerReport]:
-    """The reports of the servers that a view shows, or of those of these names."""
+    """Return the reports of the servers with these names, by default of all in the view."""
     visible = {view.server(name).name for name in names} or set(view.settings.by_name)
     return [report for report in reports if report.name in visible]
 

@@ -1,4 +1,4 @@
-"""`discovery config import`: servers of another client's file, copied into discovery.yaml."""
+"""`discovery config import`: copies servers of another client's file into discovery.yaml."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def command(
 
 
 def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]]) -> None:
-    """Check that there are servers of these names to import.
+    """Check that servers of these names can be imported.
 
     Raises:
-        UsageError: For the first that is not there.
+        UsageError: For the first name without a server.
     """
     there = [server.name for _, result in imported for server in result.servers]
     for name in names:
@@ -97,7 +97,7 @@ def _require(names: Iterable[str], imported: Sequence[tuple[str, SourceResult]])
 
 
 def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bool) -> list[Source]:
-    """Return the sources that were named, or those that are found if their owner agrees."""
+    """Return the named sources, or those that were found if their owner agrees."""
     from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 
@@ -115,7 +115,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
 
 
 def _target(invocation: Invocation) -> Path:
-    """The configuration to write into."""
+    """Return the path of the configuration to write."""
     from discovery_engine.config.files.location import FILE_NAME, locate
 
     return Path(locate(invocation.config).path or FILE_NAME)

@@ -1,4 +1,4 @@
-"""`discovery init`: a first discovery.yaml."""
+"""`discovery init`: creates a first discovery.yaml."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _next_steps(target: Path, needs: Needs, *, is_empty: bool, is_global: bool) 
 def _connect(
     invocation: Invocation, config: Path, names: Sequence[str], *, yes: bool, is_global: bool
 ) -> list[JSONObject]:
-    """Connect the clients that were named, or those of this machine that the owner agrees to."""
+    """Connect the named clients, or those of this machine that the owner agrees to."""
     from discovery_cli import client_files, connecting
     from discovery_engine.engine.owner.connected_clients import Machine
 
@@ -247,7 +247,7 @@ def _require_here(invocation: Invocation, names: Sequence[str]) -> None:
     """Check that clients can be connected, before anything is written.
 
     Raises:
-        UsageError: For the first that cannot.
+        UsageError: For the first client that cannot be connected.
     """
     from discovery_cli import connecting
     from discovery_engine.engine.owner.connected_clients import Machine
@@ -262,7 +262,7 @@ def _words(text: str) -> list[str]:
 
 
 def _client_entry(config: Path) -> JSONObject:
-    """The entry as most clients write it."""
+    """Return the gateway's entry in the form of most clients."""
     command = gateway_command(config, os.environ)
     program, *args = command.words
     return {"command": program, "args": args, "env": {**command.env}}

@@ -1,4 +1,4 @@
-"""`discovery inspect`: one server or tool in full; without a name, all servers as they connect."""
+"""`discovery inspect`: shows a server or a tool in full, or connects to all servers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 Which = Literal["enabled", "disabled", "all"]
 
-_INSPECT_TIMEOUT = 10.0  # seconds in which a server must be there to be shown
+_INSPECT_TIMEOUT = 10.0  # seconds for connecting to a server that is to be shown
 
 
 @click.command("inspect")
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _whole_server(view: View, words: tuple[str, ...], server: str | None) -> ServerName | None:
-    """The server that is meant as such; None if the words name a tool."""
+    """Return the server that the words name; None if they name a tool."""
     if not words:
         return view.server(server or "").name
     if len(words) > 1 or server is not None:
@@ -174,7 +174,7 @@ _INDENT = 2
 
 
 class DetailPrinter(Struct, frozen=True):
-    """Writes to `output`; `now` is Unix time in seconds."""
+    """Prints servers and tools to `output`; `now` is Unix time in seconds."""
 
     output: Output
     now: float
@@ -183,7 +183,7 @@ class DetailPrinter(Struct, frozen=True):
     examples: bool = False
 
     def servers(self, view: View, entries: Mapping[ServerName, Sequence[Entry]]) -> None:
-        """All servers, each with the given tools."""
+        """Print all servers, each with the given tools."""
         if not any(entries.values()):
             rows = [server_row(self.output, s, with_status=True) for s in view.servers()]
             self.output.table(rows)
@@ -284,7 +284,7 @@ def _claim(value: JSONValue) -> str:
 
 
 def _overrides(entry: Entry, view: View) -> Iterator[str]:
-    """The overrides of a tool and their positions; the tool itself shows their effect."""
+    """Yield the overrides of a tool and their positions; the tool itself shows their effect."""
     for index in entry.tool.overridden.by:
         override = view.settings.overrides[index]
         yield f"{override.gives()} ({override.origin})"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MAX_SHOWN_FINDINGS = 5  # findings of one kind; many tools of one server often lack the same
-_IN_FULL = {"danger"}  # but of these all are shown
+_IN_FULL = {"danger"}  # kinds of which all findings are shown
 
 
 @click.command("lint")
@@ -101,9 +101,9 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def _sarif(view: View, diagnostics: Sequence[Diagnostic]) -> JSONObject:
-    """A log of SARIF 2.1.0; what is about a server stands at its entry.
+    """Return a SARIF 2.1.0 log, in which a finding about a server is located at its entry.
 
-    Paths below the working folder are relative, as code scanning of a repository wants them.
+    Paths below the working folder are relative, as code scanning of a repository requires.
     """
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
     driver = {"name": "discovery", "rules": [{"id": code} for code in codes]}
@@ -146,7 +146,7 @@ def _alarms(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
 def _of_each(
     findings: Sequence[T], kind_of: Callable[[T], str], most: int | None, output: Output
 ) -> Iterator[T]:
-    """The first `most` of each kind, or all with None; then a line counts the others."""
+    """Yield the first `most` of each kind (None: all), then a line that counts the others."""
     counts: Counter[str] = Counter()
     for finding in findings:
         kind = kind_of(finding)
@@ -175,7 +175,7 @@ def _show_catalog_finding(output: Output, finding: CatalogFinding) -> None:
 
 
 def _yaml(override: JSONObject) -> Iterator[str]:
-    """An entry as YAML with JSON values; importing a YAML library for it would take longer."""
+    """Yield an entry as YAML with JSON values; importing a YAML library would take longer."""
     for index, (name, value) in enumerate(override.items()):
         lead = "  " if index else "- "
         yield f"{lead}{name}: {json.dumps(value, ensure_ascii=False)}"

@@ -167,7 +167,7 @@ def _say_reserved(output: Output, name: ServerName, view: View) -> None:
 
 
 def _alike(servers: Iterable[ServerReport]) -> Iterable[list[ServerReport]]:
-    """Servers with one reason and one next step together, for both are then shown once."""
+    """Group servers with the same reason and next step, so that both are shown once."""
     groups: dict[tuple[str, ...], list[ServerReport]] = {}
     for server in servers:
         if server.reason and server.state != "disabled":

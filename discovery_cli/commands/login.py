@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _USUAL_TIMEOUT = 300.0  # seconds
 _LISTING = 5.0  # seconds
 _DESKTOPS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-"""Variables of Linux; without them `webbrowser` may start a browser in the terminal."""
+"""Linux variables; without any of them `webbrowser` may start a browser in the terminal."""
 
 
 @click.command("login")
@@ -130,7 +130,7 @@ def _revoke(invocation: Invocation, server: str) -> ExitCode:
 
 
 def _show_json(address: str) -> None:
-    # On stderr, as stdout has the answer alone; each line of stderr is JSON then.
+    # To stderr, as stdout has only the answer; with --json each line of stderr is JSON, too.
     sys.stderr.write(json_text({"authorization_url": address}) + "\n")
     sys.stderr.flush()
 

@@ -1,4 +1,4 @@
-"""`discovery marketplace`: servers that others publish, found and described."""
+"""`discovery marketplace`: finds and describes servers that others publish."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def show(
     if output.as_json:
         output.answer(entry_details_form(details, plan))
     else:
-        # As it was typed: `pypi:NAME` may be the only name that is not ambiguous.
+        # The name as typed: `pypi:NAME` may be the only unambiguous one.
         words = ["discovery", "marketplace", "install", name]
         words += ["--version", version] if version else []
         _show_details(output, details, plan, shlex.join(words), now=invocation.clock())
@@ -220,7 +220,7 @@ for subcommand in (install, update, rollback):
 
 
 def _progress(invocation: Invocation) -> Callable[[SyncProgress], None]:
-    """A line on stderr for each thousand entries that are copied, where a person waits for them."""
+    """Return a callback that prints a line for each thousand entries, if a person waits."""
     steps: dict[str, int] = {}
 
     def say(progress: SyncProgress) -> None:
@@ -233,8 +233,8 @@ def _progress(invocation: Invocation) -> Callable[[SyncProgress], None]:
 
 
 _ABOUT_INDENT = 4
-_OLD = 86_400.0  # seconds; a younger copy needs no words
-_SHARE = 1 / 3  # of the best relevance; below it an entry has one word of several
+_OLD = 86_400.0  # seconds; the age of a younger copy is not mentioned
+_SHARE = 1 / 3  # of the best relevance; entries below it match one word of several
 _NO_SOURCES = "there is no source: `marketplace.sources` is empty, or all of it is disabled"
 _LIVE = {
     "npm": "your npm is asked at a search",
@@ -245,7 +245,7 @@ _LIVE = {
 def show_page(
     output: Output, page: MarketplacePage, query: str, *, now: float, with_all: bool
 ) -> None:
-    """The answer of a search, what is wrong with its sources, and the next step."""
+    """Print the results of a search, the problems of its sources, and the next step."""
     hits = page.entries if with_all else _fitting(page.entries)
     show_entries(output, [hit.entry for hit in hits])
     _say_problems(output, page.problems)
@@ -263,7 +263,7 @@ def show_page(
 
 
 def show_entries(output: Output, entries: Iterable[MarketplaceEntry]) -> None:
-    """Two lines for each on a terminal; one line for each where a program reads them."""
+    """Print two lines for each entry on a terminal, and one line for programs."""
     if not output.is_terminal:
         output.table(
             [
@@ -296,7 +296,7 @@ def show_sync_reports(output: Output, reports: Iterable[SourceReport]) -> None:
 
 
 def show_sources(output: Output, states: Iterable[SourceState], *, now: float) -> None:
-    """Each source with its trust, the number of its entries, and the age of its copy."""
+    """Print each source with its trust, the number of its entries, and the age of its copy."""
     copies = list(states)
     rows: list[list[Cell | str]] = [
         [
@@ -349,7 +349,7 @@ def _problem_text(problems: Iterable[Diagnostic]) -> str:
     return "; ".join(one_line(problem.message) for problem in problems)
 
 
-# All texts are of strangers: each is cleaned, kept to its place, and never begins a line.
+# All texts are untrusted: each is sanitized, stays in its place, and never begins a line.
 
 _INDENT = 2
 _GAP = "  "
@@ -366,13 +366,13 @@ def _show_details(
     *,
     now: float,
 ) -> None:
-    """An entry, what it would run, what it needs, and what to be careful about.
+    """Print an entry, what it would run, what it needs, and warnings.
 
     Args:
-        output: Where it is shown.
-        details: What is known of the entry.
-        plan: Of its installation, or why there is none.
-        next_command: What installs it.
+        output: The output to print to.
+        details: The entry and its details.
+        plan: The plan of its installation, or the error that prevents one.
+        next_command: The command that installs it.
         now: Unix time in seconds.
     """
     entry = details.entry
@@ -398,7 +398,7 @@ def _show_details(
 
 
 def _show_heading(output: Output, entry: MarketplaceEntry) -> None:
-    """Name, version, kinds and trust; on two lines where one is too short for them."""
+    """Print name, version, kinds and trust, on two lines if one is too short."""
     name = named(entry.name)
     about = [text for text in (version(entry), _kinds(entry), _status(entry)) if text]
     row = [Cell(text, "faint") for text in about]
@@ -410,7 +410,7 @@ def _show_heading(output: Output, entry: MarketplaceEntry) -> None:
 
 
 def _show_warnings(output: Output, warnings: Iterable[Diagnostic]) -> None:
-    """One for each, in their order, with what to do about it."""
+    """Print the warnings in order, each with what to do about it."""
     for warning in warnings:
         style: Style = "plain" if warning.severity == "info" else "bad"
         words = one_line(f"{warning.sentence} [{warning.code}]")
@@ -431,14 +431,14 @@ def version(entry: MarketplaceEntry) -> str:
 
 
 def _kinds(entry: MarketplaceEntry) -> str:
-    """How it can be started or reached: `npm, oci`, `remote`."""
+    """Return the ways to start or reach the server: `npm, oci`, `remote`."""
     registry_types: list[str] = [package.registry_type for package in entry.packages]
     remote = ["remote"] if entry.remotes else []
     return ", ".join(dict.fromkeys([*registry_types, *remote])) or "not usable"
 
 
 def _status(entry: MarketplaceEntry) -> str:
-    """How far it is trusted, and whether it is still meant to be used."""
+    """Return the trust in the entry, and its status unless it is active."""
     return entry.trust if entry.status == "active" else f"{entry.trust}, {entry.status}"
 
 
@@ -500,7 +500,7 @@ def _tools(entry: MarketplaceEntry) -> str:
 
 
 def _runs(plan: InstallPlan | DiscoveryError | None) -> Iterator[tuple[str, str]]:
-    """The exact command or address; `…` stands for values that are asked for first."""
+    """Yield the exact command or URL; `…` stands for values that are asked for first."""
     if isinstance(plan, DiscoveryError):
         yield "would run", f"nothing: {plan.message}"
     elif plan is not None and plan.url:
@@ -511,7 +511,7 @@ def _runs(plan: InstallPlan | DiscoveryError | None) -> Iterator[tuple[str, str]
 
 
 def _offers(entry: MarketplaceEntry) -> Iterator[tuple[str, str]]:
-    """Its packages and addresses, each with the values that it asks for."""
+    """Yield packages and URLs, each with the values that it asks for."""
     for offer in entry.packages:
         yield "package", _package(offer)
         yield "hash", offer.integrity
@@ -539,7 +539,7 @@ def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:
 
 
 def _manner(field: Input, part: Input) -> str:
-    """Say whether a value is required or secret, and which values it may have."""
+    """Return whether a value is required or secret, and its choices, as text."""
     is_secret = field.is_secret or part.is_secret
     words = ["required" if field.is_required or part.is_required else "optional"]
     if is_secret:
@@ -561,9 +561,9 @@ def _prerequisites(
 
 
 def _needs(prerequisites: Iterable[Prerequisite]) -> Iterator[tuple[str, str]]:
-    """The programs that start it: those that are here, and how to get each of the others."""
+    """Yield the programs that start it: those that exist, and how to get each of the others."""
     programs = {prerequisite.program: prerequisite for prerequisite in prerequisites}
-    # uvx is a part of uv: one of them is enough, and to get one is to get both.
+    # uvx is part of uv: one of them suffices, and installing one installs both.
     uv = next((key for key in ("uvx", "uv") if key in programs and programs[key].is_usable), "uvx")
     for other in {"uvx", "uv"} - {uv}:
         programs.pop(other, None)

@@ -123,7 +123,7 @@ def _added(option: str, text: str) -> Settings:
 
 
 def _with(settings: Settings, more: Settings) -> Settings:
-    """The settings with further rules before theirs, overrides and synonyms behind theirs."""
+    """Return the settings with rules added before, and overrides and synonyms after, their own."""
     from msgspec.structs import replace
 
     synonyms = (*settings.search.synonyms, *more.search.synonyms)

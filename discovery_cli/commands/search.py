@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine import Engine
     from discovery_engine.view.view import View
 
-_INDENT = 4  # of what explains a hit
+_INDENT = 4  # columns before lines that explain a hit
 # Seconds for new tools to get their vectors by a model on this machine.
 _LOCAL_EMBEDDING_TIMEOUT = 10.0
 
@@ -141,7 +141,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 
 def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) -> None:
-    # That a better tool is hidden comes first: who reads the others first takes one of them.
+    # A better, hidden tool is reported first: otherwise readers take one of the others.
     say_notices(output, [notice for notice in answer.notices if notice.code == "TOOL_DISABLED"])
     if explain:
         _explain(output, view, answer)
@@ -157,7 +157,7 @@ def _show(output: Output, view: View, answer: SearchAnswer, *, explain: bool) ->
 
 
 def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
-    """Each hit with its explanation; if nothing fits, the nearest tools instead."""
+    """Print each hit with its explanation; without hits, the nearest tools."""
     is_match = answer.decision is Decision.MATCH
     query = view.searcher.analyze(answer.query)
     for hit in answer.hits or answer.nearest:
@@ -167,7 +167,7 @@ def _explain(output: Output, view: View, answer: SearchAnswer) -> None:
 
 
 def _summary(answer: SearchAnswer) -> str:
-    """How many were found; without a match, what is missing and what comes nearest."""
+    """Return the number of hits; without one, what is missing and what comes nearest."""
     if any(notice.kind in ("empty", "unknown") for notice in answer.notices):
         return ""
     missing = ", ".join(repr(one_line(word)) for word in answer.uncovered)
@@ -192,7 +192,7 @@ def _summary(answer: SearchAnswer) -> str:
 def _answer(
     invocation: Invocation, view: View, query: str, filters: Filters, view_name: str | None
 ) -> SearchAnswer:
-    """From what is known, which is quick; by the engine only where an embedder is configured."""
+    """Return the answer of the view, which is quick; of the engine only if an embedder is set."""
     embeddings = view.settings.search.embeddings
     if not embeddings.is_on or view.searcher.is_tool_name(query):
         return view.search(query, **filters)

@@ -204,9 +204,9 @@ def _store_line(count: int, place: KeyPlace) -> str:
 
 
 def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
-    """Map each secret's name to what refers to it, in the order of the configuration.
+    """Map each secret's name to its references, in the order of the configuration.
 
-    These are names of servers; an override, which may be of many servers, is `overrides.INDEX`.
+    A reference is the name of a server or, for an override, `overrides.INDEX`.
     """
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.engine.restore import with_registered
@@ -226,17 +226,17 @@ def _references(invocation: Invocation) -> Mapping[str, Sequence[str]]:
 
 
 def _used(invocation: Invocation, names: Sequence[str]) -> dict[str, list[str]]:
-    """Map the names of the secrets that are used to what refers to them."""
+    """Map the names of used secrets to their references."""
     try:
         references = _references(invocation)
-    except ConfigurationError:  # it must be possible to delete a secret all the same
+    except ConfigurationError:  # secrets can be deleted even so
         unknown = "servers that are not known, because the configuration is invalid"
         return {name: [unknown] for name in names}
     return {name: list(references[name]) for name in names if name in references}
 
 
 def _is_agreed(names: Collection[str], *, yes: bool) -> bool:
-    """Return whether secrets that are used are to be deleted.
+    """Return whether the person agrees to delete secrets that are in use.
 
     Raises:
         UsageError: If there is no terminal to ask on.
@@ -251,14 +251,14 @@ def _is_agreed(names: Collection[str], *, yes: bool) -> bool:
 
 
 def _value(name: str) -> str:
-    """From the terminal, where it is not shown, or from stdin, without one newline at its end."""
+    """Return a value typed at the terminal, unseen, or read from stdin less one final newline."""
     if sys.stdin.isatty():
         return typed_value(f"value of {name}")
     return sys.stdin.read().removesuffix("\n").removesuffix("\r")
 
 
 def _length(secrets: OwnerSecrets, name: str) -> str | None:
-    """A class of it; None if the secret cannot be decrypted."""
+    """Return the class of a secret's length; None if it cannot be decrypted."""
     try:
         return length_class(secrets.get(name) or "")
     except SecretStoreError:

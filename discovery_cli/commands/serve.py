@@ -1,4 +1,4 @@
-"""`discovery serve`: the meta-tools for an agent, over MCP."""
+"""`discovery serve`: serves the meta-tools to agents over MCP."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def command(
     _unblock(invocation)
     _say_where_it_looked(invocation)
     if replay and invocation.data_dir is None:
-        # What was recorded must not take the place of what is known of the servers.
+        # Recorded lists must not replace the real ones in the data folder.
         from tempfile import TemporaryDirectory
 
         folder = TemporaryDirectory(prefix="discovery-replay-")
@@ -177,16 +177,16 @@ def command(
 
 
 def _unblock(invocation: Invocation) -> None:
-    """From here to the end of the run no write waits for a reader."""
+    """Keep writes from waiting for a reader until the command ends."""
     from discovery_server.logs import unblocked_stderr
 
     invocation.at_end.enter_context(unblocked_stderr())
-    # What a library prints is written to stderr; what waits for stdout would block at the end.
+    # Libraries print to stderr, because unread output on stdout would block the exit.
     invocation.at_end.enter_context(redirect_stdout(sys.stderr))
 
 
 def _say_where_it_looked(invocation: Invocation) -> None:
-    """List the paths without a configuration, on stderr only."""
+    """List the searched paths that have no configuration, on stderr only."""
     from discovery_engine.config.files.location import VARIABLE, locate
 
     place = locate(invocation.config)
@@ -250,7 +250,7 @@ class Http(NamedTuple):
 async def _serve_stdio(
     invocation: Invocation, folders: _Folders, view: str | None, http: Http | None
 ) -> None:
-    # What is loaded in a loop is loaded whole: a press of Ctrl-C is obeyed after it.
+    # Ctrl-C does not interrupt an import in a running loop; it takes effect afterwards.
     from discovery_server import app
 
     shared = None
@@ -310,7 +310,7 @@ def _tokens(invocation: Invocation, options: HttpOptions) -> Tokens | None:
 
 
 def _say_address(address: str, link: str, *, tokens: Tokens | None, endpoint: Endpoint) -> None:
-    """Write where it serves, and what clients need; past the log, which must hold no token."""
+    """Print the address and what clients need; not to the log, which must hold no token."""
     lines = [f"serving MCP at {address}", *_page_lines(link)]
     lines += [f"warning: {text}" for text in _warnings(tokens, endpoint)]
     if tokens is not None:
@@ -321,7 +321,7 @@ def _say_address(address: str, link: str, *, tokens: Tokens | None, endpoint: En
 
 
 def _page_lines(link: str) -> list[str]:
-    """Where the page is; how to get it, if the modules that it uses are missing."""
+    """Return lines with the address of the page, or on how to get it if modules are missing."""
     from discovery_server.page.page_app import load_files
 
     if not link:

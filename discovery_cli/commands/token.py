@@ -261,7 +261,7 @@ def _tokens(invocation: Invocation) -> AccessTokens:
     path, settings, shared = registry_path(invocation.data_dir, os.environ), None, None
     try:
         settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
-    except ConfigurationError:  # a token can be revoked all the same, and other commands say it
+    except ConfigurationError:  # tokens can be revoked even so, and other commands report it
         note = "the configuration has errors, so this is about the tokens of this machine alone"
         invocation.output.say(note)
     if settings and (database := gateway_database(settings, path, os.environ)):
@@ -286,7 +286,7 @@ def _lifetime(expires: float | datetime | None, now: float) -> float | None:
 
 
 def _shown(token: AccessToken) -> str:
-    """Describe what the token shows; empty for all."""
+    """Return the limits of what a token shows; empty without a limit."""
     limits = token.limits
     parts = [f"view {token.view}"] if token.view else []
     for kind, patterns in (("servers", limits.servers), ("tools", limits.tools)):
@@ -311,13 +311,13 @@ def _date(at: float) -> str:
 
 
 def note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:
-    """Say which teams and users nothing is visible to, because they may be misspelt."""
+    """Print the teams and users for whom nothing is reserved: they may be misspelt."""
     from discovery_engine.config.loading.loader import resolve_settings
     from discovery_engine.errors import ConfigurationError
 
     try:
         settings = resolve_settings(invocation.config, os.environ, frozen=invocation.frozen)
-    except ConfigurationError:  # the command goes on all the same, and other commands say it
+    except ConfigurationError:  # the command goes on, and other commands report it
         return
     for principal in principals:
         if principal not in settings.principals:

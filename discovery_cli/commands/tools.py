@@ -1,4 +1,4 @@
-"""`discovery tools`: the tools of a server."""
+"""`discovery tools`: lists the tools of servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders, watched: waits until something happens in one of them."""
+"""Waits for changes in folders."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_QUIET = 200  # milliseconds between two looks, and without an event after a change
+_QUIET = 200  # milliseconds without an event that end a change
 _LONGEST_CHANGE = 800  # milliseconds after which the debounce ends
-_POLL = 1.0  # seconds between two looks where nothing can be watched
+_POLL = 1.0  # seconds between two checks if folders cannot be watched
 
 Identity: TypeAlias = tuple[int, int]
 """Device and inode of a folder."""
 
 
 class FolderWatch:
-    """Whatever happens after `watch` ends the next `wait`, also if none was running."""
+    """Watches folders: a change after `watch` ends the next `wait`, even if none was running."""
 
     def __init__(self) -> None:
         self._folders: Mapping[str, Identity] = {}
         self._notify: RustNotify | None = None
-        # A thread of its own: the ones that all share must not run out.
+        # A thread outside of anyio's shared pool, which long waits would exhaust.
         self._limiter = anyio.CapacityLimiter(1)
 
     def watch(self, folders: Mapping[str, Identity]) -> None:
-        """Watch these folders from now on; one that was replaced is another one."""
+        """Watch these folders from now on; a replaced folder counts as a new one."""
         if folders == self._folders and self._notify:
             return
         self.close()
@@ -60,7 +60,10 @@ class FolderWatch:
             )
 
     async def wait(self, seconds: float) -> None:
-        """Until something happened and it is quiet again, or so many seconds have passed."""
+        """Wait until a change is over, for at most `seconds`.
+
+        Without a watch, return after one polling interval.
+        """
         if self._notify is None:
             await anyio.sleep(min(seconds, _POLL))
             return
@@ -81,7 +84,7 @@ class FolderWatch:
 
 
 def nearest_folder(place: Path) -> tuple[Path, Identity] | None:
-    """A folder, or the nearest above it that exists: the rest of the way may come later."""
+    """Return a folder or its nearest existing parent, with its identity; None without any."""
     for folder in (place, *place.parents):
         with suppress(OSError):
             status = folder.stat()

@@ -1,6 +1,6 @@
-"""The section `marketplace` as the rest of the engine sees it: sources, and how often to ask them.
+"""The section `marketplace` after validation: sources, and how often they are queried.
 
-No field declares a permission, so that all of it is the owner's alone: a file of untrusted origin
+No field declares a permission, so only the owner can set any of it: a file of untrusted origin
 could send a secret in a header to an address of its choice, or present servers as reviewed.
 """
 
@@ -21,7 +21,7 @@ SourceType: TypeAlias = Literal["mcp-registry", "docker-catalog", "npm", "pypi",
 SourceTrust: TypeAlias = Literal["official", "curated", "unreviewed"]
 
 OFFICIAL_REGISTRY = "https://registry.modelcontextprotocol.io"
-HOUR = 3600.0  # seconds; the official registry asks for no more than one synchronisation in each
+HOUR = 3600.0  # seconds; the official registry asks for at most one synchronisation per hour
 
 
 class MarketplaceSource(SettingsSection, frozen=True):
@@ -47,7 +47,7 @@ class MarketplaceSource(SettingsSection, frozen=True):
     priority: Annotated[int, Values(ge=-1000, le=1000, examples=[10])] = 0
     """Which source's description of a server counts if several have it: the highest one's, then the
     first one's."""
-    # None for what is usual of its type.
+    # None for the default of its type.
     trust: Annotated[SourceTrust | None, Values(examples=["curated"])] = None
     """How far the source is trusted: its servers were selected by a reviewer you trust (`curated`),
     it verifies who owns a name (`official`), or neither (`unreviewed`)."""
@@ -59,21 +59,21 @@ class MarketplaceSource(SettingsSection, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its id, or what it is called without one."""
+        """The id; by default `official` or the name of the type."""
         if self.id:
             return self.id
         return "official" if self.type == "mcp-registry" and not self.url else self.type
 
     @property
     def address(self) -> str:
-        """Its URL, the default one included; empty for a file and a package manager."""
+        """The URL, including the default one; empty for files and package managers."""
         if self.type == "mcp-registry":
             return self.url or OFFICIAL_REGISTRY
         return self.url
 
     @property
     def trusted_as(self) -> SourceTrust:
-        """How far what it says is trusted: as written, or as is usual."""
+        """The trust in the source: the setting, or the default of its type."""
         if self.trust:
             return self.trust
         if self.type in ("docker-catalog", "file"):
@@ -105,7 +105,7 @@ class MarketplaceSettings(SettingsSection, frozen=True):
 
     @property
     def active_sources(self) -> tuple[MarketplaceSource, ...]:
-        """The enabled sources, the one that counts most first."""
+        """The enabled sources, by descending priority."""
         return tuple(
             sorted(
                 (source for source in self.sources if source.enabled),
@@ -114,7 +114,7 @@ class MarketplaceSettings(SettingsSection, frozen=True):
         )
 
     def without_headers(self) -> MarketplaceSettings:
-        """The same without what may be secret."""
+        """Return the settings without headers, which may contain secrets."""
         if not any(source.headers for source in self.sources):
             return self
         return replace(self, sources=tuple(replace(source, headers={}) for source in self.sources))

@@ -1,8 +1,8 @@
-"""The configuration as the rest of the engine sees it: checked, frozen, without positions.
+"""The configuration after validation: frozen values without positions.
 
-`config.model` validates what an owner writes; `config.loading` turns that into these values. They
-need no parser and no pydantic, so that a stored configuration loads in microseconds. What a field
-declares is in `settings_section`.
+`config.model` validates the owner's file; `config.loading` converts it to these values. They need
+neither a parser nor pydantic, so a stored configuration loads in microseconds. For the metadata of
+fields see `settings_section`.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from discovery_engine.rules.rule import NOBODY, Rule
 from discovery_engine.tools.model import ServerName
 
 TrustPolicy: TypeAlias = Literal["open", "on_first_use", "quarantine"]
-"""What happens to a tool that was never accepted: it is used unchecked, accepted, or withheld."""
+"""The treatment of a tool that was never accepted: used unchecked, accepted, or withheld."""
 
 SearchPlace: TypeAlias = Literal["memory", "database"]
-"""Where the search index is: in that of each process, or in the database of the registry."""
+"""The place of the search index: memory of each process, or the registry's database."""
 
 OWN_SOURCE = "discovery.yaml"
-"""What servers come from that their owner wrote."""
+"""The source of servers that the owner wrote."""
 
 
 class StdioTransport(SettingsSection, frozen=True, tag_field="type", tag="stdio"):
@@ -126,7 +126,7 @@ class OAuthSettings(SettingsSection, frozen=True):
 
     @property
     def is_given(self) -> bool:
-        """True if anything of it is written."""
+        """True if any of it is set."""
         return self != _NO_OAUTH
 
 
@@ -154,7 +154,7 @@ class RemoteTransport(SettingsSection, frozen=True, tag_field="type", tag="remot
 
     @property
     def has_own_authorization(self) -> bool:
-        """True if its header or its address logs in already, so that no token is added."""
+        """True if headers or URL contain credentials, so that no token is added."""
         host = self.url.partition("://")[2].partition("/")[0]
         return "@" in host or any(name.lower() == "authorization" for name in self.headers)
 
@@ -175,7 +175,7 @@ class Timeouts(SettingsSection, frozen=True):
 
     @property
     def reach(self) -> float:
-        """Seconds until an address must be connected."""
+        """Seconds for connecting to a URL."""
         return self.connect or USUAL_CONNECT
 
 
@@ -209,7 +209,7 @@ class Limits(SettingsSection, frozen=True):
 
 
 REGISTRY = "registry"
-"""The source of servers that stand in no file."""
+"""The source of servers that are in no file."""
 
 
 class ServerSettings(SettingsSection, frozen=True):
@@ -253,7 +253,7 @@ class ServerSettings(SettingsSection, frozen=True):
     is_untrusted_origin: Annotated[bool, INTERNAL] = False
     """Another person may have written its entry: it is not started before the owner approves it."""
     bound_to: Annotated[str, INTERNAL] = ""
-    """The digest of what else of that file an approval is bound to; may be empty."""
+    """The digest of the other parts of that file that an approval covers; may be empty."""
     origin: Annotated[Origin, INTERNAL] = Origin("")
     source: Annotated[str, INTERNAL] = OWN_SOURCE
     """The id of the source that it came from, for instance `cursor`."""
@@ -264,42 +264,42 @@ class ServerSettings(SettingsSection, frozen=True):
     package: Annotated[str, INTERNAL] = ""
     """The package that it runs, if it was installed: `@acme/mail@1.2.3`."""
     created_at: Annotated[float | None, INTERNAL] = None
-    """Unix time in seconds at which it was registered; None if it stands in a file."""
+    """Unix time in seconds at which it was registered; None if it is in a file."""
     updated_at: Annotated[float | None, INTERNAL] = None
     """Unix time in seconds of the last change of its registered entry or package."""
     problem: Annotated[Diagnostic | None, INTERNAL] = None
     """What is wrong with the entry; such a server is listed, and never connected."""
 
     prompts: Annotated[Mapping[str, str], INTERNAL] = field(default_factory=dict)
-    """What its client asks for, by the variable that has the answer here."""
+    """The prompts of its client, by the names of the variables that hold the values here."""
 
     remembered_sandbox: Annotated[SandboxSettings | None, INTERNAL] = None
-    """That of its transport, where there is none; for people, nothing is started from it."""
+    """The sandbox of a remembered server without a transport; only shown, never applied."""
 
     @property
     def sandbox(self) -> SandboxSettings:
-        """What its program is confined to."""
+        """The sandbox of its program."""
         stdio = self.transport if isinstance(self.transport, StdioTransport) else None
         return (stdio.sandbox if stdio else self.remembered_sandbox) or NO_SANDBOX
 
     @property
     def may_run_commands(self) -> bool:
-        """Whether `${command:…}` counts: only in the owner's own file, or what a program passes."""
+        """True if `${command:…}` is run: in the owner's own file, or in a program's settings."""
         return not self.is_untrusted_origin and self.source == OWN_SOURCE
 
     @property
     def is_sourced(self) -> bool:
-        """Whether it stands in another client's file."""
+        """True if it is in another client's file."""
         return self.source not in (OWN_SOURCE, REGISTRY)
 
     @property
     def is_registered(self) -> bool:
-        """Whether it stands in the registry, and in no file."""
+        """True if it is in the registry, and in no file."""
         return self.source == REGISTRY
 
     @property
     def secret_owner(self) -> str:
-        """The server of `${secret:SERVER/NAME}` that its entry may refer to."""
+        """The only SERVER in `${secret:SERVER/NAME}` that its entry may refer to."""
         return self.renamed_from or self.name if self.is_registered else self.name
 
 
@@ -325,7 +325,7 @@ class CacheSettings(SettingsSection, frozen=True):
 class RegistrySettings(SettingsSection, frozen=True):
     """A PostgreSQL database that several gateways share; the file of the data folder without."""
 
-    # A file of untrusted origin has no say: whose database it is, their decisions count.
+    # Closed to files of untrusted origin: the decisions in the database count.
 
     # Without a literal secret; empty for the file of the data folder.
     url: Annotated[str, Values(examples=["${DATABASE_URL}"])] = ""
@@ -384,17 +384,17 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
 
     @property
     def is_remote(self) -> bool:
-        """Whether texts are sent to an address."""
+        """True if texts are sent to a URL."""
         return self.provider in ("openai", "http")
 
     @property
     def is_static(self) -> bool:
-        """Whether vectors are sums of word vectors, which rank worse than a sentence model."""
+        """True if vectors are sums of word vectors, which rank worse than a sentence model."""
         return self.provider == "static"
 
     @property
     def is_english(self) -> bool:
-        """Whether the model is known to read English alone."""
+        """True if the model reads only English."""
         return self.provider in ("discovery", "static")
 
 
@@ -491,7 +491,7 @@ class InputFile(SettingsSection, frozen=True):
 class Settings(SettingsSection, frozen=True, dict=True):
     """The configuration of `discovery`: servers, rules over their tools, and how to search."""
 
-    # Empty for the path. A file of untrusted origin could take another's.
+    # Empty for the path. Closed to files of untrusted origin, which could use another's decisions.
     name: Annotated[str, Values(examples=["work"])] = ""
     """What decisions (approvals, accepted tools) are kept under, so that they stay when the file is
     moved; with none they are kept for the path of the file."""
@@ -582,9 +582,9 @@ class Settings(SettingsSection, frozen=True, dict=True):
     path: Annotated[str | None, INTERNAL] = None
     """The `discovery.yaml` in use; None with built-in defaults."""
     is_untrusted_origin: Annotated[bool, INTERNAL] = False
-    """That file was discovered in the working directory, not named, or others may write to it."""
+    """True if the file was found in the working directory, not named, or others may write it."""
     frozen: Annotated[bool, INTERNAL] = False
-    """Only what the lock file pins may be used."""
+    """True if only what the lock file pins may be used."""
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
     registered: Annotated[str, INTERNAL] = ""
     """The mark of the registered servers and switches that these settings take into account."""
@@ -605,7 +605,7 @@ class Settings(SettingsSection, frozen=True, dict=True):
 
     @property
     def reserves(self) -> bool:
-        """Whether a server or a rule is reserved for some, though it may be unknown for whom."""
+        """True if a server or a rule is reserved, even if it is unknown for whom."""
         return bool(self._reserved_for)
 
     @cached_property
@@ -617,7 +617,7 @@ class Settings(SettingsSection, frozen=True, dict=True):
 
     @cached_property
     def result_limits(self) -> tuple[int, ...]:
-        """Every limit on the tokens of a result that is set, the smallest first; 0 is none."""
+        """All limits on the tokens of a result, ascending; 0, which means no limit, is left out."""
         of_servers = (server.limits.max_result_tokens for server in self.servers)
         of_tools = (override.max_result_tokens for override in self.overrides)
         limits = {self.server.max_result_tokens, *of_servers, *of_tools}
@@ -625,9 +625,9 @@ class Settings(SettingsSection, frozen=True, dict=True):
 
 
 def with_default_sandbox(settings: Settings) -> Settings:
-    """The settings in which every program has the sandbox that counts for it.
+    """Return the settings with the default sandbox for programs that have none of their own.
 
-    The one of an entry counts alone: nothing of the default is added to it.
+    The sandbox of an entry replaces the default as a whole.
     """
     if not settings.server.sandbox.is_on:
         return settings
@@ -644,7 +644,7 @@ def _sandboxed(server: ServerSettings, sandbox: SandboxSettings) -> ServerSettin
 
 
 def _from_its_folder(sandbox: SandboxSettings, file: str | None) -> SandboxSettings:
-    """With absolute paths, because the servers of another file would have another folder."""
+    """Return the sandbox with absolute paths, because servers of other files have other folders."""
     folder = Path(file).parent if file else Path()
     read, write = (
         tuple(path if path.startswith("~") else str(folder / path) for path in paths)

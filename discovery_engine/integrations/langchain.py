@@ -1,9 +1,9 @@
-"""LangChain and LangGraph: a middleware that binds the tools that fit, and tools to bind oneself.
+"""LangChain and LangGraph: a middleware that binds fitting tools, and tools to bind by hand.
 
     agent = create_agent(model, middleware=[DiscoveryMiddleware(engine)])
     result = await agent.ainvoke({"messages": [("user", "open an issue about the login page")]})
 
-With an engine of `discovery_engine.sync` the agent can be invoked without `async`, too.
+With an engine of `discovery_engine.sync`, the agent also works without `async`.
 """
 
 from __future__ import annotations
@@ -53,19 +53,18 @@ _ASYNC_ENGINE = (
 
 
 class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Binds the tools that fit the conversation each time the model is called, and calls them.
+    """Binds the tools that fit the conversation before each call of the model, and calls them.
 
-    The same messages bind the same tools in the same order, whatever other conversations the agent
-    has. Progress is in the stream `custom`.
+    The tools and their order depend only on the messages, not on other conversations of the agent.
+    Progress is written to the stream `custom`.
     """
 
     def __init__(self, source: Source, *, client: AnyClient | None = None) -> None:
-        """The middleware of an engine.
+        """Create the middleware.
 
         Args:
-            source: An engine, or one of its toolsets: with the mode `meta` the agent has the
-                meta-tools.
-            client: Who calls are made for: it answers what servers ask in the middle of a call.
+            source: An engine; or a toolset, which with the mode `meta` has the meta-tools.
+            client: The client of the calls; it answers requests of servers during a call.
         """
         super().__init__()
         self.tools: Sequence[BaseTool] = ()
@@ -125,17 +124,17 @@ class DiscoveryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
 
 def langchain_tools(source: Source, *, client: AnyClient | None = None) -> list[BaseTool]:
-    """The tools of an engine as LangChain has them: the meta-tools, or those of a toolset.
+    """Return the meta-tools of an engine, or the bound tools of a toolset, as LangChain tools.
 
     Args:
-        source: An engine, or one of its toolsets with what it has bound.
-        client: Who calls are made for: it answers what servers ask in the middle of a call.
+        source: An engine or a toolset.
+        client: The client of the calls; it answers requests of servers during a call.
     """
     return [langchain_tool(tool, client=client) for tool in _toolset(source, "meta").tools()]
 
 
 def langchain_tool(tool: AgentTool | SyncTool, *, client: AnyClient | None = None) -> BaseTool:
-    """A tool as LangChain has it; one of `discovery_engine.sync` can be invoked without `async`."""
+    """Return a LangChain tool; one of `discovery_engine.sync` also works without `async`."""
     discovery_tool = DiscoveryTool(
         name=tool.name,
         description=tool.description,
@@ -147,7 +146,7 @@ def langchain_tool(tool: AgentTool | SyncTool, *, client: AnyClient | None = Non
 
 
 class DiscoveryTool(BaseTool):
-    """Made by `langchain_tool`. It takes any names of arguments, also `config` and `self`."""
+    """A tool made by `langchain_tool`; arguments may have any name, even `config` or `self`."""
 
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: ToolErrorHandling = True
@@ -172,7 +171,7 @@ class DiscoveryTool(BaseTool):
 
 
 class BoundModel(NamedTuple):
-    """A model with tools bound, and these tools, to call what it asks for."""
+    """A model with bound tools, and these tools, for the calls that it makes."""
 
     llm: Runnable[LanguageModelInput, AIMessage]
     tools: list[BaseTool]
@@ -191,20 +190,20 @@ def bind_discovered_tools_to_llm(  # noqa: PLR0913 - each by its name
     client: AnyClient | None = None,
     **kwargs: Any,
 ) -> BoundModel:
-    """Bind the tools that fit a query to a model, each with all of its arguments.
+    """Bind the tools that fit a query to a model, each with its full schema.
 
     Args:
         llm: The model.
-        source: An engine of `discovery_engine.sync`, or one of its toolsets; in a view it shows
-            the tools of that view.
-        query: What to do, or several such texts.
-        top_k: The most tools.
-        server: Only this server's tools.
-        tags: Only tools that carry all of these.
-        any_tag: One of `tags` is enough.
-        min_score: Only tools that are at least as relevant, from 0 to 1.
-        client: Who calls are made for.
-        kwargs: Further arguments of `llm.bind_tools`, for instance `tool_choice`.
+        source: An engine or a toolset of `discovery_engine.sync`; in a view, only the tools of
+            that view are found.
+        query: A task, or several.
+        top_k: The maximum number of tools.
+        server: Find only tools of this server.
+        tags: Find only tools with all of these tags.
+        any_tag: Whether one of `tags` is enough.
+        min_score: The minimum relevance of a tool, from 0 to 1.
+        client: The client of the calls.
+        kwargs: Further arguments of `llm.bind_tools`, such as `tool_choice`.
     """
     search = _blocking(_toolset(source)).search
     hits = search(
@@ -249,7 +248,11 @@ def _blocking(toolset: AnyToolset) -> SyncToolset:
 
 
 async def _awaited(source: Any, name: str, *arguments: Any, **options: Any) -> Any:
-    """Await a verb of a toolset or a tool; of an engine without `async` on its own loop."""
+    """Await a method of a toolset or a tool; a `sync` one runs on the loop of its engine.
+
+    Raises:
+        TypeError: If an async engine is used with a client of `discovery_engine.sync`.
+    """
     if isinstance(source, OnLoop):
         if "client" in options:
             options["client"] = options["client"] or source.client
@@ -267,7 +270,7 @@ async def _awaited(source: Any, name: str, *arguments: Any, **options: Any) -> A
 
 
 def _with_tools(request: ModelRequest[Any], toolset: AnyToolset) -> ModelRequest[Any]:
-    """A request with the tools of a toolset behind its own; those win where names are equal."""
+    """Return a request with the toolset's tools after its own, which win if names are equal."""
     taken = {tool.name for tool in request.tools if isinstance(tool, BaseTool)}
     bound = [langchain_tool(tool) for tool in toolset.tools() if tool.name not in taken]
     return request.override(tools=[*request.tools, *bound])
@@ -278,7 +281,7 @@ def _call(request: ToolCallRequest) -> tuple[str, JSONObject]:
 
 
 def _said_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONObject]]:
-    """Yield the same up to the message of the model with this call; only a search needs it."""
+    """Yield the history before the model's message with this call; only a search needs it."""
     if request.tool_call["name"] != POOL_SEARCH.name:
         return
     messages = request.state
@@ -289,7 +292,7 @@ def _said_before(request: ToolCallRequest) -> Iterator[str | tuple[str, JSONObje
 
 
 def _said(messages: Sequence[AnyMessage]) -> Iterator[str | tuple[str, JSONObject]]:
-    """Yield the user's texts and the model's calls, as `Toolset.replay` takes them."""
+    """Yield the user's texts and the model's tool calls, for `Toolset.replay`."""
     for message in messages:
         if isinstance(message, HumanMessage):
             yield message.text
@@ -310,7 +313,11 @@ def _message(request: ToolCallRequest, result: JSONObject) -> ToolMessage:
 
 
 def _returned(result: JSONObject) -> tuple[Any, JSONObject]:
-    """Content and artifact of a result, as a tool of LangChain returns them."""
+    """Return the content and the artifact of a result.
+
+    Raises:
+        ToolException: If the call failed.
+    """
     content = ResultContent.of(result)
     if content.is_error:
         raise ToolException(content.text)
@@ -318,12 +325,12 @@ def _returned(result: JSONObject) -> tuple[Any, JSONObject]:
 
 
 def _content(content: ResultContent) -> str | list[str | dict[Any, Any]]:
-    """The content of a tool's message: a text, or blocks if there are media."""
+    """Return the content of a tool's message: a text, or blocks if there are media."""
     return [_block(part) for part in content.parts] if content.media else content.text
 
 
 def _block(part: ResultPart) -> dict[Any, Any]:
-    """A block of LangChain; what models refuse in the result of a tool is named instead."""
+    """Return a content block; media that models refuse in a tool's result are named in text."""
     if media := shown_media(part):
         kind = "file" if media.media_type == PDF else "image"
         return {"type": kind, "base64": media.data, "mime_type": media.media_type}
@@ -337,7 +344,7 @@ def _artifact(result: JSONObject) -> JSONObject:
 
 
 def _report(write: Callable[[Any], None], about: Mapping[str, Any]) -> Report:
-    """Writes progress into a stream of LangGraph."""
+    """Return a callback that writes progress to a stream of LangGraph."""
 
     def report(progress: float, total: float | None, message: str | None) -> None:
         amounts = {"progress": progress, "total": total, "message": message}

@@ -153,7 +153,7 @@ def _function_tool(
 
 
 def _output(content: ResultContent) -> Output:
-    """Text alone as text; an output has no mark of an error, so the text says it."""
+    """Return text alone as text, else items; text marks failures, as outputs have no flag."""
     items = [_item(part) for part in content.parts]
     if content.is_error:
         items.insert(0, ToolOutputText(text=_FAILED))
@@ -162,7 +162,7 @@ def _output(content: ResultContent) -> Output:
 
 
 def _item(part: ResultPart) -> ToolOutputText | ToolOutputImage | ToolOutputFileContent:
-    """A part as the SDK has it; one that no model takes as text that says what it is."""
+    """Return a part in the SDK's type; one that no model accepts becomes text that names it."""
     media = shown_media(part)
     if media is None:
         return ToolOutputText(text=part_text(part))

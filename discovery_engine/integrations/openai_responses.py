@@ -1,4 +1,4 @@
-"""Tools for OpenAI's Responses API through the `openai` SDK: tool search by the client, and calls.
+"""Tools for OpenAI's Responses API through the `openai` SDK: client-executed tool search and calls.
 
     tools = ResponsesTools(engine)
     response = await client.responses.create(tools=tools.definitions(), input=request, ...)
@@ -7,9 +7,9 @@
             tools=tools.definitions(), input=outputs, previous_response_id=response.id, ...
         )
 
-The model is given `tool_search`, which the client executes. What it finds is an item of the
-conversation, so `tools` is the same in every request, and the prompt stays in its cache. Nothing is
-remembered here: one `ResponsesTools` serves any number of conversations.
+The model gets `tool_search`, which the client executes. Its results are items of the conversation,
+so `tools` is the same in every request, and prompt caches hold. A `ResponsesTools` has no state: it
+serves any number of conversations.
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ _FAILED = "The call failed:"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _NOT_SEARCHED = ("loading", "unavailable")
 """Kinds of notices about a server whose tools are missing from an answer."""
-_LONGEST_NAMESPACE = 48  # characters, so that a number fits behind them
+_LONGEST_NAMESPACE = 48  # characters, which leaves room for a number
 _MOST_FUNCTIONS = 9
 """The most functions of one namespace: OpenAI's guide asks for fewer than ten."""
 
 
 class ResponsesTools:
-    """The tools of a toolset, as requests to the Responses API have them."""
+    """The tools of a toolset, for requests to the Responses API."""
 
     def __init__(
         self,
@@ -84,18 +84,18 @@ class ResponsesTools:
         *,
         own: Collection[str] = (),
     ) -> None:
-        """Tools for any number of conversations.
+        """Create the tools for any number of conversations.
 
         Args:
-            source: An engine, or one of its toolsets: with the mode `meta` the model has the
-                meta-tools as functions.
-            own: The names of functions that the program itself defines, and whose calls it answers.
+            source: An engine; or a toolset, which with the mode `meta` has the meta-tools as
+                functions.
+            own: The names of the program's own functions, whose calls it answers itself.
         """
         self._toolset = toolset_of(source)
         self._own = frozenset(own)
 
     def definitions(self) -> list[ToolParam]:
-        """The `tools` of every request."""
+        """Return the `tools` of every request."""
         forms = [
             _tool_search()
             if self._searches and tool.name == POOL_SEARCH.name
@@ -112,14 +112,14 @@ class ResponsesTools:
         client: Client | None = None,
         on_progress: OnCallProgress | None = None,
     ) -> list[ResponseInputItemParam]:
-        """The answers to all calls of a response, in their order; empty if there are none.
+        """Return the outputs of all calls of a response, in order; empty if it has no calls.
 
-        They are made side by side. Whatever goes wrong is an output that the model reads. The calls
-        of the program's own functions are left out.
+        Calls run concurrently. A failure is an output that the model reads. Calls of the program's
+        own functions are left out.
 
         Args:
             response: The answer of the model.
-            client: As `AgentTool.call` takes it.
+            client: See `AgentTool.call`.
             on_progress: Awaited with the progress of each call.
         """
         last = response.output[-1:] if response.status == "incomplete" else []
@@ -151,13 +151,13 @@ class ResponsesTools:
                 yield item
 
     async def _found(self, call: ResponseToolSearchCall) -> list[ResponseInputItemParam]:
-        """The tools that a search has found; if there are none, why, which the item cannot say."""
+        """Return the output of a search; without tools, also a message that explains it."""
         answer, tools = await self._toolset.answer_search(cast("JSONObject", call.arguments))
         output = _search_output(call, self._namespaces(tools))
         return [output] if tools else [output, _nothing_found(answer)]
 
     def _namespaces(self, tools: Iterable[AgentTool]) -> list[NamespaceTool]:
-        """The functions of each server, in namespaces of a few; the best found first."""
+        """Return namespaces of up to nine functions of one server; the best match comes first."""
         by_server: dict[str, list[JSONObject]] = {}
         for tool in tools:
             server = tool.origin.server if tool.origin else ""
@@ -178,12 +178,12 @@ class ResponsesTools:
 
 
 class SyncResponsesTools(OnLoop):
-    """The same as `ResponsesTools`, for the client `OpenAI` and an engine of `sync`."""
+    """`ResponsesTools` for the client `OpenAI` and an engine of `discovery_engine.sync`."""
 
     def __init__(
         self, source: SyncScopedEngine | SyncToolset, *, own: Collection[str] = ()
     ) -> None:
-        """Make tools for any number of conversations; see `ResponsesTools`."""
+        """Create the tools; see `ResponsesTools`."""
         toolset = sync_toolset_of(source)
         super().__init__(ResponsesTools(toolset.wrapped, own=own), toolset.portal, toolset.client)
 
@@ -199,9 +199,9 @@ class SyncResponsesTools(OnLoop):
         client: AnyClient | None = None,
         on_progress: Callable[[CallProgress], object] | None = None,
     ) -> list[ResponseInputItemParam]:
-        """Answer all calls of a response; see `ResponsesTools.outputs`.
+        """Return the outputs of all calls of a response; see `ResponsesTools.outputs`.
 
-        Progress and questions come to this thread.
+        `client` and `on_progress` are called in this thread.
         """
         options: Any = {"client": client or self.client, "on_progress": on_progress}
         return run_blocking(self.portal, self.wrapped.outputs, response, **options)
@@ -217,7 +217,7 @@ def _tool_search() -> ToolParam:
 
 
 def _free_name(server: str, names: Container[str]) -> str:
-    """The name of a namespace for a server, beside those that are taken: `github`, `github_2`."""
+    """Return a free name for a namespace of a server: `github`, `github_2`."""
     name = _NOT_IN_NAMES.sub("_", server)[:_LONGEST_NAMESPACE]
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(candidate for candidate in numbered if candidate not in names)
@@ -236,9 +236,9 @@ def _search_output(
 
 
 def _nothing_found(answer: JSONObject) -> ResponseInputItemParam:
-    """That no tool fits, and which servers could not be searched: none looks like an empty one.
+    """Return a message that says why a search found no tools, and names servers not searched.
 
-    It has no words of a server, as a message of the developer is believed.
+    It contains no text of a server, because models trust developer messages.
     """
     fields = answer["_meta"].get(ANSWER) or {}
     answers = fields.get("answers") or [fields]
@@ -269,7 +269,7 @@ def _output(
 
 
 def _shown(content: ResultContent) -> str | list[ResponseFunctionCallOutputItemParam]:
-    """Text alone as text; an output has no mark of an error, so the text says it."""
+    """Return text alone as text, else items; text marks failures, as outputs have no flag."""
     items = [item for part in content.parts for item in _item(part)]
     if content.is_error:
         items.insert(0, {"type": "input_text", "text": _FAILED})
@@ -278,7 +278,7 @@ def _shown(content: ResultContent) -> str | list[ResponseFunctionCallOutputItemP
 
 
 def _item(part: ResultPart) -> Iterator[ResponseFunctionCallOutputItemParam]:
-    """A part as the API takes it; one that it does not take as text that says what it is."""
+    """Yield a part as an input item; one that the API refuses becomes text that names it."""
     media = shown_media(part)
     if media is None:
         if text := part_text(part):

@@ -4,8 +4,8 @@
     search = ToolSearch(strategy=discovery_search_strategy(engine))
     agent = Agent("anthropic:claude-sonnet-4-6", toolsets=[toolset], capabilities=[search])
 
-Every tool is deferred: the model reads a tool once the search has found it. With models of
-Anthropic and OpenAI the search is carried as these APIs have it, so that prompt caches hold.
+Every tool is deferred: the model gets its definition once a search has found it. With models of
+Anthropic and OpenAI, the search has the native form of these APIs, so that prompt caches hold.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 ClientOf: TypeAlias = "Callable[[RunContext[Any]], Client | None]"
 
 _ORIGIN = "discovery"
-"""The member of a tool's metadata with its server and its name there."""
-# The engine checks arguments against the schema of the tool, and explains what does not fit.
+"""The key in a tool's metadata for its server and its name there."""
+# The engine checks arguments against the tool's schema, and explains mistakes.
 _ANY_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 _SEARCH = "search_tools"
 
 
 @dataclass(kw_only=True)
 class ToolProgressEvent(CustomEvent):
-    """A tool of a server has reported progress; it is in the stream of the run's events."""
+    """Progress of a server's tool, in the stream of the run's events."""
 
     progress: float
     total: float | None = None
@@ -58,7 +58,7 @@ class ToolProgressEvent(CustomEvent):
 
 
 class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
-    """The tools of an engine in an agent."""
+    """A toolset with the tools of an engine."""
 
     def __init__(
         self,
@@ -68,15 +68,14 @@ class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
         client: Client | ClientOf | None = None,
         id: str = "discovery",  # noqa: A002 - as `AbstractToolset.id`
     ) -> None:
-        """The toolset of an engine.
+        """Create the toolset.
 
         Args:
-            source: An engine, or one of its toolsets: with the mode `meta` the agent has the
-                meta-tools.
-            defer_loading: Whether the model is shown a tool once a tool search has found it.
-                Without it the tools are bound that fit the conversation, at each step anew.
-            client: Who calls are made for: it answers what servers ask in the middle of a call.
-                Of a function, each call has its own.
+            source: An engine; or a toolset, which with the mode `meta` has the meta-tools.
+            defer_loading: Whether the model gets a tool only after a tool search has found it. If
+                False, the tools that fit the conversation are bound at each step.
+            client: The client of the calls, or a function that returns it for a call; it answers
+                requests of servers during a call.
             id: Unique among the toolsets of an agent.
         """
         self._toolset = toolset_of(source)
@@ -149,12 +148,12 @@ class DiscoveryToolset(AbstractToolset[AgentDepsT], Generic[AgentDepsT]):
 
 
 def discovery_search_strategy(source: ScopedEngine | Toolset) -> ToolSearchFunc[Any]:
-    """The search of an engine as the strategy of PydanticAI's tool search.
+    """Return the search of an engine as a strategy for PydanticAI's tool search.
 
-    Deferred tools of others are found by the words of their names and descriptions.
+    Deferred tools of other toolsets are found by the words in their names and descriptions.
 
     Args:
-        source: What the `DiscoveryToolset` of the agent was made of.
+        source: The `source` of the agent's `DiscoveryToolset`.
     """
     toolset = toolset_of(source)
 
@@ -171,7 +170,7 @@ def discovery_search_strategy(source: ScopedEngine | Toolset) -> ToolSearchFunc[
 
 
 def _origin(tool: ToolDefinition) -> ToolKey | None:
-    """The tool that a definition is of, whatever name it was given; None for a tool of others."""
+    """Return the key of the tool that a definition describes; None for one of other toolsets."""
     match (tool.metadata or {}).get(_ORIGIN):
         case {"server": str(server), "tool": str(name)}:
             return ToolKey(ServerName(server), ToolName(name))
@@ -189,7 +188,7 @@ def _words(text: str) -> set[str]:
 
 
 def _history(ctx: RunContext[Any]) -> Iterator[str | tuple[str, JSONObject]]:
-    """Yield the user's texts and the model's calls, as `Toolset.replay` takes them."""
+    """Yield the user's texts and the model's tool calls, for `Toolset.replay`."""
     for message in ctx.messages:
         for part in message.parts:
             if isinstance(part, UserPromptPart):
@@ -209,7 +208,7 @@ def _text_of(content: str | Sequence[UserContent]) -> str:
 
 
 def _returned(result: JSONObject, content: ResultContent) -> ToolReturn[Any]:
-    """A result: text, structured content and media in PydanticAI's own types."""
+    """Return a result with text, structured content and media in PydanticAI's types."""
     values = [_value(part) for part in content.parts]
     value = content.structured if content.is_only_structured else values
     fields = {name: result[name] for name in ("structuredContent", "_meta") if name in result}
@@ -217,7 +216,7 @@ def _returned(result: JSONObject, content: ResultContent) -> ToolReturn[Any]:
 
 
 def _value(part: ResultPart) -> str | BinaryContent:
-    """Text, or what models take; a request with a file of any other kind is refused whole."""
+    """Return text, or media that models accept: any other file would fail the whole request."""
     if isinstance(part, MediaPart):
         media_type = image_type(part) or part.media_type
         if part.kind == "audio" or media_type == PDF or image_type(part):

@@ -1,12 +1,12 @@
-"""Tools for smolagents: agents that have the tools that fit their task, or any agent's tools.
+"""Tools for smolagents: agents with the tools that fit their task, or tools for any agent.
 
     with open_engine("discovery.yaml") as engine:  # of discovery_engine.sync
         agent = DiscoveryToolCallingAgent(model, discovery=engine)
         agent.run("order a chair")
 
-`DiscoveryToolCallingAgent` and `DiscoveryCodeAgent` are agents of smolagents whose tools are bound
-anew: for each task those that fit it, and after each step those that its searches found. Any other
-agent takes `discovery_tools(toolset)`.
+`DiscoveryToolCallingAgent` and `DiscoveryCodeAgent` are agents of smolagents. They bind the tools
+that fit each task, and after each step those that their searches have found. For any other agent
+use `discovery_tools(toolset)`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNREADABLE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
 
 class StructuredResult(dict[str, Any]):
-    """Structured content, which reads as the text of the result; of a failure, empty."""
+    """Structured content whose `str` is the text of the result; empty after a failure."""
 
     def __init__(self, content: JSONObject, text: str) -> None:
         super().__init__(content)
@@ -58,7 +58,7 @@ class StructuredResult(dict[str, Any]):
 
 
 class ResultParts(list[Any]):
-    """Texts and images in their order, which read as the text of the result."""
+    """Texts and images in order; their `str` is the text of the result."""
 
     def __init__(self, parts: Iterable[object], text: str) -> None:
         super().__init__(parts)
@@ -84,7 +84,7 @@ class DiscoveryTool(Tool):  # type: ignore[misc]
         """Make one tool; see `discovery_tools`.
 
         Raises:
-            ValueError: If its name is not an identifier of Python.
+            ValueError: If the tool's name is not a Python identifier.
         """
         if not tool.name.isidentifier():
             hint = "make the toolset with name_style='gemini'"
@@ -102,12 +102,16 @@ class DiscoveryTool(Tool):  # type: ignore[misc]
             for name, own in self._own_names.items()
         }
         self.output_schema = tool.output_schema
-        # Images come as they are; of another type each result would be made text.
+        # "any" returns images unchanged; smolagents converts results of other types to text.
         self.output_type = "object" if tool.output_schema else "any"
         super().__init__()
 
     def forward(self, *args: Any, **kwargs: Any) -> object:
-        """Call the tool; whatever goes wrong is a result that the model reads."""
+        """Call the tool; a failed call is a result that the model reads.
+
+        Raises:
+            TypeError: If there are more positional arguments than inputs.
+        """
         if len(args) > len(self.inputs):
             raise TypeError(f"{self.name} takes at most {len(self.inputs)} arguments")
         values = dict(zip(self.inputs, args, strict=False)) | kwargs
@@ -132,21 +136,21 @@ def discovery_tools(
     client: AnyClient | None = None,
     on_progress: OnProgress | None = None,
 ) -> list[DiscoveryTool]:
-    """The tools of a toolset at this moment, for any agent.
+    """Return the current tools of a toolset, for any agent.
 
     Args:
-        toolset: Of the style of names `gemini`, as the names are identifiers of Python.
-        client: As `SyncTool.call` takes it.
-        on_progress: Called with the progress of each call; it has no `call_id`.
+        toolset: A toolset with the name style `gemini`, whose names are Python identifiers.
+        client: See `SyncTool.call`.
+        on_progress: Called with the progress of each call; its `call_id` is empty.
 
     Raises:
-        ValueError: If a name is none that smolagents takes.
+        ValueError: If the name of a tool is not a Python identifier.
     """
     return [DiscoveryTool(tool, client=client, on_progress=on_progress) for tool in toolset.tools()]
 
 
 class _Discovering:
-    """The part of an agent that is added to an agent of smolagents."""
+    """Adds discovered tools to an agent of smolagents."""
 
     tools: dict[str, Any]
     managed_agents: dict[str, Any]
@@ -162,16 +166,16 @@ class _Discovering:
         on_progress: OnProgress | None = None,
         **options: Any,
     ) -> None:
-        """An agent that finds its tools.
+        """Create the agent.
 
         Args:
-            model: The model, as smolagents has it.
-            discovery: An engine of `discovery_engine.sync`, or one of its toolsets: with the mode
-                `meta` the agent has the meta-tools.
-            tools: Further tools, always there.
-            client: As `SyncTool.call` takes it.
-            on_progress: As `discovery_tools` takes it.
-            options: As the agent of smolagents takes them.
+            model: A model of smolagents.
+            discovery: An engine of `discovery_engine.sync`; or one of its toolsets, which with the
+                mode `meta` has the meta-tools.
+            tools: Further tools, which are always bound.
+            client: See `SyncTool.call`.
+            on_progress: See `discovery_tools`.
+            options: Further arguments of the smolagents class.
         """
         self._toolset = sync_toolset_of(discovery, name_style="gemini").fresh()
         self._client = client
@@ -182,7 +186,7 @@ class _Discovering:
         self._bind()
 
     def run(self, task: str, stream: bool = False, reset: bool = True, **options: Any) -> Any:  # noqa: FBT001, FBT002 - as that of smolagents
-        """Run the agent of smolagents with the tools that fit the task."""
+        """Run the agent with the tools that fit the task; for arguments see smolagents."""
         if reset:
             self._toolset = self._toolset.fresh()
         if self._toolset.mode == "select":
@@ -194,7 +198,7 @@ class _Discovering:
         self._bind()
 
     def _bind(self) -> None:
-        """Have the tools of the toolset as they are now, behind the agent's own."""
+        """Bind the current tools of the toolset, after the agent's own."""
         own = {n: tool for n, tool in self.tools.items() if tool is not self._bound.get(n)}
         tools = discovery_tools(self._toolset, client=self._client, on_progress=self._on_progress)
         self._bound = {tool.name: tool for tool in tools if tool.name not in own}
@@ -219,7 +223,7 @@ def _structured(content: ResultContent) -> object:
 
 
 def _output(content: ResultContent) -> object:
-    """Text; an image that is all; else the texts and images in a list."""
+    """Return a text, a single image, or a list of texts and images."""
     parts = [_image(part) or part_text(part) for part in content.parts]
     if content.is_error or all(isinstance(part, str) for part in parts):
         return _text(content)
@@ -231,7 +235,7 @@ def _text(content: ResultContent) -> str:
 
 
 def _image(part: ResultPart) -> Image.Image | None:
-    """An image that can be read."""
+    """Return the image; None if the part is no image, or an unreadable one."""
     if not isinstance(part, MediaPart) or image_type(part) is None:
         return None
     try:

@@ -406,7 +406,7 @@ class _SectionPlace(Struct, frozen=True):
         return SectionText("" if _is_nothing(source) else source, line, 0, first)
 
     def replaced(self, text: str, new: str) -> tuple[str, int, tuple[int, int]]:
-        """The text, where the section starts in it, and the columns that its lines lack."""
+        """Return the text, the section's start in it, and the columns that its lines lack."""
         before, after = text[: self.start], text[self.end :]
         if self.is_in_brackets:
             source = _in_brackets(text, new)
@@ -437,7 +437,7 @@ class _SectionPlace(Struct, frozen=True):
 
 
 def _with_empty_section(text: str, path: SectionPath) -> str:
-    """The text with the section, empty, behind what is beside it."""
+    """Return the text with an empty section, after its siblings."""
     if len(path) > 2:  # noqa: PLR2004 - of an entry that is there
         *above, key = path
         return yaml_text.with_entries(
@@ -450,7 +450,7 @@ def _with_empty_section(text: str, path: SectionPath) -> str:
 
 
 def _in_brackets(text: str, new: str) -> str:
-    """A section as it can stand in brackets: in JSON as JSON, else as written if that is so."""
+    """Return a section for a place in brackets: as written if that is valid there, else as JSON."""
     root = yaml_text.composed(new)
     if root is None or not _has_content(new):
         return "[]"

@@ -216,15 +216,15 @@ def entry_node(text: str, name: str) -> Any:
     """Return the node with the keys of a server's entry; None if it has none.
 
     Args:
-        text: With Unix lines.
-        name: Of the server.
+        text: The text, with Unix line ends.
+        name: The name of the server.
     """
     _, member = _server(text, name) or (None, None)
     return member[1] if isinstance(member, tuple) else member
 
 
 def _server(text: str, name: str) -> tuple[Any, Any] | None:
-    """The section `servers`, and of it the key and value, or the item, of a server's entry."""
+    """Return the section `servers`, and a server's member (key, value) or item in it."""
     _, servers = find_member(configuration_node(text), ("servers",)) or (None, None)
     for member in getattr(servers, "value", ()) if servers is not None else ():
         if isinstance(member, tuple):
@@ -238,7 +238,7 @@ def _server(text: str, name: str) -> tuple[Any, Any] | None:
 
 
 def without(text: str, section: Any, member: Any) -> str:
-    """The text without a member or an item."""
+    """Return the text without a member or an item."""
     if is_flow(section):
         return _without_in_flow(text, section, member)
     start = first_line(text, section, member)
@@ -246,9 +246,9 @@ def without(text: str, section: Any, member: Any) -> str:
 
 
 def _without_in_flow(text: str, section: Any, member: Any) -> str:
-    """The text without a member in brackets, and without one of the commas beside it.
+    """Return the text without a member in brackets and one comma beside it.
 
-    Of a member with lines of its own these go, so that comments about others stay.
+    If the member has its own lines, exactly these are removed, so comments on others stay.
     """
     members = section.value
     at = next(i for i, candidate in enumerate(members) if candidate is member)
@@ -266,13 +266,13 @@ def _without_in_flow(text: str, section: Any, member: Any) -> str:
 
 
 def _without_comma(text: str, start: int, end: int) -> str:
-    """The text up to `end`, without the comma that is the first thing after `start`."""
+    """Return the text up to `end`, without the comma that follows `start`."""
     between = _COMMA.sub(r"\1", text[start:end], count=1)
     return text[:start] + between
 
 
 def first_line(text: str, section: Any, member: Any) -> int:
-    """Where the line begins in which a member of a block begins, or the dash of an item stands."""
+    """Return the start of the line with the key of a block's member, or the dash of an item."""
     start = text.rfind("\n", 0, _start(member).index) + 1
     if isinstance(member, tuple):
         return int(start)
@@ -283,19 +283,19 @@ def first_line(text: str, section: Any, member: Any) -> int:
 
 
 def line_after(text: str, end: Any) -> int:
-    """Where the line behind the end of a node begins; a block's end is there already."""
+    """Return the start of the line after a node's end; the end of a block is there already."""
     if end.column == 0:
         return int(end.index)
     return (text.find("\n", end.index) + 1) or len(text)
 
 
 def _start(member: Any) -> Any:
-    """Where an item, or the key of a member, starts."""
+    """Return the start of an item, or of a member's key."""
     return (member[0] if isinstance(member, tuple) else member).start_mark
 
 
 def find_member(node: Any, spellings: tuple[str, ...]) -> tuple[Any, Any] | None:
-    """The key and the value of a mapping's member; None if there is none, or no mapping."""
+    """Return key and value of a mapping's member; None if it has none, or is no mapping."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((pair for pair in pairs if pair[0].value in spellings), None)
 
@@ -306,7 +306,7 @@ def is_flow(node: Any) -> bool:
 
 
 def _instead_of(text: str, node: Any, entries: Entries, column: int) -> str:
-    """Entries in place of an empty section."""
+    """Return the text with entries in place of an empty section."""
     before, after = text[: node.start_mark.index], text[node.end_mark.index :]
     return f"{_ended(before.rstrip(' '))}{block(entries, column=column).rstrip()}{after or chr(10)}"
 
@@ -318,7 +318,7 @@ def _instead_of_in_flow(text: str, node: Any, entries: Entries) -> str:
 
 
 def behind(text: str, node: Any, entries: Entries) -> str:
-    """Entries behind the last one of a mapping or a list that has some."""
+    """Return the text with entries after the last one of a mapping or a list that has some."""
     if is_flow(node):
         return _behind_in_flow(text, node, entries)
     end = end_of(node)
@@ -330,7 +330,7 @@ def behind(text: str, node: Any, entries: Entries) -> str:
 
 
 def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
-    """On lines of their own, if those before them have some; a last comma stays the last."""
+    """Add entries, on their own lines if the last one is; a trailing comma stays behind them."""
     last = node.value[-1]
     start = _start(last)
     gap = f"\n{' ' * start.column}" if start.line > node.start_mark.line else " "
@@ -342,7 +342,7 @@ def _behind_in_flow(text: str, node: Any, entries: Entries) -> str:
 
 
 def end_of(node: Any) -> Any:
-    """Where the last thing in a node ends; a block's own mark is where the next one begins."""
+    """Return the end of the last thing in a node; a block's mark is the start of what follows."""
     if isinstance(node, tuple):
         return end_of(node[1])
     if isinstance(node, yaml.CollectionNode) and node.value and not is_flow(node):

@@ -1,4 +1,4 @@
-"""One entry of `servers`: how a server is started or connected, with its description."""
+"""One entry of `servers`: how a server is started or reached, and its description."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from discovery_engine.tools.model import ServerName
 
 
 def _as_mapping(value: JSONValue) -> JSONValue:
-    """A kind alone, as in `sandbox: auto`, is a sandbox of that kind without grants."""
+    """Return a kind alone, such as `sandbox: auto`, as a sandbox of that kind without grants."""
     if isinstance(value, PlainScalar) and value.meaning is None:
         return None
     return {"kind": value} if isinstance(value, (str, PlainScalar)) else value
@@ -56,14 +56,14 @@ SandboxSection = section(
     SandboxSettings, kind=(Annotated[SandboxKind, choice], "auto"), read=Grants, write=Grants
 )
 sandbox_or_kind = BeforeValidator(_as_mapping, json_schema_input_type=SandboxKind | SandboxSection)
-"""Beside a section: the kind alone is a sandbox without grants."""
+"""Validates a section, or a kind alone as a sandbox without grants."""
 
 
 Transport: TypeAlias = Literal["auto", "http", "sse", "stdio"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{0,64}")
-# What clients call a transport, without case, dashes and underscores.
+# Clients' names for transports, in lower case, without dashes and underscores.
 _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd", "sandbox")
 _REACHED = ("headers", "oauth")
@@ -71,7 +71,7 @@ _NOT_OF_OPENAPI = ("args", "env", "cwd", "oauth")
 
 
 def source_types() -> tuple[str, ...]:
-    # The table of clients is long to read, and most configurations name none.
+    # Reading the table of clients is slow, and most configurations name no client.
     from discovery_engine.config.sources import SOURCE_TYPES  # noqa: PLC0415
 
     return SOURCE_TYPES
@@ -93,10 +93,10 @@ SourceType: TypeAlias = Annotated[
 
 
 def validate_name(name: str) -> str:
-    """The name itself, if a server can be called that.
+    """Return a valid name of a server unchanged.
 
     Raises:
-        PydanticCustomError: If it cannot.
+        PydanticCustomError: If the name is invalid.
     """
     if "__" in name:
         raise custom_error(
@@ -105,7 +105,7 @@ def validate_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         hint = "begin with a letter or a digit, go on with letters, digits and . _ @ -"
         if foreign := next((char for char in name if char.isalnum() and not char.isascii()), ""):
-            # It may look like one of these.
+            # The letter may look like one from a to z.
             hint = f"{foreign!r} is U+{ord(foreign):04X}, and no letter from a to z; {hint}"
         raise custom_error(f"the name {name!r} cannot be used for a server", hint=hint)
     return name
@@ -302,5 +302,5 @@ def _transport(entry: Any, origin: Origin) -> StdioTransport | RemoteTransport:
 
 
 def _is_line(command: str) -> bool:
-    """Return whether it looks like a program with arguments, rather than a path with spaces."""
+    """Return whether a command looks like a program with arguments, not a path with spaces."""
     return not set("/\\$") & set(command.partition(" ")[0])

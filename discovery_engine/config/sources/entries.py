@@ -261,7 +261,7 @@ def _variable(name: str, path: str) -> str:
 
 
 def _scopes(fields: EntryFields, keys: Sequence[str]) -> tuple[str, ...]:
-    """Scopes of a list, or of one text with blanks."""
+    """Return the scopes of a list, or of one text with blanks."""
     pair = fields.first(keys)
     if pair is None:
         return ()
@@ -289,7 +289,7 @@ def _is_enabled(fields: EntryFields, shape: EntryShape) -> bool:
 
 
 def _timeouts(fields: EntryFields, shape: EntryShape) -> Timeouts:
-    """A timeout that is no positive number is not taken over."""
+    """Return the timeouts of an entry; those that are no positive numbers are ignored."""
     steps: dict[str, float] = {}
     for step, keys in shape.timeouts.items():
         for key, units in keys.items():
@@ -333,7 +333,7 @@ def _switched_off(tools: JSONObject) -> list[str]:
 def entries_of(
     container: JSONObject | list[JSONValue], shape: EntryShape
 ) -> list[tuple[JSONValue, JSONValue]]:
-    """Names and entries of a map, or of a list whose items have a name."""
+    """Yield the names and entries of a map, or of a list whose items have names."""
     if isinstance(container, dict):
         return list(container.items())
     return [(_item_name(item, shape, at), item) for at, item in enumerate(container, 1)]
@@ -361,7 +361,7 @@ class EntryFields:
 
     @property
     def unread(self) -> list[str]:
-        """The keys that have a value, and were not read until now."""
+        """The keys with a value that have not been read yet."""
         return [
             str(key)
             for key, value in self._entry.items()
@@ -369,7 +369,7 @@ class EntryFields:
         ]
 
     def get(self, key: str) -> JSONValue:
-        """The value of a key, whose dots go a level down; null is the same as no such key."""
+        """Return the value of a key, whose dots go down a level; None for null or no such key."""
         self._read.add(key.partition(".")[0])
         value: JSONValue = self._entry
         for step in key.split("."):
@@ -377,7 +377,7 @@ class EntryFields:
         return value
 
     def first(self, keys: Sequence[str]) -> tuple[str, JSONValue] | None:
-        """The first of these keys that has a value, and its value."""
+        """Return the first of these keys that has a value, and its value; None if none has."""
         pairs = ((key, self.get(key)) for key in keys)
         return next(((key, value) for key, value in pairs if value is not None), None)
 

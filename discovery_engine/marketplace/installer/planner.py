@@ -402,7 +402,7 @@ def confinement(server: str, grants: Grants, program: str, environ: Mapping[str,
 
 
 def unconfined(choice: Choice) -> Iterator[str]:
-    """A warning if a program is confined by nothing."""
+    """Yield a warning if a program is not confined."""
     if choice.kind == "none":
         yield (
             "nothing confines it here: it can read and change everything that you can;"
