@@ -217,7 +217,7 @@ def unpack(archive: zipfile.ZipFile, folder: Path) -> None:
                 place.mkdir(parents=True, exist_ok=True)
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
-            left = _write(archive, member, place, min(left, member.file_size))
+            left -= _write(archive, member, place, min(left, member.file_size))
     except OSError as error:
         raise InstallFailedError(
             f"the bundle cannot be unpacked: {error.strerror or error}",
@@ -248,7 +248,7 @@ def unpack_bundle(path: Path, folder: Path, pin: PackagePin) -> None:
 
 
 def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, limit: int) -> int:
-    """Write a member of at most `limit` bytes; return what `LARGEST` leaves after this member."""
+    """Write a member of at most `limit` bytes; return its size."""
     mode = 0o700 if (member.external_attr >> 16) & stat.S_IXUSR else 0o600
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     size = 0
@@ -258,7 +258,7 @@ def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: Path, limit
             if size > limit:
                 raise InstallRefusedError(f"{quoted(member.filename)} is longer than it claims")
             file.write(piece)
-    return LARGEST - size
+    return size
 
 
 def _check(archive: zipfile.ZipFile, packed_size: int) -> None:
