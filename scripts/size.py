@@ -41,17 +41,18 @@ def sources(*folders: str) -> dict[Path, str]:
 
 
 def code_lines(source: str) -> int:
-    """Lines without blanks, comments and docstrings, which begin a line."""
-    lines = 0
-    is_string = is_docstring = False
-    for line in map(str.strip, source.splitlines()):
-        if not is_string and (not line or line.startswith("#")):
-            continue
-        if not is_string:
-            is_docstring = line.startswith('"""')
-        lines += bool(line) and not is_docstring
-        is_string ^= line.count('"""') % 2 == 1
-    return lines
+    """Count lines without blanks, comments, docstrings and other strings that are statements."""
+    texts = {
+        line
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+    return sum(
+        bool(line) and not line.startswith("#") and number not in texts
+        for number, line in enumerate(map(str.strip, source.split("\n")), 1)
+    )
 
 
 def docstrings(tree: ast.Module) -> Iterator[str]:
