@@ -255,6 +255,22 @@ def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
 
 
 @pytest.mark.requirement("PAGE-10")
+def test_the_filters_of_the_log_follow_the_address(home: Home, chromium: Browser) -> None:
+    write(home)
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        status, output = page.get_by_label("Status"), page.get_by_role("button", name="Output of")
+        opened.go("logs/2?status=error")
+        expect(status).to_have_value("error")
+        opened.go("logs?kind=stderr")
+        expect(output).to_have_attribute("aria-pressed", "true")
+        expect(status).to_have_value("")
+        page.go_back()
+        expect(status).to_have_value("error")
+        expect(output).to_have_attribute("aria-pressed", "false")
+
+
+@pytest.mark.requirement("PAGE-10")
 def test_a_call_of_the_log_has_its_story_is_exported_and_called_again(
     home: Home, chromium: Browser
 ) -> None:

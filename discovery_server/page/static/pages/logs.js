@@ -15,11 +15,12 @@ const PAGE = 100;
 const TYPING = 250; // milliseconds
 const GATHERED = 400; // milliseconds in which calls are gathered before the log is read again
 const FOLDED = 2; // seconds between lines that a server wrote at once
-const MOST_EXPORTED = 100; // pages
+const MOST_EXPORTED = 100; // pages, which the browser holds in memory
 const FILTERS = ["server", "tool", "status", "kind", "text", "span"];
 
 export function Logs({ rest, query }) {
-  const [chosen, setChosen] = useState(() => Object.fromEntries(FILTERS.map((name) => [name, query.get(name) || ""])));
+  const [chosen, setChosen] = useState(() => filtersOf(query));
+  useEffect(() => setChosen(filtersOf(query)), [query]); // a link or Back opens another address of the log
   const settled = useSettled(chosen, TYPING);
   const choose = (name) => (event) => setChosen({ ...chosen, [name]: event.target.value });
   const [isPaused, setPaused] = useState(false);
@@ -67,11 +68,12 @@ function Older({ load }) {
   return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Older entries"}</button><${Problem} error=${error} />`;
 }
 
-/** A button that saves the entries that fit, the oldest first, one as JSON in each line. */
+/** A button that saves the newest entries that fit, the oldest first, one as JSON in each line. */
 function Export({ chosen }) {
-  const [run, isRunning, error] = useAction(async () => {
+  const [run, isRunning, error, omission] = useAction(async () => {
     const entries = [];
-    for (let pages = 0, before; pages < MOST_EXPORTED && before !== null; pages += 1) {
+    let before;
+    for (let pages = 0; pages < MOST_EXPORTED && before !== null; pages += 1) {
       const page = await get("/logs", { ...asked(chosen), limit: PAGE, before });
       entries.unshift(...page.entries);
       before = page.next_before;
@@ -81,8 +83,9 @@ function Export({ chosen }) {
     link.download = "discovery-log.ndjson";
     link.click();
     URL.revokeObjectURL(link.href);
+    return before !== null && html`Only the newest ${counted(entries.length, "entry", "entries")} were saved; <code>discovery logs --export ndjson</code> writes all.`;
   });
-  return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Export"}</button><${Problem} error=${error} />`;
+  return html`<button type="button" onClick=${run} disabled=${isRunning}>${isRunning ? "Reading …" : "Export"}</button><span role="status">${omission}</span><${Problem} error=${error} />`;
 }
 
 /** Entries, the newest first, with what a server wrote at once as one: the oldest line first. */
@@ -162,6 +165,9 @@ function argumentsOf({ arguments: given }) {
   if (given === null || given === undefined || typeof given !== "object") return "";
   return Object.entries(given).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join("  ").slice(0, 200);
 }
+
+/** @param {URLSearchParams} query */
+const filtersOf = (query) => Object.fromEntries(FILTERS.map((name) => [name, query.get(name) || ""]));
 
 /** The filters as the API takes them. */
 function asked({ span, kind, ...others }) {
