@@ -82,7 +82,7 @@ function Tool({ server, tool, started, onClose }) {
     ${details && html`<p class="description">${visible(details.description)}</p>
       <${TryTool} key=${details.fingerprint} server=${server} tool=${tool} path=${path} schema=${details.input_schema} started=${started} />`}
     ${details && html`<${Verdict} why=${details.why} />`}
-    ${details && html`<details><summary>Schema of its arguments</summary><pre tabindex="0">${JSON.stringify(details.input_schema, null, 2)}</pre></details>`}
+    ${details && html`<details><summary>Signature and schema of its arguments</summary><p><code>${details.signature}</code></p><pre tabindex="0">${JSON.stringify(details.input_schema, null, 2)}</pre></details>`}
   <//>`;
 }
 
