@@ -391,7 +391,7 @@ def test_a_first_visit_uses_the_servers_of_a_client_connects_it_and_sees_a_call(
         expect(page.get_by_text("Every server answers")).to_be_visible()
         opened.go("connect")
         page.get_by_role("button", name="Connect Cursor …").press("Enter")
-        page.get_by_role("button", name="Connect", exact=True).press("Enter")
+        page.get_by_role("button", name="Connect", exact=True).click()
         expect(page.get_by_text("● connected", exact=True)).to_be_visible()
         opened.go("")
         command = [sys.executable, "-m", "discovery_cli", "execute", "good:echo", "text=hello"]
