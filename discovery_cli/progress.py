@@ -323,6 +323,8 @@ class _Live(TextIOBase):
 
 def _size(terminal: TextIO) -> os.terminal_size:
     try:
-        return os.get_terminal_size(terminal.fileno())
+        size = os.get_terminal_size(terminal.fileno())
     except (OSError, ValueError):
-        return os.terminal_size((80, 24))
+        size = os.terminal_size((0, 0))
+    # A terminal that nobody has set up has no columns and no lines.
+    return os.terminal_size((size.columns or 80, size.lines or 24))
