@@ -221,6 +221,14 @@ async def _execute_steps(
     return await execute_steps(engine, arguments, caller)
 
 
+async def _execute_script(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
+    from discovery_engine.agent.script_execution import execute_script  # noqa: PLC0415 - as above
+
+    return await execute_script(engine, arguments, caller)
+
+
 async def _run_registry(
     engine: ScopedEngine, arguments: MetaArguments, caller: Caller
 ) -> JSONObject:
@@ -238,6 +246,7 @@ _HANDLERS: Mapping[str, Handler] = {
     "execute_tool": execute_tool,
     "read_result": read_result,
     "execute_steps": _execute_steps,
+    "execute_script": _execute_script,
     "registry": _run_registry,
 }
 

@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import one_line
-from discovery_engine.agent.answer_rendering import ANSWER, preview_result, unchecked_result
+from discovery_engine.agent.answer_rendering import (
+    ANSWER,
+    preview_result,
+    result_text,
+    unchecked_result,
+)
 from discovery_engine.agent.budget import Budget, first_fitting
 from discovery_engine.agent.cutting import (
     STRUCTURED,
@@ -437,6 +442,17 @@ def structure(result: JSONObject) -> tuple[str, JSONValue]:
         if block["type"] == "text" and (value := document(block["text"])) is not None:
             return f"content[{at}].text", value
     return "@", None
+
+
+def result_value(result: JSONObject) -> JSONValue:
+    """Return the structured content of a result, else its JSON, else its text."""
+    _, value = structure(result)
+    return result_text(result) if value is None else value
+
+
+def error_text(error: DiscoveryError) -> str:
+    """Return an error as one line: code, message and hint."""
+    return f"{error.code}: {error.message}" + (f" ({error.hint})" if error.hint else "")
 
 
 def part_of(result: JSONObject, value: JSONValue, query: PathQuery) -> JSONValue:

@@ -22,11 +22,13 @@ from discovery_engine.config.settings import Settings
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.tools import limits
 from discovery_engine.tools.meta_tools import (
+    EXECUTE_SCRIPT,
     EXECUTE_STEPS,
     META_TOOLS,
     READ_RESULT,
     REGISTRY,
     REGISTRY_ASKING,
+    SCRIPT_BESIDE_TOOLS,
     STEPS_BESIDE_TOOLS,
     MetaTool,
 )
@@ -101,14 +103,15 @@ class MetaArguments:
                 raise self._error(f"{argument} is given twice")
             self._given[argument], self._written[argument] = value, name
 
-    def optional_text(self, name: str) -> str | None:
-        """Return a string without surrounding blanks; None if it is missing or blank."""
+    def optional_text(self, name: str, *, is_whole: bool = False) -> str | None:
+        """Return a string, without surrounding blanks unless whole; None if missing or blank."""
         value = self._given.get(name)
         if value is None:
             return None
         if not isinstance(value, str):
             raise self._error(f"{name} must be a string, not {_shown(value)}")
-        return value.strip() or None
+        text = value.strip() or None
+        return value if text and is_whole else text
 
     def optional_name(self, name: str) -> str | None:
         """Return the name of a server or a tool; None if it is missing or blank.
@@ -278,6 +281,8 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
     optional = [READ_RESULT] if is_cutting else []
     if settings.server.steps:
         optional.append(EXECUTE_STEPS)
+    if settings.server.script:
+        optional.append(EXECUTE_SCRIPT)
     if settings.server.registry_tool != "off":
         is_asking = settings.server.registry_tool == "ask"
         optional.append(REGISTRY_ASKING if is_asking else REGISTRY)
@@ -287,7 +292,12 @@ def meta_tools(settings: Settings) -> Mapping[str, MetaTool]:
 def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
     """Return the meta-tools that are listed beside the tools of servers."""
     tools = meta_tools(settings)
-    helpers = (READ_RESULT, STEPS_BESIDE_TOOLS, tools.get(REGISTRY.name, REGISTRY))
+    helpers = (
+        READ_RESULT,
+        STEPS_BESIDE_TOOLS,
+        SCRIPT_BESIDE_TOOLS,
+        tools.get(REGISTRY.name, REGISTRY),
+    )
     return {tool.name: tool for tool in helpers if tool.name in tools}
 
 

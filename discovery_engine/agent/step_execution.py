@@ -22,7 +22,14 @@ from discovery_engine.agent.call_steps import (
     require_items,
 )
 from discovery_engine.agent.cutting import json_text, with_documents
-from discovery_engine.agent.execution import LONGEST_START, call_tool, part_of, shortened, structure
+from discovery_engine.agent.execution import (
+    LONGEST_START,
+    call_tool,
+    error_text,
+    part_of,
+    result_value,
+    shortened,
+)
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.agent.result_query import PathQuery, QueryError, shape
 from discovery_engine.errors import DiscoveryError
@@ -103,7 +110,7 @@ def _shown(outcome: StepOutcome) -> JSONObject:
         summary["reason"] = outcome.reason
     results = [result for result in outcome.results if result is not None]
     good = [result for result in results if not result.get("isError")]
-    errors = [_error_text(error) for _, error in outcome.errors]
+    errors = [error_text(error) for _, error in outcome.errors]
     errors += [result_text(result) for result in results if result.get("isError")]
     if outcome.step.items is not None:
         summary |= {"succeeded": len(good), "failed": len(errors), "of": len(outcome.results)}
@@ -112,7 +119,7 @@ def _shown(outcome: StepOutcome) -> JSONObject:
     if good and (select := outcome.step.select):
         summary |= _selected(outcome.step, select, good)
     elif good:
-        summary["shape"] = shape(_value(good[0]))
+        summary["shape"] = shape(result_value(good[0]))
     return summary
 
 
@@ -123,25 +130,15 @@ def _selected(step: CallStep, select: PathQuery, results: Sequence[JSONObject]) 
     for result in results:
         part, why = None, f"nothing is at {select.expression}"
         try:
-            part = part_of(result, _value(result), select)
+            part = part_of(result, result_value(result), select)
         except QueryError as error:
             why = error.message
         parts.append(part)
         if part is None:
-            missed = missed or {"note": why, "shape": shape(_value(result))}
+            missed = missed or {"note": why, "shape": shape(result_value(result))}
     if step.items is not None:
         return {"selected": parts, **missed}
     return missed or {"selected": parts[0]}
-
-
-def _value(result: JSONObject) -> JSONValue:
-    """Return the value that is selected from, or whose shape is described."""
-    _, value = structure(result)
-    return result_text(result) if value is None else value
-
-
-def _error_text(error: DiscoveryError) -> str:
-    return f"{error.code}: {error.message}" + (f" ({error.hint})" if error.hint else "")
 
 
 # After the first failure no further step is begun; those under way are not broken off, because

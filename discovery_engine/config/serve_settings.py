@@ -167,6 +167,9 @@ class ServeSettings(SettingsSection, frozen=True):
     """How a longer result is cut."""
     steps: Annotated[bool, UNTRUSTED, Values(examples=[True])] = False
     """Whether agents have `execute_steps`, which makes several calls in one."""
+    script: Annotated[bool, Values(examples=[True])] = False
+    """Whether agents have `execute_script`, which runs Python that calls tools, without access to
+    this machine; it needs the extra `script`."""
     registry_tool: Annotated[RegistryTool, Values(examples=["read"])] = "off"
     """Whether agents have the tool `registry`: `read` to look for servers, `ask` to ask you for
     them as well. No agent can install one."""

@@ -78,6 +78,7 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "arguments that are to be kept under a name hold a secret, or are too long",
         ),
         "INVALID_QUERY": ("error", "a `select` or a path is not JMESPath, or takes too much work"),
+        "INVALID_SCRIPT": ("error", "the code of `execute_script` is no Python, or too long"),
         "INVALID_STEPS": ("error", "the steps of `execute_steps` cannot be carried out as written"),
         "USAGE_ERROR": (
             "error",

@@ -199,6 +199,25 @@ STEPS_BESIDE_TOOLS = replace(
 )
 """`execute_steps` for clients that call tools by their own names."""
 
+EXECUTE_SCRIPT = MetaTool(
+    name="execute_script",
+    description=(
+        'Run Python that calls tools: `await call("server:tool", {...})` returns its structured'
+        " content, else its JSON or text; an error raises. asyncio.gather runs calls side by side."
+        " The value of the last expression is answered, with what was printed. No files, network"
+        " or environment."
+    ),
+    properties={"code": _TEXT},
+    required=("code",),
+    annotations=EXECUTE_STEPS.annotations,
+)
+
+SCRIPT_BESIDE_TOOLS = replace(
+    EXECUTE_SCRIPT,
+    description=EXECUTE_SCRIPT.description.replace("server:tool", "name as in your list"),
+)
+"""`execute_script` for clients that call tools by their own names."""
+
 _READING = ("find_tool", "find_tools", "get_schema", "proxy_call", "list", "browse", "status")
 _ASKING = ("install", "uninstall", "activate", "deactivate", "sync")
 
@@ -247,7 +266,7 @@ REGISTRY_ASKING = replace(
 )
 """`registry` for agents that may also request servers."""
 
-_OPTIONAL = (READ_RESULT, EXECUTE_STEPS, REGISTRY)
+_OPTIONAL = (READ_RESULT, EXECUTE_STEPS, EXECUTE_SCRIPT, REGISTRY)
 
 ALL_META_TOOLS: Mapping[str, MetaTool] = MappingProxyType(
     {tool.name: tool for tool in (*_DEFINITIONS, *_OPTIONAL)}

@@ -94,7 +94,7 @@ async def test_for_each_calls_once_for_each_item_in_its_order(agent: Agent) -> N
     assert made["last"]["selected"] == "row 4"
 
 
-@pytest.mark.requirement("STP-5")
+@pytest.mark.requirement("STP-4")
 async def test_after_a_failure_nothing_more_is_begun_unless_asked_for(agent: Agent) -> None:
     steps = [
         step("a", "fail"),

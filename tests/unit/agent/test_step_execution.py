@@ -57,19 +57,28 @@ class Waiting:
         return {"content": [{"type": "text", "text": "done"}]}
 
 
-async def run_steps(waiting: Waiting, count: int) -> JSONObject:
-    steps = [step(f"s{n}") for n in range(count)]
-    return await call(
-        cast("Engine", waiting), ALL_META_TOOLS["execute_steps"], {"steps": steps}, Caller()
-    )
+SCRIPT = "import asyncio\nawait asyncio.gather(*[call('results:echo') for n in range(20)])"
+TWENTY_CALLS: dict[str, JSONObject] = {
+    "execute_steps": {"steps": [step(f"s{n}") for n in range(20)]},
+    "execute_script": {"code": SCRIPT},
+}
+several = pytest.mark.parametrize("meta_tool", TWENTY_CALLS)
 
 
-@pytest.mark.requirement("STP-4")
-async def test_ten_independent_calls_are_under_way_at_once_and_no_more(agent: Agent) -> None:
+async def run_calls(waiting: Waiting, meta_tool: str) -> JSONObject:
+    arguments = TWENTY_CALLS[meta_tool]
+    return await call(cast("Engine", waiting), ALL_META_TOOLS[meta_tool], arguments, Caller())
+
+
+@several
+@pytest.mark.requirement("STP-4", "STP-7")
+async def test_ten_independent_calls_are_under_way_at_once_and_no_more(
+    agent: Agent, meta_tool: str
+) -> None:
     waiting = Waiting(agent.engine, 10)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run_steps, waiting, 20)
+            tasks.start_soon(run_calls, waiting, meta_tool)
             await waiting.all_run.wait()
             await anyio.wait_all_tasks_blocked()
 
@@ -78,12 +87,13 @@ async def test_ten_independent_calls_are_under_way_at_once_and_no_more(agent: Ag
     assert waiting.running == 20
 
 
-@pytest.mark.requirement("STP-5")
-async def test_cancelling_the_request_cancels_all_calls(agent: Agent) -> None:
+@several
+@pytest.mark.requirement("STP-4", "STP-7")
+async def test_cancelling_the_request_cancels_all_calls(agent: Agent, meta_tool: str) -> None:
     waiting = Waiting(agent.engine, 10)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run_steps, waiting, 20)
+            tasks.start_soon(run_calls, waiting, meta_tool)
             await waiting.all_run.wait()
             tasks.cancel_scope.cancel()
 

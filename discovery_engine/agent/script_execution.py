@@ -1,0 +1,216 @@
+"""`execute_script`: runs Python that an agent wrote, which calls tools, and answers with its value.
+
+    issues = await call("github:list_issues", {"state": "open"})
+    [issue["title"] for issue in issues["items"] if issue["comments"] > 5]
+
+The interpreter is Monty, in a process of its own: code has no files, no network, no environment and
+few modules of the standard library. `call` is its only way out, and passes every check of
+`execute_tool`. The time of calls does not count towards the limit of the code.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from textwrap import dedent
+from typing import TYPE_CHECKING, Self
+
+import anyio
+from msgspec import Struct, to_builtins
+
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.agent.answer_rendering import ANSWER, result_text
+from discovery_engine.agent.cutting import json_text
+from discovery_engine.agent.execution import call_tool, error_text, result_value, shortened
+from discovery_engine.agent.meta_arguments import Caller, MetaArguments
+from discovery_engine.errors import DiscoveryError
+from discovery_engine.errors.extras import extra_missing
+from discovery_engine.rpc.client import AskedClient
+from discovery_engine.tools import limits
+
+if TYPE_CHECKING:
+    from pydantic_monty import ResourceLimits
+
+    from discovery_engine.engine import ScopedEngine
+
+MOST_CALLS = 100
+"""The most calls of one script."""
+_AT_ONCE = 10  # calls
+_MAX_CODE_LENGTH = 20_000  # characters
+_MAX_PRINTED_LENGTH = 20_000  # characters; what is printed beyond is dropped
+_LIMITS: ResourceLimits = {
+    "max_feed_duration_secs": 5.0,
+    "max_memory": 64 << 20,
+    "max_total_sleep_secs": 5.0,
+}
+"""Of the code alone: seconds that it runs, bytes, seconds that it sleeps."""
+
+
+class InvalidScriptError(DiscoveryError):
+    """A script that cannot be run; nothing was sent."""
+
+    code = "INVALID_SCRIPT"
+
+
+class ExtraMissingError(DiscoveryError):
+    """The interpreter is not installed."""
+
+    code = "EXTRA_MISSING"
+
+
+async def execute_script(
+    engine: ScopedEngine, arguments: MetaArguments, caller: Caller
+) -> JSONObject:
+    """Run the script, and return its value, what it printed, and the calls that it made.
+
+    Raises:
+        InvalidScriptError: If it is too long, or no Python.
+        ExtraMissingError: If the interpreter is not installed.
+    """
+    try:
+        from pydantic_monty import AsyncMonty, MontyError, MontyRuntimeError, MontySyntaxError
+    except ImportError as error:
+        library = error.name or "pydantic_monty"
+        problem = extra_missing("script", "`execute_script`", library)
+        raise ExtraMissingError(problem.message, hint=problem.hint) from None
+    code = dedent(arguments.optional_text("code", is_whole=True) or "")
+    if not code:
+        raise arguments.missing("code")
+    if len(code) > _MAX_CODE_LENGTH:
+        message = f"the script has {len(code):,} characters, at most {_MAX_CODE_LENGTH:,}"
+        raise InvalidScriptError(message)
+    await engine.wait_first_listed(None)
+    printed = _Printed()
+    value, failure = None, ""
+    async with (
+        ScriptCalls(engine, caller) as calls,
+        AsyncMonty(min_processes=0, max_processes=1) as interpreters,
+        interpreters.checkout(script_name="script.py", limits=_LIMITS) as session,
+    ):
+        try:
+            value = await session.feed_run(
+                code, external_lookup={"call": calls.call}, print_callback=printed
+            )
+        except MontySyntaxError as error:
+            raise InvalidScriptError(f"the script is no Python: {error.display()}") from None
+        except MontyRuntimeError as error:
+            failure = error.display()
+        except MontyError as error:
+            failure = str(error)
+    texts = [failure or _text(value), printed.text, calls.summary if failure else ""]
+    answer: JSONObject = {"calls": len(calls.made), "printed": len(printed.text)}
+    result: JSONObject = {
+        "content": [{"type": "text", "text": text} for text in texts if text],
+        "isError": bool(failure),
+        "_meta": {ANSWER: answer},
+    }
+    tokens = engine.settings.server.max_result_tokens
+    return shortened(result, tokens, engine.results, caller.client_id) if tokens else result
+
+
+def _text(value: object) -> str:
+    """Return the value of a script as a text: JSON where it can be, but for a text alone."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    with suppress(TypeError, ValueError):
+        return json_text(value)
+    return repr(value)
+
+
+class _Printed:
+    """What a script prints, up to a limit."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __call__(self, _stream: str, text: str) -> None:
+        self.text = (self.text + text)[:_MAX_PRINTED_LENGTH]
+
+
+class ScriptCall(Struct):
+    tool: str
+    outcome: str = "under way"
+    """In a word, or the error."""
+
+
+class ScriptCalls:
+    """The calls of one script, with their outcomes.
+
+    The interpreter lets a call go on when the script ends. As a context manager it waits for those
+    that are under way, since it would be unknown what they have done; a cancelled request cancels
+    them.
+    """
+
+    def __init__(self, engine: ScopedEngine, caller: Caller) -> None:
+        self.made: list[ScriptCall] = []
+        self._engine = engine
+        # A client cannot continue one call of several, so it is asked instead.
+        self._caller = Caller(AskedClient(caller.client) if caller.client else None)
+        self._on_progress = caller.on_progress
+        self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._open: dict[int, tuple[anyio.CancelScope, anyio.Event]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            if kind is None or issubclass(kind, Exception):
+                for _, finished in list(self._open.values()):
+                    await finished.wait()
+        finally:
+            for scope, _ in self._open.values():
+                scope.cancel()
+
+    @property
+    def summary(self) -> str:
+        """A line on the calls that were made, whose effects stay."""
+        if not self.made:
+            return "No tool was called."
+        outcomes = "; ".join(f"{call.tool}: {call.outcome}" for call in self.made)
+        return f"Calls made before: {outcomes}"
+
+    async def call(
+        self, tool: object, arguments: object = None, /, **named: JSONValue
+    ) -> JSONValue:
+        """Return the structured content of the result of a tool, else its JSON, else its text.
+
+        Raises:
+            RuntimeError: With the error of the call, in the script.
+        """
+        if not isinstance(tool, str) or not isinstance(arguments, dict | None):
+            raise TypeError('a call is call("server:tool", {"argument": value})')
+        if len(self.made) == MOST_CALLS:
+            raise RuntimeError(f"a script may make {MOST_CALLS} calls")
+        made = ScriptCall(tool)
+        self.made.append(made)
+        scope, finished = self._open[len(self.made)] = anyio.CancelScope(), anyio.Event()
+        key = len(self.made)
+        try:
+            with scope:
+                return await self._value(made, {**(arguments or {}), **named})
+            made.outcome = "cancelled"
+            raise RuntimeError("the request was cancelled")
+        finally:
+            del self._open[key]
+            finished.set()
+
+    async def _value(self, made: ScriptCall, arguments: JSONObject) -> JSONValue:
+        async with self._limiter:
+            try:
+                limits.require_name("tool", made.tool)
+                result = await call_tool(
+                    self._engine,
+                    None,
+                    made.tool,
+                    to_builtins(arguments, str_keys=True),
+                    self._caller,
+                )
+            except DiscoveryError as error:
+                made.outcome = error.code
+                raise RuntimeError(error_text(error)) from None
+        made.outcome = "failed" if result.get("isError") else "ok"
+        if self._on_progress is not None:
+            await self._on_progress(float(len(self.made)), None, f"{made.tool} {made.outcome}")
+        if result.get("isError"):
+            raise RuntimeError(result_text(result))
+        return result_value(result)

@@ -1,0 +1,178 @@
+"""Python of an agent that calls tools: specs/steps.md."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.agents import text_of
+from tests.result_agents import Agent, agent_of, fields
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    rules = [{"pattern": "image", "enabled": False}]
+    async with agent_of(tmp_path, server={"script": True}, toolRules=rules) as made:
+        yield made
+
+
+@pytest.mark.requirement("STP-7")
+async def test_a_script_computes_with_what_tools_return_and_answers_its_last_value(
+    agent: Agent,
+) -> None:
+    code = """
+import asyncio
+rows = await call("results:rows", {"count": 4})
+names = [row["name"] for row in rows["items"] if row["id"] % 2]
+echoes = await asyncio.gather(*[call("results:echo", value=name) for name in names])
+print("asked for", len(names))
+{"echoed": [echo["value"] for echo in echoes], "next": rows["next"]}
+"""
+    answer = await agent("execute_script", code=code)
+
+    assert json.loads(answer["content"][0]["text"]) == {
+        "echoed": ["row 1", "row 3"],
+        "next": "page 2",
+    }
+    assert answer["content"][1]["text"] == "asked for 2\n"
+    assert fields(answer)["calls"] == 3
+    assert [call["arguments"] for call in agent.sent[1:]] == [
+        {"value": "row 1"},
+        {"value": "row 3"},
+    ]
+
+
+@pytest.mark.requirement("STP-7")
+async def test_an_error_of_a_call_can_be_caught_and_otherwise_ends_the_script_with_its_calls(
+    agent: Agent,
+) -> None:
+    caught = await agent(
+        "execute_script",
+        code="""
+errors = []
+for tool in ["results:fail", "results:image", "results:nothing", "results:rows"]:
+    try:
+        await call(tool, {"count": "many"} if tool == "results:rows" else {})
+    except RuntimeError as error:
+        errors.append(str(error))
+errors
+""",
+    )
+    ended = await agent(
+        "execute_script",
+        code='await call("results:echo", {"value": 1})\nawait call("results:fail")\n',
+    )
+
+    first, disabled, unknown, wrong = json.loads(caught["content"][0]["text"])
+    assert first == "It broke"
+    assert disabled.startswith("TOOL_DISABLED: ")
+    assert unknown.startswith("TOOL_NOT_FOUND: ")
+    assert wrong.startswith("INVALID_ARGUMENTS: ")
+    assert ended["isError"]
+    assert "line 2" in text_of(ended)
+    assert "It broke" in text_of(ended)
+    assert "Calls made before: results:echo: ok; results:fail: failed" in text_of(ended)
+
+
+@pytest.mark.requirement("STP-7")
+async def test_a_script_that_is_no_python_is_an_error_and_calls_nothing(agent: Agent) -> None:
+    answer = await agent("execute_script", code='await call("results:echo", {"value": 1})\nfor')
+    long = await agent("execute_script", code="#" * 20_001)
+
+    assert "INVALID_SCRIPT" in text_of(answer)
+    assert "line 2" in text_of(answer)
+    assert "20,001 characters" in text_of(long)
+    assert agent.sent == []
+
+
+ATTACKS = {
+    "a file": "open('/etc/passwd').read()",
+    "a folder": "import os\nos.listdir('/')",
+    "a path": "from pathlib import Path\nPath('/etc/passwd').read_text()",
+    "the environment": "import os\nos.environ['HOME']",
+    "a variable": "import os\nos.getenv('HOME')[0]",
+    "a program": "import subprocess",
+    "a shell": "import os\nos.system('true')",
+    "a socket": "import socket",
+    "a request": "import urllib.request",
+    "foreign code": "import ctypes",
+    "an import by name": "__import__('subprocess')",
+    "an import by library": "import importlib\nimportlib.import_module('subprocess')",
+    "a class": "().__class__.__bases__[0].__subclasses__()",
+    "a function's globals": "call.__globals__['os']",
+    "a frame": "import sys\nsys._getframe(1)",
+    "a module's loader": "import json\njson.__loader__",
+    "no end": "while True:\n  try:\n    while True: pass\n  except: pass",
+    "memory at once": "'a' * 10**9",
+    "memory by steps": "rows = []\nwhile True: rows.append('a' * 1000)",
+    "a number": "10 ** (10 ** 9)",
+    "depth": "def f(n): return f(n + 1)\nf(0)",
+    "sleep": "import time\ntime.sleep(3600)",
+    "more calls than allowed": "for n in range(101): await call('results:echo', {'value': n})",
+}
+
+
+@pytest.mark.requirement("STP-7")
+async def test_a_script_reaches_nothing_but_tools_and_its_limits_hold(agent: Agent) -> None:
+    answers = {}
+    for name, code in ATTACKS.items():
+        with anyio.fail_after(60):
+            answers[name] = await agent("execute_script", code=code)
+    after = await agent("execute_script", code="1 + 1")
+
+    assert {name: text_of(a) for name, a in answers.items() if not a["isError"]} == {}
+    assert "a script may make 100 calls" in text_of(answers["more calls than allowed"])
+    assert len(agent.sent) == 100
+    assert text_of(after) == "2"
+
+
+@pytest.mark.requirement("STP-7")
+async def test_a_flood_of_output_is_cut_and_a_value_that_is_no_json_is_shown(agent: Agent) -> None:
+    flood = await agent("execute_script", code="for n in range(100_000): print('x' * 100)")
+    strange = await agent("execute_script", code="[{1}, (2, 3), b'x', lambda: 1]")
+
+    assert fields(flood)["printed"] == 20_000
+    assert not strange["isError"]
+
+
+@pytest.mark.requirement("STP-7")
+async def test_a_call_that_the_script_does_not_await_is_finished_before_the_answer(
+    agent: Agent,
+) -> None:
+    code = """
+import asyncio
+await asyncio.gather(call("results:wait", {"seconds": 0.3}), call("results:fail"))
+"""
+    answer = await agent("execute_script", code=code)
+
+    assert "results:wait: ok" in text_of(answer)
+
+
+def test_without_its_library_the_tool_says_how_to_install_it(tmp_path: Path) -> None:
+    (tmp_path / "discovery.yaml").write_text("server: {script: true}\nservers: {}\n")
+    program = """
+import asyncio, sys
+sys.modules["pydantic_monty"] = None
+from discovery_engine import open_engine
+
+async def main():
+    async with open_engine("discovery.yaml", data_dir="data") as engine:
+        answer = await engine.toolset().call_as_result("execute_script", {"code": "1"})
+        print(answer["content"][0]["text"])
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert "EXTRA_MISSING" in done.stdout
+    assert "pip install 'mcp-discovery-engine[script]'" in done.stdout
