@@ -91,12 +91,16 @@ async def execute_script(
                 code, external_lookup={"call": calls.call}, print_callback=printed
             )
         except MontySyntaxError as error:
-            raise InvalidScriptError(f"the script is no Python: {error.display()}") from None
+            where = f"line {error.traceback()[-1].line}" if error.traceback() else "somewhere"
+            message = f"the script is no Python, {where}: {error.display('msg')}"
+            raise InvalidScriptError(message) from None
         except MontyRuntimeError as error:
             failure = error.display()
         except MontyError as error:
             failure = str(error)
     texts = [failure or _text(value), printed.text, calls.summary if failure else ""]
+    if not any(texts):
+        texts = [f"No value: the last line is no expression. {calls.summary}"]
     answer: JSONObject = {"calls": len(calls.made), "printed": len(printed.text)}
     result: JSONObject = {
         "content": [{"type": "text", "text": text} for text in texts if text],
@@ -167,7 +171,7 @@ class ScriptCalls:
         if not self.made:
             return "No tool was called."
         outcomes = "; ".join(f"{call.tool}: {call.outcome}" for call in self.made)
-        return f"Calls made before: {outcomes}"
+        return f"Calls made: {outcomes}"
 
     async def call(
         self, tool: object, arguments: object = None, /, **named: JSONValue

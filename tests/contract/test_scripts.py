@@ -79,16 +79,18 @@ errors
     assert ended["isError"]
     assert "line 2" in text_of(ended)
     assert "It broke" in text_of(ended)
-    assert "Calls made before: results:echo: ok; results:fail: failed" in text_of(ended)
+    assert "Calls made: results:echo: ok; results:fail: failed" in text_of(ended)
 
 
 @pytest.mark.requirement("STP-7")
-async def test_a_script_that_is_no_python_is_an_error_and_calls_nothing(agent: Agent) -> None:
+async def test_a_script_that_is_no_python_or_has_no_value_says_so(agent: Agent) -> None:
     answer = await agent("execute_script", code='await call("results:echo", {"value": 1})\nfor')
+    silent = await agent("execute_script", code="x = 1")
     long = await agent("execute_script", code="#" * 20_001)
 
     assert "INVALID_SCRIPT" in text_of(answer)
     assert "line 2" in text_of(answer)
+    assert text_of(silent) == ("No value: the last line is no expression. No tool was called.")
     assert "20,001 characters" in text_of(long)
     assert agent.sent == []
 
