@@ -105,7 +105,7 @@ def connect(
             output.say(line)
         forms.append(_form(connection, machine.records, is_written=writes))
     if target and target.exists():
-        _say_needs(invocation, target)
+        _say_needs(invocation, target, [place.client.label for place in places])
     elif not (target or options.undo):
         output.say("note: there is no configuration yet; `discovery init --global` writes one")
     return forms
@@ -235,10 +235,18 @@ def _form(connection: Connection, records: Records, *, is_written: bool) -> JSON
     }
 
 
-def _say_needs(invocation: Invocation, config: Path) -> None:
+def _say_needs(invocation: Invocation, config: Path, clients: Sequence[str]) -> None:
     from discovery_engine.config.loading.loader import load_settings
+    from discovery_server.surfaces import HOSTS
 
-    needs = needs_of(load_settings(config), os.environ)
+    settings = load_settings(config)
+    needs = needs_of(settings, os.environ)
+    if settings.server.mode == "meta":
+        for title in (host.title for host in HOSTS.values() if host.title in clients):
+            invocation.output.say(
+                f"note: {title} searches tools itself; with `mode: auto` under `server` it gets all"
+                " of them, and other clients the meta-tools"
+            )
     if needs.variables:
         names = ", ".join(needs.variables)
         invocation.output.say(

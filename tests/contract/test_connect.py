@@ -88,6 +88,23 @@ def test_a_client_that_is_not_here_gets_no_file(discovery: Discovery) -> None:
     assert "no MCP client was found" in discovery("connect").err
 
 
+@pytest.mark.requirement("MOD-40")
+def test_a_host_that_searches_tools_itself_is_named_with_the_mode_for_it(
+    discovery: Discovery,
+) -> None:
+    (discovery.home / ".codex").mkdir()
+    cursor_file(discovery, "{}")
+    texts = {}
+    for mode in ("meta", "auto"):
+        config = discovery.home / "discovery.yaml"
+        config.write_text(f"server: {{mode: {mode}}}\nservers: {{}}\n", "utf-8")
+        for client in ("codex", "cursor"):
+            texts[client, mode] = discovery("connect", client, "--yes", "--dry-run").err
+
+    hinted = [key for key, text in texts.items() if "`mode: auto` under `server`" in text]
+    assert hinted == [("codex", "meta")]
+
+
 @pytest.mark.requirement("CON-2")
 def test_the_difference_is_shown_without_secrets_and_agreed_to(discovery: Discovery) -> None:
     path = cursor_file(discovery, json.dumps(CURSOR))

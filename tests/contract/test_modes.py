@@ -14,6 +14,7 @@ import pytest
 from discovery_engine import Engine
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
+from discovery_server.surfaces import HOSTS
 from tests.engines import Folder, good
 from tests.factories import make_definition
 from tests.rows import rows
@@ -405,6 +406,20 @@ async def test_a_host_that_searches_has_all_tools_and_others_the_meta_tools(
     }
     assert "_meta" not in claude["big__tool_001"]
     assert "_meta" not in codex["big__tool_007"]
+
+
+@rows("document", ["specs/modes.md", "docs/guides/when-not.md"])
+@pytest.mark.requirement("MOD-40")
+def test_tables_of_hosts_have_those_that_there_are(document: str) -> None:
+    table = (
+        (Path(__file__).parents[2] / document)
+        .read_text("utf-8")
+        .split("own search |")[1]
+        .split("any other")[0]
+    )
+    names = [line.split("|")[1].strip(" `") for line in table.splitlines()[2:] if "|" in line]
+
+    assert names in ([*HOSTS], [host.title for host in HOSTS.values()])
 
 
 @pytest.mark.requirement("MOD-40")
