@@ -26,4 +26,4 @@ EXPOSE 8000
 HEALTHCHECK --start-period=20s --interval=10s \
   CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/health')"]
 ENTRYPOINT ["discovery"]
-CMD ["serve", "--http", "0.0.0.0:8000", "--allow-remote", "--allowed-host", "127.0.0.1,localhost"]
+CMD ["serve", "--http", "0.0.0.0:8000", "--allow-remote", "--allowed-host", "localhost"]

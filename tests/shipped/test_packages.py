@@ -60,6 +60,24 @@ def test_the_skill_has_its_head_and_names_commands_that_exist() -> None:
             command = following
 
 
+def test_the_container_starts_with_a_command_line_that_the_program_accepts() -> None:
+    [words] = re.findall(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
+    name, *arguments = json.loads(words)
+    command = cli.get_command(click.Context(cli), name)
+
+    assert command
+    assert command.make_context(name, arguments).params["allowed_hosts"] == ("localhost",)
+
+
+def test_the_extension_for_claude_desktop_starts_though_no_file_was_chosen(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "DISCOVERY_CONFIG": "${user_config.configuration}"}
+    server = [sys.executable, PACKAGING / "mcpb" / "server.py"]
+
+    done = subprocess.run(server, check=False, capture_output=True, input=b"", env=environment)
+
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(NODE is None, reason="needs Node.js")
 @pytest.mark.parametrize("runner", ["uvx", "pipx"])
 def test_the_npm_package_runs_this_version_by_the_runner_that_is_there(
