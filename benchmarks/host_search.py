@@ -1,13 +1,16 @@
 """How hosts that search tools themselves find them, with and without our search hints.
 
-    python benchmarks/host_search.py [--kept-aside]
+    python benchmarks/host_search.py [--kept-aside | --set FOLDER]
 
 The English requests of `benchmarks/everyday` that some tool serves, as people put them and, of the
 development set, as an agent puts them. `keywords` scores as the ToolSearch of Claude Code does: a
 word of the name counts 12, a part of one 6, a whole word of the hint 4, of the description 2.
 `bm25` ranks name, description and parameters. `hints` are the typical requests that ship with the
 program, as `server.mode: auto` sends them; for `bm25`, which no host feeds with hints by now, they
-stand behind the description. Printed: the share with a right tool among the first five, in percent.
+stand behind the description. `regex` ranks by how many of the words occur in name, description and
+hint, as a model that joins its words with `|` would have it; hosts do not rank such matches, and
+list them as they come, so it is a bound. FOLDER has `catalog.jsonl` and `queries.jsonl` as for
+`relevance.py`. Printed: the share with a right tool among the first five, in percent.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ FOLDER = Path(__file__).parent / "everyday"
 Ranked = Callable[[str], list[int]]
 
 
-def _lines(name: str) -> Iterator[dict[str, Any]]:
+def _lines(name: str | Path) -> Iterator[dict[str, Any]]:
     file = FOLDER / name
     text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     return map(json.loads, text.splitlines())
@@ -87,11 +90,32 @@ def bm25(documents: list[Document], k1: float = 1.2, b: float = 0.75) -> Ranked:
     return ranked
 
 
+def regex(documents: list[Document]) -> Ranked:
+    texts = [f"{' '.join(d.name)} {d.description} {d.hint}".lower() for d in documents]
+
+    def ranked(query: str) -> list[int]:
+        words = {word for word in _words(query) if len(word) > 3}
+        counts = [sum(word in text for word in words) for text in texts]
+        return sorted(filter(counts.__getitem__, range(len(counts))), key=lambda n: -counts[n])
+
+    return ranked
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kept-aside", action="store_true")
-    kept_aside = parser.parse_args().kept_aside
-    catalog = list(_lines("catalog.jsonl.gz"))
+    parser.add_argument("--set", type=Path, help="a folder with another catalog and its queries")
+    options = parser.parse_args()
+    if options.set:
+        catalog = [
+            {**row, "inputSchema": row.pop("input_schema")}
+            for row in _lines(options.set / "catalog.jsonl")
+        ]
+        asked = list(_lines(options.set / "queries.jsonl"))
+    else:
+        catalog = list(_lines("catalog.jsonl.gz"))
+        requests = _lines("kept_aside.jsonl" if options.kept_aside else "development.jsonl")
+        asked = [row for row in requests if row["relevant"] and row["language"] == "en"]
     by_server: dict[str, list[Tool]] = defaultdict(list)
     for row in catalog:
         definition = {name: row[name] for name in row if name != "server"}
@@ -103,14 +127,9 @@ def main() -> None:
             tool.key: search_hint(e.texts) for tool in tools if (e := examples.get(tool.name))
         }
     keys = [ToolKey(row["server"], row["name"]) for row in catalog]
-    requests = [
-        row
-        for row in _lines("kept_aside.jsonl" if kept_aside else "development.jsonl")
-        if row["relevant"] and row["language"] == "en"
-    ]
-    print(f"{len(hints)} of {len(catalog)} tools have a hint; {len(requests)} requests")
+    print(f"{len(hints)} of {len(catalog)} tools have a hint; {len(asked)} requests")
     print("hosts: " + ", ".join(host.title for host in HOSTS.values()))
-    for search in (keywords, bm25):
+    for search in (keywords, bm25, regex):
         shares = []
         for used in ({}, hints):
             documents = [
@@ -118,10 +137,10 @@ def main() -> None:
             ]
             ranked = search(documents)
             right = 0
-            for request in requests:
+            for request in asked:
                 relevant = {ToolKey(*pair) for pair in request["relevant"]}
                 right += not relevant.isdisjoint(keys[n] for n in ranked(request["query"])[:5])
-            shares.append(100 * right / len(requests))
+            shares.append(100 * right / len(asked))
         print(f"{search.__name__:10} without {shares[0]:5.1f}   with hints {shares[1]:5.1f}")
 
 
