@@ -15,6 +15,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Self
 
 import anyio
+from anyio.lowlevel import RunVar
 from msgspec import Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 MOST_CALLS = 100
 """The most calls of one script."""
 _AT_ONCE = 10  # calls
+_MAX_SCRIPTS = 16  # that run at once, whoever wrote them; others wait
 _MAX_CODE_LENGTH = 20_000  # characters
 _MAX_PRINTED_LENGTH = 20_000  # characters; what is printed beyond is dropped
 _LIMITS: ResourceLimits = {
@@ -43,6 +45,9 @@ _LIMITS: ResourceLimits = {
     "max_total_sleep_secs": 5.0,
 }
 """Of the code alone: seconds that it runs, bytes, seconds that it sleeps."""
+
+
+_slots: RunVar[anyio.CapacityLimiter] = RunVar("slots of scripts")
 
 
 class InvalidScriptError(DiscoveryError):
@@ -82,6 +87,7 @@ async def execute_script(
     printed = _Printed()
     value, failure = None, ""
     async with (
+        _slot(),
         ScriptCalls(engine, caller) as calls,
         AsyncMonty(min_processes=0, max_processes=1) as interpreters,
         interpreters.checkout(script_name="script.py", limits=_LIMITS) as session,
@@ -109,6 +115,15 @@ async def execute_script(
     }
     tokens = engine.settings.server.max_result_tokens
     return shortened(result, tokens, engine.results, caller.client_id) if tokens else result
+
+
+def _slot() -> anyio.CapacityLimiter:
+    """Return the limiter of the scripts of this event loop; each script takes a process."""
+    try:
+        return _slots.get()
+    except LookupError:
+        _slots.set(limiter := anyio.CapacityLimiter(_MAX_SCRIPTS))
+        return limiter
 
 
 def _text(value: object) -> str:
