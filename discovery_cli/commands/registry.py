@@ -18,7 +18,9 @@ from discovery_engine._util.quantities import ago, counted
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import ServerPart
+    from discovery_engine.config.editing.section_edit import EditableSection
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine import Engine
     from discovery_engine.engine.named_registry import RegistryReport
 
 
@@ -100,6 +102,42 @@ def migrate(invocation: Invocation) -> None:
         output.line(f"the tables in {report.place} are at version {report.database.version}")
     else:
         output.line(f"{report.place} is up to date")
+
+
+@command.command("rules")
+@click.option("--delete", is_flag=True, help="Delete them.")
+@pass_invocation
+def rules(invocation: Invocation, *, delete: bool) -> None:
+    """Show or delete the rules for all machines that share the registry.
+
+    They come before those of `discovery.yaml`. The page and `discovery disable SERVER:TOOL` write
+    them.
+
+    \b
+      discovery registry rules
+      discovery registry rules --delete
+    """
+    output = invocation.output
+
+    async def read(engine: Engine) -> list[EditableSection]:
+        sections = await engine.changes.sections()
+        shared = [section for section in sections if section.where == "registry" and section.text]
+        if delete:
+            planned = await engine.changes.plan({section.name: "" for section in shared})
+            await engine.changes.apply(planned)
+        return shared
+
+    shared = invocation.run(read)
+    if output.as_json:
+        rules = {section.name.removeprefix("registry."): section.text for section in shared}
+        output.answer({"rules": rules, "deleted": delete})
+        return
+    for section in shared:
+        output.line(f"{section.name.removeprefix('registry.')}:\n{section.text.rstrip()}")
+    if delete and shared:
+        output.say("deleted")
+    elif not shared:
+        output.say("there are none: all rules are in discovery.yaml")
 
 
 @command.command("copy")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
+    from discovery_engine.config.editing.section_edit import EditableSection
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
     from discovery_engine.engine.owner.configuration_changes import PlannedChange
@@ -341,7 +342,7 @@ def disable(invocation: Invocation, *, server: str, to: Place | None, dry_run: b
     another client's file is copied into discovery.yaml, with its secrets stored, and disabled
     there. With `--to registry`, the default where it is a database, no file is changed, and the
     server is disabled on every machine that shares the registry. SERVER:TOOL adds a rule for the
-    tool to discovery.yaml, before all others.
+    tool before all others, there or to discovery.yaml.
 
     \b
       discovery disable github
@@ -356,9 +357,7 @@ def _switch(
 ) -> ExitCode:
     """Switch a server or a tool on or off, and report what became of it."""
     if ":" in server and server_named(invocation.known(), server) is None:
-        if to == "registry":
-            raise click.UsageError("a tool is switched in discovery.yaml alone, by a rule")
-        return _switch_tool(invocation, server, is_wanted=is_wanted, dry_run=dry_run)
+        return _switch_tool(invocation, server, is_wanted=is_wanted, to=to, dry_run=dry_run)
     return _switch_server(invocation, server, is_wanted=is_wanted, to=to, dry_run=dry_run)
 
 
@@ -399,7 +398,9 @@ def _switch_server(
     return ExitCode.OK
 
 
-def _switch_tool(invocation: Invocation, word: str, *, is_wanted: bool, dry_run: bool) -> ExitCode:
+def _switch_tool(
+    invocation: Invocation, word: str, *, is_wanted: bool, to: Place | None, dry_run: bool
+) -> ExitCode:
     """Write or take back the rule that disables one tool."""
     output = invocation.output
 
@@ -407,33 +408,49 @@ def _switch_tool(invocation: Invocation, word: str, *, is_wanted: bool, dry_run:
         await get_to_know(engine, concerned=servers_of([word], None))
         entry, _ = tool_named(engine.view, [word], None)
         rule = json.dumps({"pattern": str(entry.key), "enabled": False}, ensure_ascii=False)
-        [text] = [s.text for s in await engine.changes.sections() if s.name == "toolRules"]
+        section = _rules_section(await engine.changes.sections(), to, rule if is_wanted else "")
+        text = section.text
         if is_wanted:
             text = _without(text, rule)
         elif entry.verdict.enabled:
             text = _with(text, rule)
-        planned = await engine.changes.plan({"toolRules": text})
+        planned = await engine.changes.plan({section.name: text})
         if not dry_run:
             await engine.changes.apply(planned)
             entry, _ = tool_named(engine.view, [word], None)
         return planned, entry
 
     planned, entry = invocation.run(plan_and_apply)
-    edit, is_enabled = planned.edit.edit, entry.verdict.enabled
+    is_shared, is_enabled = bool(planned.rules), entry.verdict.enabled
     reason = invocation.known().reason(entry)
     if output.as_json:
-        form: JSONObject = {"name": str(entry.key), "where": "file", "path": str(edit.path)}
-        form |= {"status": _STATUS[is_wanted, not edit.is_empty], "diff": planned.edit.diff}
-        form["written"] = not edit.is_empty and not dry_run
+        form: JSONObject = {"name": str(entry.key), "where": "registry" if is_shared else "file"}
+        form["path"] = None if is_shared else str(planned.edit.edit.path)
+        form |= {"status": _STATUS[is_wanted, not planned.is_empty], "diff": planned.diff}
+        form["written"] = not planned.is_empty and not dry_run
         output.answer(form | {"enabled": is_enabled, "reason": reason})
     else:
-        show_diff_lines(output, planned.edit.diff)
-        if edit.is_empty or dry_run:
-            output.say(f"{edit.path} was not changed")
+        show_diff_lines(output, planned.diff)
+        if planned.is_empty or dry_run:
+            output.say(f"{planned.place} was not changed")
+        elif is_shared:
+            output.say("it holds for all machines that share the registry")
         output.say(f"{entry.key.label} is {'enabled' if is_enabled else f'disabled: {reason}'}")
         if is_wanted and not is_enabled:
             output.say(f"hint: `discovery why {entry.key.label}` shows the rule that decides")
     return ExitCode.DISABLED if is_wanted and not (is_enabled or dry_run) else ExitCode.OK
+
+
+def _rules_section(
+    sections: Iterable[EditableSection], to: Place | None, rule: str
+) -> EditableSection:
+    """Return the rules to change: those of `to`, else those with the rule, else the usual ones."""
+    rules = [section for section in sections if section.name.endswith("toolRules")]
+    if to and not (rules := [section for section in rules if section.where == to]):
+        raise click.UsageError("only a registry that machines share has rules")
+    having = [section for section in rules if rule and rule in section.text]
+    usual = [section for section in rules if section.name == "toolRules"]
+    return (having or usual or rules)[0]
 
 
 def _with(rules: str, rule: str) -> str:

@@ -100,13 +100,15 @@ class ConfigurationLoader:
         self._files = files
         return await anyio.to_thread.run_sync(self._registered.join, files)
 
-    def preview(self, content: bytes) -> Settings:
+    def preview(self, content: bytes, rules: Mapping[str, str] | None) -> Settings:
         """The settings that would be in force if the file had this content; it blocks.
+
+        With `rules`, as if the registry had these, by section.
 
         Raises:
             ConfigurationError: If they could not be used.
         """
-        return self._registered.join(self._load(content=content))
+        return self._registered.join(self._load(content=content), rules)
 
     async def reload(self) -> None:
         """Read the configuration again; see `Engine.reload`."""
@@ -172,7 +174,7 @@ class ConfigurationLoader:
         self.rejection = None
 
     async def _apply_registered(self) -> None:
-        """Apply other servers and switches of the registry to what the files last contained.
+        """Apply other servers, switches and rules of the registry to what the files last contained.
 
         Files that are invalid by now do not keep a server from being switched off.
 

@@ -152,8 +152,8 @@ class Engine(ScopedEngine):
             self._core.configuration.preview,
             self._core.state.trust_store,
             self._core.store,
-            secrets=self._core.environment.secrets,
-            environ=self._core.environment.variables,
+            self._decision_scope,
+            environment=self._core.environment,
             embed=embed,
         )
 
@@ -525,6 +525,7 @@ class Engine(ScopedEngine):
             self._core.environment.token_logins,
             self._core.webhooks,
             self._core.state.name_servers,
+            lambda: self._core.state.trust_store.decided,
             data=self._core.environment.data,
         )
 

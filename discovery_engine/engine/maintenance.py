@@ -1,9 +1,9 @@
 """Background tasks of a long-running engine.
 
 One task each: lists servers that are due, follows list changes of servers, watches the files of the
-configuration, polls for decisions of the owner and for logins made by other processes, names its
-servers to all processes of the registry, sends events to webhooks, and writes the states of servers
-to a file for `discovery health`.
+configuration, polls for decisions of the owner and for logins made by other processes, reports to a
+shared registry which decisions are in force, names its servers to all processes of the registry,
+sends events to webhooks, and writes the states of servers to a file for `discovery health`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from anyio.abc import TaskGroup
 from discovery_engine._util.folder_watch import FolderWatch, Identity, nearest_folder
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.inputs import observe
-from discovery_engine.config.files.location import scope_of
+from discovery_engine.config.files.location import decision_scope, scope_of
 from discovery_engine.config.settings import InputFile
 from discovery_engine.engine.gateway_reports import open_status_file
-from discovery_engine.errors import ConfigurationError, NeedsAuthError
+from discovery_engine.errors import ConfigurationError, NeedsAuthError, RegistryError
 from discovery_engine.events import (
     EVENTS,
     FREQUENT,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.lister import ServerLister
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
+    from discovery_engine.store.postgres_gateways import PostgresGateways
     from discovery_engine.tools.model import ServerName
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,9 @@ _STATUS_PAUSE = 0.5  # seconds for which state changes are collected before they
 _STATUS_SHARE = 30  # times the CPU time of reading all states: 0.3 s with 10,000 servers
 _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same change
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
+
+_REPORT_PAUSE = 0.25  # seconds between two looks at a number in memory
+_REPORT_EVERY = 20.0  # seconds; a gateway that is silent for a minute counts as ended
 
 _NAME_EVERY = 3600.0  # seconds after which the servers are named again
 
@@ -75,10 +79,15 @@ async def run_maintenance(
     logins: LoginFeed,
     webhooks: WebhookDispatcher,
     name_servers: Callable[[], Awaitable[bool]],
+    decided: Callable[[], int | None],
     *,
     data: Path,
 ) -> NoReturn:
-    """Run all tasks; `data` is the folder that other processes read."""
+    """Run all tasks.
+
+    `decided` returns the newest decision in force, and `data` is the folder that other processes
+    read.
+    """
     async with open_task_group() as tasks:
         tasks.start_soon(_publish_status, engine, data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
@@ -87,6 +96,8 @@ async def run_maintenance(
         tasks.start_soon(_follow_logins, engine, logins)
         tasks.start_soon(webhooks.run)
         tasks.start_soon(_keep_named, name_servers)
+        if engine.gateway_store:
+            tasks.start_soon(_report_decided, engine, engine.gateway_store, decided)
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
@@ -153,6 +164,26 @@ async def _follow_decisions(engine: Engine, changes: Callable[[], AsyncGenerator
     async with aclosing(changes()) as decided:
         async for _ in decided:
             await _unless_unusable(engine.apply_decisions)
+
+
+async def _report_decided(
+    engine: Engine, store: PostgresGateways, decided: Callable[[], int | None]
+) -> None:
+    """Have the registry say of this gateway which decisions are in force, until it ends."""
+    reported: int | None = None
+    next_report = 0.0
+    try:
+        while True:
+            number = decided()
+            if number is not None and (number != reported or anyio.current_time() >= next_report):
+                reported, next_report = number, anyio.current_time() + _REPORT_EVERY
+                report = partial(store.report, decision_scope(engine.settings), number)
+                with suppress(RegistryError):  # the next report says as much
+                    await anyio.to_thread.run_sync(report)
+            await anyio.sleep(_REPORT_PAUSE)
+    finally:
+        with anyio.CancelScope(shield=True), suppress(RegistryError):
+            await anyio.to_thread.run_sync(store.withdraw_report)
 
 
 async def _follow_logins(engine: Engine, logins: LoginFeed) -> None:

@@ -1,4 +1,4 @@
-"""Registered servers and switches joined to the settings of a configuration.
+"""Registered servers, switches and shared rules joined to the settings of a configuration.
 
 They are one more source, `registry`: a name of the file or of another source wins, and the server
 is then called `NAME@registry`. Each waits for approval as one that was found does; to add it with
@@ -23,7 +23,7 @@ from discovery_engine.config.settings import (
     Settings,
     with_default_sandbox,
 )
-from discovery_engine.errors import Diagnostic, RegistryError
+from discovery_engine.errors import ConfigurationError, Diagnostic, RegistryError
 from discovery_engine.rules.rule import NOBODY
 from discovery_engine.store.stored_reader import registration_mark
 from discovery_engine.tools.model import ServerName
@@ -37,11 +37,13 @@ logger = logging.getLogger(__name__)
 
 
 class Registrations(Struct, frozen=True):
-    """The servers and switches that the registry holds for one configuration."""
+    """What the registry holds for one configuration."""
 
     mark: str = ""
     servers: Mapping[str, RegisteredServer] = {}
     switches: Mapping[str, ServerSwitch] = {}
+    rules: Mapping[str, str] = {}
+    """Rules before those of the file, as YAML by section."""
 
 
 class RegisteredServers:
@@ -55,9 +57,20 @@ class RegisteredServers:
         self._environ = environ
         self._last = Registrations()
 
-    def join(self, settings: Settings) -> Settings:
-        """The settings with the present servers and switches; the last ones if none can be read."""
-        return joined(settings, self.read(settings), self._environ)
+    def join(self, settings: Settings, rules: Mapping[str, str] | None = None) -> Settings:
+        """The settings with what is registered now; with what was last read if none can be.
+
+        Args:
+            settings: Those of the files.
+            rules: Shared rules in place of the present ones.
+
+        Raises:
+            ConfigurationError: If `rules` are invalid.
+        """
+        records = self.read(settings)
+        if rules is None:
+            return joined(settings, records, self._environ)
+        return with_rules(joined(settings, replace(records, rules={}), self._environ), rules)
 
     def read(self, settings: Settings) -> Registrations:
         """Return what is registered now; what was last read if that is unknown."""
@@ -68,7 +81,7 @@ class RegisteredServers:
         return self._last
 
     def is_current(self, settings: Settings) -> bool:
-        """Return whether nothing was registered or switched since the settings were joined."""
+        """Return whether the registry has no other servers, switches and rules than `settings`."""
         try:
             return registration_mark(self._store, settings) == settings.registered
         except RegistryError as error:
@@ -108,7 +121,7 @@ def registrations(store: Registry, settings: Settings) -> Registrations:
         return Registrations()
     scope = decision_scope(settings)
     servers = {server.name: server for server in store.registered_servers(scope)}
-    return Registrations(mark, servers, store.switches(scope))
+    return Registrations(mark, servers, store.switches(scope), store.shared_rules(scope))
 
 
 def joined(settings: Settings, records: Registrations, environ: Mapping[str, str]) -> Settings:
@@ -118,7 +131,33 @@ def joined(settings: Settings, records: Registrations, environ: Mapping[str, str
     settings = replace(settings, registered=records.mark)
     if records.servers:
         settings = _merged(settings, records.servers.values(), environ)
-    return _switched(settings, records.switches) if records.switches else settings
+    if records.switches:
+        settings = _switched(settings, records.switches)
+    try:
+        return with_rules(settings, records.rules)
+    except ConfigurationError as error:  # a newer version of the program may have saved them
+        return replace(settings, warnings=(*settings.warnings, *error.problems))
+
+
+def with_rules(settings: Settings, texts: Mapping[str, str]) -> Settings:
+    """The settings with shared rules before those of the file.
+
+    Raises:
+        ConfigurationError: If a text is invalid.
+    """
+    if not texts:
+        return settings
+    # It parses YAML, and most registries have no rules.
+    from discovery_engine.config.editing.section_edit import RULES, parse_rules  # noqa: PLC0415
+
+    rules = {name: parse_rules(name, texts.get(name, ""), place=REGISTRY) for name in RULES}
+    return replace(
+        settings,
+        tool_rules=(*rules["toolRules"], *settings.tool_rules),
+        server_rules=(*rules["serverRules"], *settings.server_rules),
+        resource_rules=(*rules["resourceRules"], *settings.resource_rules),
+        prompt_rules=(*rules["promptRules"], *settings.prompt_rules),
+    )
 
 
 def recalled(settings: Settings, store: Registry) -> Settings | None:

@@ -205,22 +205,52 @@ def unchanged_settings(
         return None
     try:
         with _opened(sqlite_url(path)) as store:
-            settings = store.load_settings(
-                catalog_key(place.path, is_untrusted=False, frozen=False)
-            )
+            settings = _last_settings(store, place.path)
             if settings and settings.registry.url:
                 return None  # what is registered for it is in a database
             settings = settings and _with_registered(store, settings)
     except RegistryError as error:
         logger.debug("The last configuration cannot be recalled: %s", error)
         return None
-    if settings is None or not is_current(settings.inputs):
+    if settings is None:
         return None
     has_untrusted = any(
         server.is_untrusted_origin and not server.is_registered for server in settings.servers
     )
     needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
     return None if needs_more else settings
+
+
+@contextmanager
+def last_registry(
+    config: str | Path | None, *, environ: Mapping[str, str], data_dir: str | Path | None
+) -> Iterator[tuple[Registry, Settings] | None]:
+    """The registry with the settings of the last run, for what depends on nothing else of them.
+
+    Servers may lack transports. None if there are no such settings, or anything of them has
+    changed: a file, a registered server, a switch or a shared rule.
+
+    Raises:
+        RegistryError: If the registry cannot be used.
+    """
+    path = registry_path(data_dir, environ)
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    settings = None
+    if place.path and path.exists() and not is_untrusted_origin(place):
+        with _opened(sqlite_url(path)) as store:
+            settings = _last_settings(store, place.path)
+    if settings is None:
+        yield None
+        return
+    with closing(open_store(settings, data_dir=data_dir, environ=environ)) as store:
+        is_same = registration_mark(store, settings) == settings.registered
+        yield (store, settings) if is_same else None
+
+
+def _last_settings(store: Registry, path: str) -> Settings | None:
+    """The settings of the last run; None if there are none, or their files have changed."""
+    settings = store.load_settings(catalog_key(path, is_untrusted=False, frozen=False))
+    return settings if settings and is_current(settings.inputs) else None
 
 
 def _with_registered(store: Registry, settings: Settings) -> Settings | None:

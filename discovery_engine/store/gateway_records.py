@@ -34,6 +34,16 @@ TokenDocuments: TypeAlias = tuple[str, ...]
 """The record of each access token, as JSON, in the order in which they were made."""
 
 
+class GatewayReport(Struct, frozen=True):
+    machine: str
+    version: str
+    """That of the program."""
+    decided: int
+    """The number of the newest decision in force there."""
+    age: float
+    """Seconds since it was reported."""
+
+
 TAKING = 5.0
 """Seconds in which a request is taken, or never."""
 LEASE = 15.0

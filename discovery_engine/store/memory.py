@@ -59,7 +59,7 @@ _NO_DECISION = "the decision cannot be kept"
 
 
 @_refuses(_NO_DECISION, "approve", "revoke", "acknowledge_loss")
-@_refuses(_NO_DECISION, "save_servers", "delete_servers", "set_switches")
+@_refuses(_NO_DECISION, "save_servers", "delete_servers", "set_switches", "set_rules")
 @_refuses("what is written for tools cannot be kept", "save_requests")
 @_refuses("a preset cannot be kept", "save_preset")
 @_refuses("there is no queue that workers could share", "plan_refreshes")

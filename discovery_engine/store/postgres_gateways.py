@@ -13,7 +13,7 @@ from discovery_engine.store.gateway_records import RelayNews
 from discovery_engine.store.tables import gateway_table, relay_table
 
 if TYPE_CHECKING:
-    from discovery_engine.store.gateway_records import RelayTurn, TokenDocuments
+    from discovery_engine.store.gateway_records import GatewayReport, RelayTurn, TokenDocuments
     from discovery_engine.store.search_database import SearchDatabase
     from discovery_engine.store.statements import Connection
 
@@ -97,6 +97,18 @@ class PostgresGateways:
             gateway_table.notify(db)
 
         self._database.write(write)
+
+    def report(self, scope: str, decided: int) -> None:
+        """Record that all decisions of a scope up to this number are in force in this process."""
+        self._database.write(lambda db: gateway_table.report(db, self.instance, scope, decided))
+
+    def withdraw_report(self) -> None:
+        """Delete the report of this process, which ends."""
+        self._database.write(lambda db: gateway_table.withdraw_report(db, self.instance))
+
+    def reports(self, scope: str) -> tuple[GatewayReport, ...]:
+        """Return the reports of the gateways that run, by machine."""
+        return self._database.read(lambda db: gateway_table.reports(db, scope))
 
     def result(self, key: bytes) -> bytes | None:
         """Return the result kept under a key; None if there is none, or not any more."""

@@ -60,8 +60,20 @@ class SwitchRecord(Struct, frozen=True):
     number: int = 0
 
 
+class RulesRecord(Struct, frozen=True):
+    """Rules of all who share the registry, before those of their files."""
+
+    scope: str
+    section: str
+    """Where they would stand in a file, such as `toolRules`."""
+    text: str
+    """YAML, as the owner wrote it."""
+    at: float
+    number: int = 0
+
+
 Record: TypeAlias = (
-    ApprovalRecord | AcceptanceRecord | LossRecord | RegistrationRecord | SwitchRecord
+    ApprovalRecord | AcceptanceRecord | LossRecord | RegistrationRecord | SwitchRecord | RulesRecord
 )
 
 
@@ -72,7 +84,7 @@ class DecisionExport(Struct, frozen=True):
     """The number of the newest decision."""
     records: tuple[Record, ...]
     marks: dict[str, str]
-    """The marks of the registered servers and switches, by scope."""
+    """The marks of the registered servers, switches and rules, by scope."""
     after: int | None = None
     """All acceptances in `records` have a higher number; None if there are no others."""
     last: AcceptanceRecord | None = None

@@ -8,7 +8,7 @@ calls them in a thread. All of them raise `RegistryError` if the registry is not
     StoredRecords     eras, presets, requests of agents, leases, vectors, webhooks
     StoredQueue       the queue from which workers take servers to list
     StoredCatalog     settings and catalog, as one snapshot
-    StoredDecisions   approvals, acceptances, losses of either, registered servers, switches
+    StoredDecisions   approvals, acceptances, losses of either, registered servers, switches, rules
 
 Each is written once over `store.statements`. A back-end adds transactions and the feed of changes.
 """
@@ -102,6 +102,11 @@ class StoredDecisions(StoredRecords):
         read = partial(decision_table.switches, scope=scope)
         return self._read_rows(read, decision_table.SWITCHES, [scope])
 
+    def shared_rules(self, scope: str) -> Mapping[str, str]:
+        """Return the rules of all who share the registry, as YAML by section."""
+        read = partial(decision_table.rules, scope=scope)
+        return self._read_rows(read, decision_table.RULES, [scope])
+
     def approve(self, scope: str, approvals: Iterable[Approval], *, at: float) -> None:
         """Add approvals; a no-op for existing ones. `at` is Unix time in seconds."""
         new = tuple(approvals)
@@ -164,6 +169,10 @@ class StoredDecisions(StoredRecords):
     def set_switches(self, scope: str, wanted: Mapping[str, bool | None], *, at: float) -> None:
         """Set switches by server, or delete them with None; `at` is Unix time in seconds."""
         self._decide(scope, partial(decision_table.set_switches, scope=scope, wanted=wanted, at=at))
+
+    def set_rules(self, scope: str, texts: Mapping[str, str], *, at: float) -> None:
+        """Replace shared rules by section, with an empty text by none; `at` is as above."""
+        self._decide(scope, partial(decision_table.set_rules, scope=scope, texts=texts, at=at))
 
     def has_decisions(self, scope: str) -> bool:
         """Return whether a scope has any decision; a loss is none."""

@@ -61,7 +61,7 @@ class StoredReader(Transactions):
 
     @reads
     def servers_mark(self, db: Connection, scope: str) -> str:
-        """Another text after every change of servers or switches; empty if there was none."""
+        """Another text after every change of servers, switches or rules; empty if none was."""
         return decision_table.mark(db, scope)
 
     @reads

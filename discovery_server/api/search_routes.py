@@ -147,7 +147,8 @@ async def write_rules(request: ApiRequest[SectionsPlan]) -> JSONObject:
     return {
         "path": str(edit.path),
         "backup": None if edit.is_empty else str(edit.backup),
-        "diff": planned.edit.diff,
+        "written": not planned.is_empty,
+        "diff": planned.diff,
         "sections": list(map(section_form, await changes.sections())),
     }
 

@@ -57,6 +57,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "registry info": CommandLine("", 0, "x"),
     "registry check": CommandLine("", 0, "x"),
     "registry migrate": CommandLine("", 0, "x"),
+    "registry rules": CommandLine("", 0, "x"),
     "registry copy": CommandLine("--to sqlite:///{home}/copy.db", 0, "--to nowhere:", 1),
     "secrets set": CommandLine("KEY", 0, "'no name'"),
     "secrets list": CommandLine("", 0, "x"),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import DiscoveryError, RegistryError
 from discovery_engine.store.backends import open_database, open_registry
@@ -24,6 +25,7 @@ from discovery_engine.store.transfer import copy_registry
 from discovery_engine.trust.decisions import Acceptance, Approval
 from tests.fleet.loopback_servers import LoopbackServer, open_servers
 from tests.postgres import PostgresServer
+from tests.servers.programs import eventually
 
 NAME, PATH = "name:team", "/home/m/discovery.yaml"
 
@@ -239,3 +241,42 @@ async def test_a_switch_is_in_force_on_all_machines_and_needs_no_file_that_can_b
     async with one.open() as engine:
         assert (await engine.servers.disable("mail", to="file")).where == "file"
         assert (await engine.servers.enable("mail")).where == "file"
+
+
+@pytest.mark.requirement("OWN-13", "FLT-30", "FLT-31")
+@pytest.mark.anyio
+async def test_rules_are_kept_for_all_machines_whose_gateways_report_that_they_are_in_force(
+    machines: tuple[Machine, Machine],
+) -> None:
+    one, two = machines
+    for machine in machines:
+        machine.write(name="team")
+        assert await machine.calls()
+    before = (one.folder / "discovery.yaml").read_bytes()
+    rule = '- {pattern: "*send", enabled: false}  # until it is mended\n'
+
+    async with one.open() as owner, two.open() as gateway, open_task_group() as tasks:
+        tasks.start_soon(gateway.run_maintenance)
+        planned = await owner.changes.plan({"toolRules": rule})
+        await owner.changes.apply(planned)
+        await eventually(lambda: not [*gateway.view.catalog.visible])
+        with anyio.fail_after(60):
+            while not await _is_in_force(owner):  # noqa: ASYNC110
+                await anyio.sleep(0.01)
+        [entry] = gateway.view.catalog.part("mail").entries
+        assert gateway.view.reason(entry) == "rule 1 (registry:1:3) disables tools matching '*send'"
+        texts = {section.name: section.text for section in await gateway.changes.sections()}
+        assert (texts["toolRules"], texts["file.toolRules"]) == (rule, "")
+        tasks.cancel_scope.cancel()
+    assert not await two.calls()
+    assert (one.folder / "discovery.yaml").read_bytes() == before
+
+    async with two.open() as owner:
+        assert not (await owner.fleet.status()).gateways
+        await owner.changes.apply(await owner.changes.plan({"toolRules": ""}))
+    assert await one.calls()
+
+
+async def _is_in_force(owner: Engine) -> bool:
+    status = await owner.fleet.status()
+    return [gateway.decided for gateway in status.gateways] == [status.newest_decision]

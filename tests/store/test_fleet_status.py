@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -14,7 +15,8 @@ from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine import Engine
 from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.owner.change_plan import project
-from discovery_engine.engine.restore import stored_view
+from discovery_engine.engine.owner.fleet import read_status
+from discovery_engine.engine.restore import last_registry, stored_view
 from discovery_engine.errors import ServerNotFoundError
 from discovery_engine.store.refresh_job import RefreshTarget
 from discovery_engine.store.registry import Registry
@@ -94,6 +96,29 @@ async def test_doctor_names_servers_given_up_and_overdue_ones_and_a_wrong_clock(
     assert [check.code for check in checks.queue(retried, retried.now)] == ["CHECK_PASSED"]
     assert [check.code for check in checks.queue(later, later.now)] == ["REFRESHES_OVERDUE"]
     assert "CLOCK_WRONG" in [check.code for check in checks.queue(later, retried.now)]
+
+
+@pytest.mark.requirement("FLT-31")
+@pytest.mark.anyio
+async def test_the_status_reads_no_file_until_something_of_the_configuration_has_changed(
+    queue: Folder,
+) -> None:
+    def has_status() -> bool:
+        with last_registry(queue.config, environ=os.environ, data_dir=queue.data) as last:
+            return last is not None and len(read_status(*last).jobs) == len(SERVERS)
+
+    assert not has_status()
+    async with queue.open() as engine:
+        fill(engine)
+    assert has_status()
+    async with queue.open() as engine:
+        engine._core.store.set_switches(str(queue.config), {"a": False}, at=1.0)
+    assert not has_status()
+    async with queue.open():
+        pass
+    assert has_status()
+    queue.write(*map(good, SERVERS[1:]))
+    assert not has_status()
 
 
 @pytest.mark.requirement("FLT-31")

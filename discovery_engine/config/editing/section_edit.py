@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import yaml
 from msgspec import Struct
@@ -32,9 +32,11 @@ from discovery_engine.config.loading.validation import known_keys
 from discovery_engine.config.model.config_file import Configuration
 from discovery_engine.config.settings import Settings
 from discovery_engine.errors import ConfigurationError, Diagnostic, Origin, ViewNotFoundError
+from discovery_engine.rules.rule import Rule
 from discovery_engine.secrets.references import redact_literals
 
-SECTIONS = ("toolRules", "serverRules", "resourceRules", "promptRules", "overrides")
+RULES = ("toolRules", "serverRules", "resourceRules", "promptRules")
+SECTIONS = (*RULES, "overrides")
 SYNONYMS = "search.synonyms"
 _OF_VIEWS = ("rules", "resourceRules", "promptRules")
 _OVERRIDES = "overrides"
@@ -49,7 +51,8 @@ class EditableSection(Struct, frozen=True):
     text: str
     """The YAML, or JSON as in the file, without the values of pinned arguments."""
     line: int
-    """The first line in the file; 0 if the section does not exist."""
+    """The first line in the file; 0 if the section does not exist, or is in the registry."""
+    where: Literal["file", "registry"] = "file"
 
 
 class SectionEdit(Struct, frozen=True):
@@ -96,6 +99,44 @@ def edit_sections(path: Path, texts: Mapping[str, str]) -> SectionEdit:
         raise ConfigurationError(list(problems)) from None
     edit = Edit(path, file.content, after)
     return SectionEdit(edit, "".join(_diff(path, file.text, texts)))
+
+
+def parse_rules(section: str, text: str, *, place: str) -> tuple[Rule, ...]:
+    """Return the rules of one of `RULES` that stands in no file; their origins name `place`.
+
+    Raises:
+        ConfigurationError: If it is invalid. Problems have the name of the section for a file, and
+            the line and column in its text.
+    """
+    if faults := [*_faults(section, text)]:
+        raise ConfigurationError(faults)
+    document, placed = _replaced("", {section: text})
+    try:
+        settings = parse_settings(document.encode(), file="")
+    except ConfigurationError as error:
+        problems = (_in_section(problem, placed) for problem in error.problems)
+        raise ConfigurationError(list(problems)) from None
+    rules = {
+        "toolRules": settings.tool_rules,
+        "serverRules": settings.server_rules,
+        "resourceRules": settings.resource_rules,
+        "promptRules": settings.prompt_rules,
+    }[section]
+
+    def moved(origin: Origin) -> Origin:
+        return Origin(place, *(placed[section].place(origin.line, origin.column) or ()))
+
+    return tuple(replace(rule, origin=moved(rule.origin)) for rule in rules)
+
+
+def diff_texts(place: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """Return the unified diff of sections that stand in no file; empty if they are equal."""
+    hunks = [
+        hunk
+        for name, text in after.items()
+        for hunk in _hunks(name, 1, 0, before.get(name, "").splitlines(), text.splitlines())
+    ]
+    return "".join((f"--- {place}\n+++ {place}\n", *hunks)) if hunks else ""
 
 
 def _existing(path: Path) -> FileText:

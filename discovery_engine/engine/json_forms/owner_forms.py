@@ -216,7 +216,7 @@ def pasted_form(pasted: PastedServer) -> JSONObject:
 
 
 def section_form(section: EditableSection) -> JSONObject:
-    return fields(section, "name text") | {"line": section.line or None}
+    return fields(section, "name text where") | {"line": section.line or None}
 
 
 def change_form(planned: PlannedChange, plan: ChangePlan, moves: Sequence[QueryMove]) -> JSONObject:
@@ -230,7 +230,7 @@ def change_form(planned: PlannedChange, plan: ChangePlan, moves: Sequence[QueryM
         "problems": [],
         **form,
         "queries": [_move_form(move) for move in moves],
-        "diff": planned.edit.diff,
+        "diff": planned.diff,
         "digest": planned.digest,
     }
 
@@ -287,7 +287,8 @@ def fleet_form(status: FleetStatus, jobs: Iterable[RefreshJob]) -> JSONObject:
         "jobs": list(map(job_form, jobs)),
         "recent_activity": list(map(job_form, status.recent_activity())),
         "recent_registrations": [job.server for job in status.recent_registrations()],
-        **fields(status, "embedding_count now"),
+        **fields(status, "embedding_count now newest_decision"),
+        "gateways": to_builtins(status.gateways),
     }
 
 

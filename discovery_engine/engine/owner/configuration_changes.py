@@ -6,6 +6,9 @@
 
 A plan is computed from the current catalog of the engine. Planning starts no server and writes
 nothing, and the catalog that agents use does not change.
+
+In a registry that machines share, rules are kept there, before those of the file, for all of them:
+`toolRules` then names the section of the registry, `file.toolRules` that of the file.
 """
 
 from __future__ import annotations
@@ -14,16 +17,19 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
 from discovery_engine.config.editing.section_edit import (
+    RULES,
     EditableSection,
     SectionEdit,
+    diff_texts,
     edit_sections,
     read_sections,
 )
@@ -42,10 +48,10 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.editing.yaml_text import Entries
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.core import Environment
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.trust_store import TrustStore
     from discovery_engine.search.embedders import Vector
-    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.view import View
@@ -55,13 +61,39 @@ _COMPARED = 10  # hits of an answer
 
 class PlannedChange(Struct, frozen=True):
     edit: SectionEdit
+    """Of the file."""
+    before: Mapping[str, str]
+    """The rules in the registry, by section."""
+    rules: Mapping[str, str]
+    """Those that replace them; of the other sections none."""
     projection: Projection
 
     @property
+    def diff(self) -> str:
+        """Return the unified diff of what changes, without the values of pinned arguments."""
+        shared = diff_texts("the registry", self.before, self.rules)
+        return shared if shared and self.edit.edit.is_empty else shared + self.edit.diff
+
+    @property
+    def is_empty(self) -> bool:
+        return self.edit.edit.is_empty and not self.has_other_rules
+
+    @property
+    def has_other_rules(self) -> bool:
+        """True if it changes rules in the registry."""
+        return any(self.before.get(name, "") != text for name, text in self.rules.items())
+
+    @property
+    def place(self) -> str:
+        """Return what it changes, in words."""
+        return "the registry" if self.rules else str(self.edit.edit.path)
+
+    @property
     def digest(self) -> str:
-        """Return the SHA-256, in hex, of the digests of the file before and after the change."""
+        """Return the SHA-256, in hex, of the digests of what is there before and after."""
         edit = self.edit.edit
-        contents = edit.before or b"", edit.after.encode()
+        rules = (repr(sorted(texts.items())).encode() for texts in (self.before, self.rules))
+        contents = edit.before or b"", edit.after.encode(), *rules
         digests = (hashlib.sha256(content).hexdigest() for content in contents)
         return hashlib.sha256("".join(digests).encode()).hexdigest()
 
@@ -84,32 +116,50 @@ class ConfigurationChanges:
     def __init__(
         self,
         host: Engine,
-        preview: Callable[[bytes], Settings],
+        preview: Callable[[bytes, Mapping[str, str] | None], Settings],
         trust: TrustStore,
         store: Registry,
+        scope: Callable[[], str],
         *,
-        secrets: SecretResolver,
-        environ: Mapping[str, str],
+        environment: Environment,
         embed: Callable[[str], Awaitable[Sequence[Vector]]],
     ) -> None:
         self._host = host
         self._preview = preview
         self._trust = trust
         self._store = store
-        self._secrets = secrets
-        self._environ = environ
+        self._scope = scope
+        self._environment = environment
         self._embed = embed
         self._prices: Mapping[Tool, int] = {}
         self._one = anyio.CapacityLimiter(1)
         """Allows one plan at a time, because planning is CPU-bound."""
 
     async def sections(self) -> tuple[EditableSection, ...]:
-        """Return the editable sections of the configuration file with their text.
+        """Return the editable sections of the configuration with their text.
 
         Raises:
             ConfigurationError: If there is no file, or it is invalid.
+            RegistryError: If the rules in the registry cannot be read.
         """
-        return await anyio.to_thread.run_sync(read_sections, await self._path())
+        path = await self._path()
+        texts = await anyio.to_thread.run_sync(self._store.shared_rules, self._scope())
+        own = await anyio.to_thread.run_sync(read_sections, path)
+        shared_names = RULES if self._is_shared else [name for name in RULES if name in texts]
+        shared = [
+            EditableSection(self._name(name, "registry"), texts.get(name, ""), 0, "registry")
+            for name in shared_names
+        ]
+        return (*shared, *(replace(one, name=self._name(one.name, "file")) for one in own))
+
+    @property
+    def _is_shared(self) -> bool:
+        """True if rules are kept in the registry, unless the file is named."""
+        return self._store.gateways is not None
+
+    def _name(self, section: str, where: Literal["file", "registry"]) -> str:
+        is_usual = section not in RULES or where == ("registry" if self._is_shared else "file")
+        return section if is_usual else f"{where}.{section}"
 
     async def plan(self, sections: Mapping[str, str | list[JSONValue]]) -> PlannedChange:
         """Plan the replacement of some sections.
@@ -124,7 +174,7 @@ class ConfigurationChanges:
             ViewNotFoundError: If a section belongs to a view that does not exist.
         """
         texts = {name: _text(section) for name, section in sections.items()}
-        plan = partial(self._plan, await self._path(), texts, self._host.view)
+        plan = partial(self._plan, await self._path(), *self._placed(texts), self._host.view)
         return await anyio.to_thread.run_sync(plan, limiter=self._one)
 
     async def describe(
@@ -178,15 +228,24 @@ class ConfigurationChanges:
         return await anyio.to_thread.run_sync(run, limiter=self._one)
 
     async def apply(self, planned: PlannedChange) -> None:
-        """Back up and write the file, then reload the configuration; a no-op for an empty change.
+        """Back up and write the file, or write the rules of the registry, and have both in force.
+
+        A no-op for an empty change.
 
         Raises:
             ConfigurationError: If the file has changed since the plan, or cannot be written.
+            RegistryError: If the rules cannot be written.
         """
-        if planned.edit.edit.is_empty:
+        if planned.is_empty:
             return
+
+        def write() -> None:
+            planned.edit.edit.apply()
+            if planned.has_other_rules:
+                self._store.set_rules(self._scope(), planned.rules, at=self._environment.clock())
+
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(planned.edit.edit.apply)
+            await anyio.to_thread.run_sync(write)
             await self._host.reload()
 
     async def _path(self) -> Path:
@@ -198,9 +257,21 @@ class ConfigurationChanges:
             raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "configuration", message, hint)
         return Path(path)
 
-    def _plan(self, path: Path, texts: Mapping[str, str], view: View) -> PlannedChange:
+    def _placed(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the texts for the file, and those for the registry."""
+        shared = {self._name(section, "registry"): section for section in RULES}
+        own = {self._name(section, "file"): section for section in RULES}
+        return (
+            {own.get(name, name): text for name, text in texts.items() if name not in shared},
+            {shared[name]: text for name, text in texts.items() if name in shared},
+        )
+
+    def _plan(
+        self, path: Path, texts: Mapping[str, str], rules: Mapping[str, str], view: View
+    ) -> PlannedChange:
         edit = edit_sections(path, texts)
-        changed = self._preview(edit.edit.after.encode())
+        before = self._store.shared_rules(self._scope())
+        changed = self._preview(edit.edit.after.encode(), {**before, **rules} if rules else None)
         with (
             gc_pause.paused()
         ):  # the new objects live as long as the plan, so collection frees nothing
@@ -209,10 +280,10 @@ class ConfigurationChanges:
                 changed,
                 decided=self._trust.decided,
                 store=self._store,
-                secrets=self._secrets,
-                environ=self._environ,
+                secrets=self._environment.secrets,
+                environ=self._environment.variables,
             )
-        return PlannedChange(edit, projection)
+        return PlannedChange(edit, before, rules, projection)
 
 
 class _Prices:

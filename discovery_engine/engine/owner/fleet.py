@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from msgspec import Struct
 
-from discovery_engine.config.files.location import catalog_key_of
+from discovery_engine.config.files.location import catalog_key_of, decision_scope
 from discovery_engine.store.refresh_job import RefreshJob
 from discovery_engine.store.schedule import REQUESTED
 
 if TYPE_CHECKING:
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine.engine import Engine
+    from discovery_engine.store.gateway_records import GatewayReport
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
 
@@ -35,6 +37,10 @@ class FleetStatus(Struct, frozen=True):
     """The number of vectors stored for tools and requests of this configuration."""
     now: float
     """Unix time in seconds by the clock of the registry, as are the times of the jobs."""
+    newest_decision: int = 0
+    """The number of the newest decision of any owner."""
+    gateways: tuple[GatewayReport, ...] = ()
+    """The gateways that run, of a registry that machines share."""
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -73,6 +79,24 @@ class FleetStatus(Struct, frozen=True):
         return sorted(self.jobs, key=lambda job: job.created_at, reverse=True)[:limit]
 
 
+def read_status(store: Registry, settings: Settings) -> FleetStatus:
+    """Read the queue of a configuration.
+
+    Raises:
+        RegistryError: If it cannot be read.
+    """
+    scope, named = catalog_key_of(settings), settings.by_name
+    # Other jobs belong to removed servers, or to a configuration not read by this process yet.
+    own = tuple(job for job in store.refresh_jobs(scope) if job.server in named)
+    return FleetStatus(
+        own,
+        store.vector_count(scope),
+        store.refresh_time(),
+        store.newest_decision(),
+        store.gateways.reports(decision_scope(settings)) if store.gateways else (),
+    )
+
+
 class Fleet:
     """Reads and steers the refresh queue; available as `engine.fleet`."""
 
@@ -86,14 +110,8 @@ class Fleet:
         Raises:
             RegistryError: If the queue cannot be read.
         """
-        scope = self._scope
-        jobs = await anyio.to_thread.run_sync(self._store.refresh_jobs, scope)
-        # Other jobs belong to removed servers, or to a configuration not read by this process yet.
-        named = self._host.view.settings.by_name
-        own = tuple(job for job in jobs if job.server in named)
-        count = await anyio.to_thread.run_sync(self._store.vector_count, scope)
-        now = await anyio.to_thread.run_sync(self._store.refresh_time)
-        return FleetStatus(own, count, now)
+        settings = self._host.view.settings
+        return await anyio.to_thread.run_sync(read_status, self._store, settings)
 
     async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
         """Make failed and dead servers due now, and reset their count of attempts.

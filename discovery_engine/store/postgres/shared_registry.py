@@ -246,7 +246,7 @@ def _copied_method(name: str, *, are_decisions: bool) -> Callable[..., Any]:
 
 @_copied("load_settings", "vector_count", "uses", "requests_mark", "history")
 @_copied("decisions", "approvals", "accepted", "servers_mark", "accepted_since", are_decisions=True)
-@_copied("registered_servers", "switches", "has_decisions", are_decisions=True)
+@_copied("registered_servers", "switches", "shared_rules", "has_decisions", are_decisions=True)
 class SharedRegistry(PostgresRegistry):
     """A registry in PostgreSQL with a local copy; `backends.open_shared` opens it.
 

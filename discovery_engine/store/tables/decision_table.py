@@ -1,4 +1,4 @@
-"""The owner's decisions: approvals, acceptances, losses, registered servers and switches.
+"""The owner's decisions: approvals, acceptances, losses, registered servers, switches and rules.
 
 Every writer first locks the number of the newest decision, so all decisions have one order. Each
 row has a checksum. It is verified in SQLite files only: PostgreSQL has checksums, a log and backups
@@ -26,6 +26,7 @@ from discovery_engine.store.records import (
     LossRecord,
     Record,
     RegistrationRecord,
+    RulesRecord,
     SwitchRecord,
 )
 from discovery_engine.store.stored_text import from_column, key_of, to_column
@@ -84,8 +85,9 @@ ACCEPTANCES = DecisionTable(
 LOSSES = DecisionTable("losses", 1, 0, ("number", "at", "acknowledged"), LossRecord)
 SERVERS = DecisionTable("registered_servers", 2, 1, ("content",), RegistrationRecord)
 SWITCHES = DecisionTable("switches", 2, 1, ("number", "is_wanted", "at"), SwitchRecord)
-TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES
-_NAMED = SERVERS, SWITCHES  # with at most one row for a server
+RULES = DecisionTable("shared_rules", 2, 1, ("number", "text", "at"), RulesRecord)
+TABLES = APPROVALS, ACCEPTANCES, LOSSES, SERVERS, SWITCHES, RULES
+_NAMED = SERVERS, SWITCHES, RULES  # with at most one row for a name of a scope
 _OF_SCOPES = APPROVALS, ACCEPTANCES, *_NAMED
 
 
@@ -247,7 +249,7 @@ def save_loss(connection: Connection, loss: LossRecord) -> int:
     return save(connection, [loss])
 
 
-# Registered servers and switches. Most registries have none, so their types are imported late.
+# Registered servers, switches and rules. Most registries have none: their types are imported late.
 
 
 def servers(connection: Connection, scope: str) -> tuple[RegisteredServer, ...]:
@@ -310,8 +312,32 @@ def set_switches(
     return len(changed)
 
 
+def rules(connection: Connection, scope: str) -> dict[str, str]:
+    """Return the texts of shared rules by section."""
+    statement = "SELECT section, text FROM shared_rules WHERE scope_key = ?"
+    rows = connection.execute(statement, (key_of(scope),))
+    return {from_column(section): from_column(text) for section, text in rows}
+
+
+def set_rules(
+    connection: Connection, newest: int, scope: str, texts: Mapping[str, str], at: float
+) -> int:
+    """Replace the rules of some sections, an empty text by none; return how many sections."""
+    for section, text in texts.items():
+        if not text:
+            connection.execute("DELETE FROM shared_rules WHERE key = ?", (key_of(scope, section),))
+    records = [
+        RulesRecord(scope, section, text, float(at), number)
+        for number, (section, text) in enumerate(texts.items(), newest + 1)
+        if text
+    ]
+    save(connection, records)
+    _set_mark(connection, scope, is_changed=bool(texts))
+    return len(texts)
+
+
 def mark(connection: Connection, scope: str) -> str:
-    """Return a text that differs after every change of a scope's servers or switches."""
+    """Return a text that differs after every change of a scope's servers, switches or rules."""
     statement = "SELECT mark FROM server_marks WHERE key = ?"
     row = connection.execute(statement, (key_of(scope),)).fetchone()
     return str(row[0]) if row else ""

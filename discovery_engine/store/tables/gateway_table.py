@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.version import __version__
+from discovery_engine.store.gateway_records import GatewayReport
 from discovery_engine.store.stored_text import from_column, key_of, to_column
 
 if TYPE_CHECKING:
@@ -13,6 +17,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "discovery"
 RELAY_CHANNEL = "discovery_relay"
+_SILENT = 60.0  # seconds after which a gateway without a report counts as ended
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -51,6 +56,30 @@ def add_tokens(connection: Connection, scope: str, new: Collection[str]) -> None
     query = "INSERT INTO discovery.access_tokens (scope_key, scope, token) VALUES (%s, %s, %s)"
     for token in new:
         connection.execute(query, (key_of(scope), to_column(scope), token))
+
+
+def report(connection: Connection, instance: str, scope: str, decided: int) -> None:
+    query = f"""
+        INSERT INTO discovery.gateways VALUES (%s, %s, %s, %s, %s, {_NOW})
+        ON CONFLICT (instance) DO UPDATE SET decided = excluded.decided, seen_at = excluded.seen_at
+        """  # noqa: S608 - a constant
+    machine = to_column(f"{platform.node()}, process {os.getpid()}")
+    values = (instance, key_of(scope), machine, __version__, decided)
+    connection.execute(query, values)
+    connection.execute(f"DELETE FROM discovery.gateways WHERE seen_at < {_NOW} - %s", (_SILENT,))  # noqa: S608 - as above
+
+
+def withdraw_report(connection: Connection, instance: str) -> None:
+    connection.execute("DELETE FROM discovery.gateways WHERE instance = %s", (instance,))
+
+
+def reports(connection: Connection, scope: str) -> tuple[GatewayReport, ...]:
+    query = f"""
+        SELECT machine, version, decided, {_NOW} - seen_at FROM discovery.gateways
+        WHERE scope_key = %s AND seen_at >= {_NOW} - %s ORDER BY machine
+        """  # noqa: S608 - as above
+    rows = connection.execute(query, (key_of(scope), _SILENT))
+    return tuple(GatewayReport(from_column(machine), *rest) for machine, *rest in rows)
 
 
 def result(connection: Connection, key: bytes) -> bytes | None:

@@ -21,7 +21,7 @@ function Change({ name, enabled, onClose }) {
     show=${(planned) => {
     const switched = planned.tools.filter((one) => one.what !== "changes").map((one) => `${one.server}:${one.tool}`);
     const others = switched.filter((one) => one !== name);
-    return html`<p class="note">This is written to <code>${planned.path}</code>, and is in force at once.</p>
+    return html`<p class="note">This is written to ${planned.where === "file" ? html`<code>${planned.path}</code>` : "the registry, for all of its gateways"}, and is in force at once.</p>
       <${Diff} text=${planned.diff} />
       ${!switched.includes(name) && html`<p class="notice">It changes nothing by itself: something else than a rule of this file decides.</p>`}
       ${others.length > 0 && html`<p class="notice">It also switches ${others.join(", ")}.</p>`}`;
@@ -32,13 +32,16 @@ function Change({ name, enabled, onClose }) {
  * the rule that disables it makes an exception, since a rule that enables one disables all that no rule names. */
 async function plan(name, enabled, signal) {
   const rules = await get("/rules", {}, signal);
-  const section = rules.sections.find((one) => one.name === "toolRules");
-  const text = section?.text ?? "";
+  const usual = rules.sections.find((one) => one.name === "toolRules");
+  const has = (one) => one.name.endsWith("toolRules") && without(one.text, name) !== one.text;
+  let section = (enabled && rules.sections.find(has)) || usual;
+  const text = section.text;
   const rest = without(text, name);
   const proposal = async (toolRules) => {
-    const planned = await put("/rules", { sections: { toolRules } }, signal);
+    const sections = { [section.name]: toolRules };
+    const planned = await put("/rules", { sections }, signal);
     if (planned.problems?.length) throw new Error(planned.problems[0].message);
-    return { ...planned, sections: { toolRules }, path: rules.path };
+    return { ...planned, sections, path: rules.path, where: section.where };
   };
   if (!enabled) return proposal(withEntry(rest, { pattern: name, enabled }, true));
   if (rest !== text) {
@@ -47,8 +50,11 @@ async function plan(name, enabled, signal) {
   }
   const [server, tool] = split(name);
   const { why } = await get(`/servers/${part(server)}/tools/${part(tool)}`, { why: true }, signal);
-  const excepted = withException(text, section?.line, why.rules.find((one) => one.decided && !one.enabled), name);
-  return proposal(excepted ?? withEntry(rest, { pattern: name, enabled }, true));
+  const rule = why.rules.find((one) => one.decided && !one.enabled);
+  const where = rule?.origin.startsWith("registry:") ? "registry" : "file";
+  section = rules.sections.find((one) => one.name.endsWith("toolRules") && one.where === where) || section;
+  const excepted = withException(section.text, section.line ?? 1, rule, name);
+  return proposal(excepted ?? withEntry(without(section.text, name), { pattern: name, enabled }, true));
 }
 
 const split = (name) => [name.slice(0, name.indexOf(":")), name.slice(name.indexOf(":") + 1)];

@@ -1,4 +1,4 @@
--- version: 15
+-- version: 16
 -- usable from: 12
 -- Text of others has no longest length, and an index of PostgreSQL takes 2.7 KB: a column `key` is
 -- the digest of all that makes a row the only one of its kind.
@@ -154,8 +154,18 @@ CREATE TABLE discovery.switches (
     checksum text
 );
 CREATE INDEX switches_by_scope ON discovery.switches (scope_key);
+CREATE TABLE discovery.shared_rules (
+    key bytea PRIMARY KEY,
+    number bigint NOT NULL,
+    scope_key bytea NOT NULL,
+    scope text NOT NULL,
+    section text NOT NULL,
+    text text NOT NULL,
+    at double precision NOT NULL,
+    checksum text
+);
 
--- Another mark after every change of a scope's servers or switches.
+-- Another mark after every change of a scope's servers, switches or rules.
 CREATE TABLE discovery.server_marks (
     key bytea PRIMARY KEY,
     scope text NOT NULL,
@@ -378,6 +388,16 @@ CREATE TABLE discovery.kept_results (
 CREATE INDEX kept_results_by_end ON discovery.kept_results (kept_until);
 -- What is encrypted cannot be compressed, and is not tried.
 ALTER TABLE discovery.kept_results ALTER COLUMN result SET STORAGE EXTERNAL;
+
+-- Gateways, each with the newest decision that is in force there, and when it last said so.
+CREATE TABLE discovery.gateways (
+    instance text PRIMARY KEY,
+    scope_key bytea NOT NULL,
+    machine text NOT NULL,
+    version text NOT NULL,
+    decided bigint NOT NULL,
+    seen_at double precision NOT NULL
+);
 
 -- Requests about work that is within another gateway, left for that one. Times are Unix times in
 -- seconds by `clock_timestamp()`. Both texts are encrypted with a key that the database does not have.

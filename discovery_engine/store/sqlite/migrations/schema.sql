@@ -1,4 +1,4 @@
--- version: 23
+-- version: 24
 
 -- Where a table has a column `key`, rows are found by digests of names, as in PostgreSQL, and their
 -- text is escaped as there: `registry.stored_text`.
@@ -162,9 +162,19 @@ CREATE TABLE switches (
     at REAL NOT NULL,
     checksum TEXT
 );
+CREATE TABLE shared_rules (
+    number INTEGER NOT NULL,
+    key BLOB PRIMARY KEY,
+    scope_key BLOB NOT NULL,
+    scope TEXT NOT NULL,
+    section TEXT NOT NULL,
+    text TEXT NOT NULL,
+    at REAL NOT NULL,
+    checksum TEXT
+);
 
--- Another mark after every change of a scope's servers or switches, so that a start finds out by one
--- row whether the settings that it remembers still hold.
+-- Another mark after every change of a scope's servers, switches or rules, so that a start finds out
+-- by one row whether the settings that it remembers still hold.
 CREATE TABLE server_marks (
     key BLOB PRIMARY KEY,
     scope TEXT NOT NULL,

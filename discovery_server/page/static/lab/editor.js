@@ -8,7 +8,7 @@ import { Command, Confirmed, counted, Empty, Problem, Prose } from "../ui.js";
 import { inFile, percent } from "./answer.js";
 import { drafts, goTo, open, setDraft, target, textOf } from "./sections.js";
 
-const NAMES = { toolRules: "Tool rules", serverRules: "Server rules", overrides: "Overrides", "search.synonyms": "Synonyms" };
+const NAMES = { toolRules: "Tool rules", serverRules: "Server rules", "file.toolRules": "Tool rules of the file", "file.serverRules": "Server rules of the file", overrides: "Overrides", "search.synonyms": "Synonyms" };
 const HELP = {
   toolRules: { text: "The first rule that matches and has `enabled` decides; tags add up.", example: '- pattern: "*delete*"\n  enabled: false' },
   serverRules: { text: "As tool rules, over whole servers.", example: '- pattern: "*-staging"\n  enabled: false' },
@@ -22,10 +22,10 @@ const NAMED = 12; // tools of a change; more are counted
 
 /** @param {any} given */
 export function Editor({ rules, view, changed, planned, isSpent, problems, error, isPlanning, onSaved, onRefused }) {
-  const names = Object.keys(NAMES).concat(view ? [`views.${view}.rules`] : []);
+  const names = Object.keys(NAMES).filter((one) => rules.sections.some(({ name }) => name === one)).concat(view ? [`views.${view}.rules`] : []);
   useEffect(() => { if (!names.includes(open.value)) open.value = "toolRules"; }, [view]);
   const name = names.includes(open.value) ? open.value : "toolRules";
-  const help = HELP[name] || OF_VIEW;
+  const help = HELP[name.replace("file.", "")] || OF_VIEW;
   const text = textOf(rules.sections, name);
   const isChanged = Object.keys(changed).length > 0;
   return html`<section class="tuning" aria-labelledby="tuning">
@@ -36,7 +36,7 @@ export function Editor({ rules, view, changed, planned, isSpent, problems, error
     <${TextArea} name=${name} label=${NAMES[name] || `Rules of ${view}`} text=${text} example=${help.example} problems=${problems.filter((one) => one.file === name)} />
     ${problems.length > 0 ? html`<${Problems} problems=${problems} />` : html`<${Problem} error=${error} />`}
     <div class="bar">
-      <${Save} changed=${changed} planned=${planned} isSpent=${isSpent} path=${rules.path} onSaved=${onSaved} onRefused=${onRefused} />
+      <${Save} changed=${changed} planned=${planned} isSpent=${isSpent} rules=${rules} onSaved=${onSaved} onRefused=${onRefused} />
       ${isChanged && html`<button type="button" onClick=${() => { drafts.value = {}; }}>Undo all changes</button>`}
     </div>
     ${isChanged && html`<details><summary>Copy it as YAML</summary><${Command} text=${asYaml(changed)} /></details>`}
@@ -74,26 +74,29 @@ function Problems({ problems }) {
 }
 
 /** What was planned is saved. A plan that is spent stays in sight until the next one is there, and is not saved again. */
-function Save({ changed, planned, isSpent, path, onSaved, onRefused }) {
+function Save({ changed, planned, isSpent, rules, onSaved, onRefused }) {
   if (!planned || !Object.keys(changed).length) return null;
   const save = async () => {
     try {
       const written = await put("/rules", { sections: changed, digest: planned.digest });
-      onSaved(changed, planned, written.backup ? `Saved. The file before is ${written.backup}` : "Nothing was different.");
+      const saved = written.backup ? `Saved. The file before is ${written.backup}` : "Saved for all gateways of the registry.";
+      onSaved(changed, planned, written.written ? saved : "Nothing was different.");
     } catch (error) {
       if (error.code === "PLAN_CHANGED") onRefused(planned);
       throw error;
     }
   };
+  const places = new Set(rules.sections.filter(({ name }) => changed[name] !== undefined).map(({ where }) => where));
   return html`<${Confirmed} label="Save …" question="Save this change?" verb="Save" isCalm isReady=${!isSpent} act=${save}>
-    <p>It is written to <code>${path}</code> and used at once. The file of now is kept beside it as <code>.bak</code>.</p>
+    ${places.has("registry") && html`<p>Rules are kept in the registry, and used at once by all of its gateways.</p>`}
+    ${places.has("file") && html`<p>It is written to <code>${rules.path}</code> and used at once. The file of now is kept beside it as <code>.bak</code>.</p>`}
     <${Diff} text=${planned.diff} /><//>`;
 }
 
 function asYaml(changed) {
   const indented = (text, by) => text.split("\n").map((line) => (line.trim() ? by + line : line)).join("\n").trimEnd();
   return Object.entries(changed).map(([name, text]) => {
-    const keys = name.split(".");
+    const keys = name.replace("file.", "").split(".");
     const head = keys.map((key, index) => `${"  ".repeat(index)}${key}:`).join("\n");
     return `${head}\n${indented(text, "  ".repeat(keys.length))}`;
   }).join("\n");
