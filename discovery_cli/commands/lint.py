@@ -18,7 +18,9 @@ from discovery_cli.options import pass_invocation
 from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, quoted
+from discovery_engine._util.version import __version__
 from discovery_engine.engine.doctor.entry_lint import lint_entries
+from discovery_engine.errors.codes import CODES
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 if TYPE_CHECKING:
@@ -106,12 +108,27 @@ def _sarif(view: View, diagnostics: Sequence[Diagnostic]) -> JSONObject:
     Paths below the working folder are relative, as code scanning of a repository requires.
     """
     codes = sorted({diagnostic.code for diagnostic in diagnostics})
-    driver = {"name": "discovery", "rules": [{"id": code} for code in codes]}
+    driver = {
+        "name": "discovery",
+        "semanticVersion": __version__,
+        "rules": list(map(_sarif_rule, codes)),
+    }
     results = [_sarif_result(view, diagnostic) for diagnostic in diagnostics]
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+
+
+def _sarif_rule(code: str) -> JSONObject:
+    """Return the description of a code, with each text that code scanning requires."""
+    meaning = f"{CODES[code][1].capitalize()}."
+    return {
+        "id": code,
+        "shortDescription": {"text": meaning},
+        "fullDescription": {"text": meaning},
+        "help": {"text": f"The message has the next step; `discovery why {code}` says more."},
     }
 
 

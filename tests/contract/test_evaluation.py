@@ -230,6 +230,8 @@ def test_suspicious_texts_are_written_in_sarif_at_the_entry_of_their_server(
     assert result["level"] == "error"
     assert "one:note" in result["message"]["text"]
     assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {result["ruleId"]}
+    texts = ("shortDescription", "fullDescription", "help")  # required by code scanning
+    assert all(rule[text]["text"] for rule in run["tool"]["driver"]["rules"] for text in texts)
     place = result["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "discovery.yaml"
     assert place["region"]["startLine"] >= 1
