@@ -128,7 +128,7 @@ def texts_of(view: View) -> dict[str, str]:
         label = f"list_tools {server.name}: {len(listed.entries)} tools"
         texts[label] = told(tools_result(listed, lists, Detail.SIGNATURE))
     for entry in enabled:
-        texts[f"details {entry.key}"] = told(details_result(entry, details))
+        texts[f"details {entry.key}"] = told(details_result(entry, view, details))
     return texts
 
 

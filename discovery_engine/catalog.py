@@ -21,6 +21,7 @@ from discovery_engine.tools.model import AppliedOverride, ServerName, Tool, Tool
 from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.tools.findings import Finding, Findings
 
 
@@ -128,6 +129,10 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
     """Its changed instructions, which wait for review; never shown to an agent."""
     connection: str = ""
     """Fingerprint of how the server was reached; another one makes the listing out of date."""
+    declared: Mapping[str, JSONObject] = MappingProxyType({})
+    """The capabilities of clients that it was listed for."""
+    extensions: tuple[str, ...] = ()
+    """The extensions of the protocol that it declares and that are not passed on."""
     removed: tuple[RemovedTool, ...] = ()
     """Its tools of the last 30 days that it no longer lists, in the order of their names."""
     findings: Findings | None = None

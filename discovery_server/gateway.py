@@ -19,6 +19,8 @@ from discovery_engine.agent.meta_arguments import Caller, OnProgress
 from discovery_engine.errors import DiscoveryError, InputRequiredError
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
+    APPS_EXTENSION,
+    CLIENT_CAPABILITIES,
     INVALID_REQUEST,
     LATEST_MODERN,
     METHOD_NOT_FOUND,
@@ -41,6 +43,7 @@ from discovery_server.eras import (
     negotiated,
 )
 from discovery_server.offerings import LISTS, Offerings
+from discovery_server.question_text import askable
 from discovery_server.subscriptions import Subscriptions
 from discovery_server.surfaces import DirectSurface, ToolSurface, ToolSurfaces
 
@@ -58,6 +61,7 @@ _WAITING = frozenset(
     {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 )
 _OF_OFFERINGS = frozenset({*LISTS, "resources/read", "prompts/get", "completion/complete"})
+_EXTENSIONS: JSONObject = {APPS_EXTENSION: {}}
 _SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
 
 
@@ -231,6 +235,8 @@ class Gateway:
         if method not in methods_of(version) or not self._serves(method):
             raise method_not_found(method)
         check_params(method, params, version)
+        if version in MODERN_VERSIONS and params["_meta"][CLIENT_CAPABILITIES]:
+            self.engine.expect_client(askable(params))
         if method in TASK_METHODS:
             require_tasks(params)
             return None
@@ -359,16 +365,16 @@ class Gateway:
     def _initialized(self, request: ClientRequest) -> JSONObject:
         return {
             "protocolVersion": negotiated(request.params["protocolVersion"]),
-            "capabilities": self._capabilities(),
+            "capabilities": self._capabilities() | {"extensions": _EXTENSIONS},
             "serverInfo": IMPLEMENTATION,
             "instructions": self.instructions(request),
         }
 
     def _discovered(self, request: ClientRequest) -> JSONObject:
-        extensions: JSONObject = {"extensions": {TASKS_EXTENSION: {}}} if self.has_tasks else {}
+        tasks: JSONObject = {TASKS_EXTENSION: {}} if self.has_tasks else {}
         return {
             "supportedVersions": list(MODERN_VERSIONS),
-            "capabilities": self._capabilities() | extensions,
+            "capabilities": self._capabilities() | {"extensions": _EXTENSIONS | tasks},
             "instructions": self.instructions(request),
         }
 

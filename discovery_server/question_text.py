@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.text import block, clean, named
-from discovery_engine.rpc.client import of_questions
+from discovery_engine.rpc.client import CAPABILITIES, of_questions
 from discovery_engine.rpc.incremental_json import ParseSteps
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.scheduling import FairScheduler
 
 ELICIT = "elicitation/create"
-_ASKED = ("elicitation", "sampling", "roots")
+_ASKED = (*CAPABILITIES, "extensions")
 _PIECE = 8 * 1024  # characters that are cleaned at a time: at most about 2 ms
 _MESSAGE_LENGTH = 4_000  # characters; a person reads it in a dialog
 _LEFT_OUT = ("task", "elicitationId")
@@ -43,7 +43,7 @@ _WEB = ("https://", "http://")
 
 
 def askable(params: JSONObject) -> dict[str, JSONObject]:
-    """The capabilities of a client since 2026-07-28 that say what it can answer.
+    """The capabilities of a client since 2026-07-28 that say what it can answer, and show.
 
     `params` are those of its request. Without changes of its roots: this era has no notification.
     """

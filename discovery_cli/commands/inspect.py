@@ -26,6 +26,8 @@ from discovery_engine._util.quantities import ago, date_of
 from discovery_engine._util.text import block, named, one_line, quoted, visible
 from discovery_engine.catalog import REMOVED_FOR
 from discovery_engine.engine.json_forms.catalog_forms import (
+    app_form,
+    apps_of,
     command_line,
     details_form,
     examples_of,
@@ -37,7 +39,7 @@ from discovery_engine.tools.signature import type_text
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
-    from discovery_engine.catalog import Entry
+    from discovery_engine.catalog import Entry, OfferingEntry
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
@@ -253,6 +255,7 @@ def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | st
         "from": " ".join(filter(None, (settings.source, str(settings.origin)))),
         "tags": ", ".join(map(named, summary.tags)),
         "sandbox": visible(summary.sandbox),
+        "apps": "; ".join(map(_app, apps_of(part) if part else ())),
         "listed": f"{ago(now - summary.listed_at)} ago" if summary.listed_at else "never",
         "unusable": "; ".join(f"{named(d.name)} ({d.reason})" for d in part.dropped)
         if part
@@ -264,6 +267,12 @@ def _facts(summary: ServerReport, view: View, now: float) -> list[list[Cell | st
         ),
     }
     return [[Cell(name, "faint"), text] for name, text in facts.items() if text]
+
+
+def _app(entry: OfferingEntry) -> str:
+    """Return the page of an app and what it wants to reach."""
+    form = app_form(entry.offering)
+    return visible(f"{form['uri']} ({', '.join(form['access']) or 'names no domains'})")
 
 
 def _tool_facts(entry: Entry, view: View) -> list[list[Cell | str]]:

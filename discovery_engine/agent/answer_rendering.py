@@ -22,11 +22,13 @@ from discovery_engine.catalog import Entry
 from discovery_engine.engine.executor import CallPreview
 from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError
 from discovery_engine.search.ranking.relevance import Hit
+from discovery_engine.tools.apps import meta_with_app
 from discovery_engine.tools.model import Parameter, Tool, ToolKey
+from discovery_engine.tools.offering import Offering, OfferingKind
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import OfferingHit, SearchAnswer
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.view import ToolList
+from discovery_engine.view.view import ToolList, View
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""
@@ -205,9 +207,10 @@ def list_fields(listed: ToolList, most: int | None = None) -> JSONObject:
     return {"tools": tools, "total": total, "notices": notice_fields(listed.notices)}
 
 
-def details_fields(entry: Entry) -> JSONObject:
+def details_fields(entry: Entry, view: View) -> JSONObject:
     tool = entry.tool
     return {
+        **({"_meta": app_meta(tool, view)} if tool.app else {}),
         "server": tool.server,
         "tool": tool.name,
         "description": clean(tool.description),
@@ -217,6 +220,12 @@ def details_fields(entry: Entry) -> JSONObject:
         "annotations": tool.annotations,
         "tags": list(entry.verdict.tags),
     }
+
+
+def app_meta(tool: Tool, view: View) -> JSONObject:
+    """Return the `_meta` of a tool that has an app, with an address that is valid for clients."""
+    page = Offering(tool.server, OfferingKind.RESOURCE, tool.app, "")
+    return meta_with_app(tool.definition, view.offerings.address(page))
 
 
 def notice_fields(notices: Iterable[Notice]) -> list[JSONObject]:

@@ -116,7 +116,7 @@ class _Request(Struct, frozen=True):
         results = [searched]
         best = next((hit.entry for hit in (*answer.hits, *answer.nearest)), None)
         if best:
-            results.append(details_result(best, Budget(server.details_tokens)))
+            results.append(details_result(best, view, Budget(server.details_tokens)))
         entries = [hit.entry for hit in answer.hits[: server.pool_limit]]
         return cls(
             sum(map(_text_price, results)), len(results), len(entries), sum(_prices(view, entries))

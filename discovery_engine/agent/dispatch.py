@@ -161,7 +161,8 @@ async def _get_tool_details(
     with anyio.move_on_after(FIRST_LISTING) as scope:
         await engine.wait_first_listed(server)
     max_wait = max(0.0, scope.deadline - anyio.current_time())
-    return details_result(await engine.details(server, tool, max_wait=max_wait), budget)
+    entry = await engine.details(server, tool, max_wait=max_wait)
+    return details_result(entry, engine.view, budget)
 
 
 def _queries(arguments: MetaArguments) -> list[str]:

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, one_line
+from discovery_engine.agent.answer_rendering import app_meta
 from discovery_engine.agent.call_steps import MOST_STEPS
 from discovery_engine.agent.execution import limit_of
+from discovery_engine.tools.model import ToolName
 from discovery_engine.view.scope import Scope
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _HINT_LENGTH = 300  # characters; Claude Code reads 4,096, and a catalog has hundreds of hints
 
 
-def client_definition(entry: Entry, name: str, settings: Settings) -> JSONObject:
+def client_definition(entry: Entry, name: str, view: View) -> JSONObject:
     """The upstream's definition with the owner's overrides, under its name towards clients.
 
     Texts for a model are cleaned of what no person would see. Schemas and all other members are the
@@ -45,8 +47,10 @@ def client_definition(entry: Entry, name: str, settings: Settings) -> JSONObject
     annotations = tool.annotations
     if isinstance(title := annotations.get("title"), str):
         definition["annotations"] = {**annotations, "title": one_line(title)}
-    if "outputSchema" in definition and limit_of(settings, tool):
-        _relax_output_schema(definition, settings)
+    if tool.app:
+        definition["_meta"] = app_meta(tool, view)
+    if "outputSchema" in definition and limit_of(view.settings, tool):
+        _relax_output_schema(definition, view.settings)
     return definition
 
 
@@ -226,9 +230,22 @@ class ExposedTools:
         return list(self._pinned.view.catalog.visible) if self._pinned else []
 
     def named(self, name: str) -> Entry | None:
-        """The tool of that name towards clients, if it can be used."""
-        entry = self.addresses.by_client_name(name)
+        """The tool of that name towards clients, if it can be used.
+
+        The page of an app calls tools by the names that its server gave them.
+        """
+        entry = self.addresses.by_client_name(name) or self._named_by_app(name)
         return entry if entry and entry.is_visible else None
+
+    def _named_by_app(self, name: str) -> Entry | None:
+        """Return the one tool with that name of its own whose server has apps."""
+        catalog = self.view.catalog
+        entries = [
+            entry
+            for entry in catalog.named(ToolName(name))
+            if any(other.tool.app for other in catalog.part(entry.tool.server).entries)
+        ]
+        return entries[0] if len(entries) == 1 else None
 
     def of_steps(self, arguments: JSONObject) -> Iterator[Entry]:
         """The tools that steps call, as far as they can be used."""
@@ -274,10 +291,10 @@ class ExposedTools:
 
     def definitions(self, entries: Iterable[Entry]) -> Iterator[tuple[str, JSONObject]]:
         """Yield names and definitions as shown to clients; skip a tool without a client name."""
-        addresses, settings = self.addresses, self.view.settings
+        addresses, view = self.addresses, self.view
         for entry in entries:
             if name := addresses.client_name(entry.key):
-                yield name, client_definition(entry, name, settings)
+                yield name, client_definition(entry, name, view)
 
     def names(self, keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
         """The names towards clients of those that have one."""

@@ -41,7 +41,7 @@ from discovery_engine.tools.signature import choice_text, parameter_line, typed
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.status import ServerReport
-from discovery_engine.view.view import ToolList
+from discovery_engine.view.view import ToolList, View
 
 _ABOUT = 120  # characters of a server's description, or of the reason for its state
 
@@ -174,10 +174,10 @@ _CACHED = 4_000_000  # bytes of items of the tools that were looked at last
 _OVERHEAD = 400  # bytes of a variant beside its text
 
 
-def details_result(entry: Entry, budget: Budget) -> JSONObject:
+def details_result(entry: Entry, view: View, budget: Budget) -> JSONObject:
     items, _ = _items(entry)
     lines = plan_with_note(items, budget, partial(_cut_to_fit, budget))
-    return make_result("\n".join(lines), budget, details_fields(entry))
+    return make_result("\n".join(lines), budget, details_fields(entry, view))
 
 
 @cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())

@@ -136,7 +136,7 @@ def _server_resource(view: View, uri: str) -> JSONObject:
         case [name, "tools"] if uri.startswith(_SERVERS):
             return list_fields(view.list_tools(name))
         case [name, "tools", tool] if uri.startswith(_SERVERS):
-            return details_fields(view.details(name, tool))
+            return details_fields(view.details(name, tool), view)
         case _:
             raise ResourceNotFoundError(uri)
 

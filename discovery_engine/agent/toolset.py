@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client
     from discovery_engine.tools.client_names import Style
     from discovery_engine.view.search_answers import SearchAnswer
+    from discovery_engine.view.view import View
 
 ToolsetMode: TypeAlias = Literal["meta", "select"]
 
@@ -453,13 +454,13 @@ class AgentTools:
     def of(self, exposed: ExposedTools, entries: Iterable[Entry]) -> list[AgentTool]:
         """Return the tools of entries; an entry without a name for clients is left out."""
         self._forget_outdated(exposed)
-        addresses, settings = exposed.addresses, exposed.view.settings
+        addresses = exposed.addresses
         tools = []
         for entry in entries:
             if name := addresses.client_name(entry.key):
                 pair = self._made.get(name)
                 if pair is None or pair[0] is not entry:
-                    pair = self._made[name] = entry, _made(entry, name, settings, self._calls)
+                    pair = self._made[name] = entry, _made(entry, name, exposed.view, self._calls)
                 tools.append(pair[1])
         return tools
 
@@ -482,8 +483,8 @@ class AgentTools:
         self._all = None
 
 
-def _made(entry: Entry, name: str, settings: Settings, calls: ToolCalls) -> AgentTool:
-    definition = client_definition(entry, name, settings)
+def _made(entry: Entry, name: str, view: View, calls: ToolCalls) -> AgentTool:
+    definition = client_definition(entry, name, view)
     portable = PortableSchema.of(definition["inputSchema"])
     description = definition.get("description") or entry.tool.title
     output = definition.get("outputSchema")

@@ -5,6 +5,7 @@ Arguments that the owner pins are added to those of the caller and validated tog
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import finish
 from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.errors import InputRequiredError, UpstreamProtocolError
+from discovery_engine.rpc.client import covers, declarable
 from discovery_engine.rpc.protocol import CONVERTED
 from discovery_engine.rules.overrides.pinning import (
     pinned_references,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
 OnUnchecked: TypeAlias = Callable[[str], object]
 """Called with the reason before arguments are sent without validation; awaited if async."""
 
+_UNKNOWN = re.compile("not found|unknown tool|no such tool", re.IGNORECASE)
 _PLACES = 20  # converted arguments, at most, that a result names
 
 
@@ -89,16 +93,44 @@ class ToolExecutor:
         request = UpstreamRequest.call(tool.upstream_name, {**values, **pinned})
         if pinned:
             request = replace(request, pinned=frozenset(pinned))
-        result = await self._upstreams.send(
-            view.settings.by_name[tool.server],
-            request,
-            caller=caller,
-            continuation=continuation,
-            on_progress=on_progress,
-            quota=quota,
-            observer=observer,
-        )
+        try:
+            result = await self._upstreams.send(
+                view.settings.by_name[tool.server],
+                request,
+                caller=caller,
+                continuation=continuation,
+                on_progress=on_progress,
+                quota=quota,
+                observer=observer,
+            )
+        except UpstreamProtocolError as error:
+            if refusal := self._refusal(tool, caller, error.message):
+                raise refusal from error
+            raise
+        if result.get("isError") and (refusal := self._refusal(tool, caller, result["content"])):
+            raise refusal
         return _with_converted(result, checked.converted) if checked else result
+
+    def _refusal(
+        self, tool: Tool, caller: Client | None, answer: object
+    ) -> InputRequiredError | None:
+        """Return the error of a tool that its server denies to have, for this client.
+
+        None unless the server was listed for clients with more capabilities.
+        """
+        declared = self._current.view.catalog.part(tool.server).declared
+        own = declarable(caller.capabilities) if caller else {}
+        text = str(answer)
+        if covers(own, declared) or not (tool.upstream_name in text and _UNKNOWN.search(text)):
+            return None
+        missing = [name for name in declared if not covers(own, {name: declared[name]})]
+        return InputRequiredError(
+            tool.server,
+            "more of a client",
+            f"it has {tool.upstream_name!r} only for clients that declare some of what this one"
+            f" lacks: {', '.join(missing)}",
+            hint="use another tool, or a client with these capabilities",
+        )
 
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
         """Return what a call of an authorized tool would send; see `Engine.preview`."""

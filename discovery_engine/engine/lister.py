@@ -28,12 +28,14 @@ from discovery_engine.errors import (
     UnavailableError,
     UpstreamError,
 )
+from discovery_engine.rpc.client import covers
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
+    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import CatalogDiff, ServerPart
     from discovery_engine.config.settings import CacheSettings, ServerSettings
     from discovery_engine.engine.catalog_state import CatalogState
@@ -92,6 +94,7 @@ class ServerLister:
         self._tended_until: dict[ServerName, float] = {}
         """Servers that are left to workers, and until when."""
         self._errors: dict[ServerName, UpstreamError] = {}
+        self._listed_for: dict[ServerName, Mapping[str, JSONObject]] = {}
 
     def live(self) -> Mapping[ServerName, StateInfo]:
         """The live states of the servers used so far."""
@@ -166,7 +169,8 @@ class ServerLister:
         self._upstreams.reset_backoff(server.name)
         try:
             with _readable(server.name):
-                listing = await self._upstreams.list_tools(server)
+                declared = self._view.catalog.part(server.name).declared
+                listing = await self._upstreams.list_tools(server, declared)
                 return ClaimedListing(server, listing, self._clock())
         finally:
             # A fleet has more servers than a machine can hold sessions with.
@@ -249,12 +253,33 @@ class ServerLister:
         """Seconds until a server should be listed again."""
         part, now = self._view.catalog.part(name), self._clock()
         due = due_in(part, self._view.settings.cache, now=now)
+        if self._is_for_others(part):
+            return 0.0
         return max(due, self._tended_until.get(name, now) - now)
+
+    def _is_for_others(self, part: ServerPart) -> bool:
+        """Return whether a part was listed for clients that have less than those of this process.
+
+        A server is listed once for them.
+        """
+        expected = self._upstreams.expected
+        if not expected or self._listed_for.get(part.server) is expected or part.failure:
+            return False
+        return part.listed_at is not None and not covers(part.declared, expected)
+
+    async def wait_other_clients(self) -> None:
+        """Wait until a client has capabilities that no client had before."""
+        await self._upstreams.other_clients.wait()
 
     async def _untended(self, due: list[ServerName]) -> list[ServerName]:
         """The servers that no worker lists in time; also those that cannot be used yet."""
-        parts = map(self._view.catalog.part, due)
-        usable = {part.server for part in parts if part.listed_at and not part.failure}
+        parts = [*map(self._view.catalog.part, due)]
+        for_others = {part.server for part in parts if self._is_for_others(part)}
+        usable = {
+            part.server
+            for part in parts
+            if part.listed_at and not part.failure and part.server not in for_others
+        }
         if not usable:
             return due
         tended = usable & await self._current.tended_servers()
@@ -314,8 +339,11 @@ class ServerLister:
     async def _list_once(self, server: ServerSettings) -> bool:
         """Returns whether the outcome was applied to the catalog."""
         self._errors.pop(server.name, None)
+        self._listed_for[server.name] = self._upstreams.expected
         try:
-            return await self._apply_answer(server, await self._upstreams.list_tools(server))
+            declared = self._view.catalog.part(server.name).declared
+            listing = await self._upstreams.list_tools(server, declared)
+            return await self._apply_answer(server, listing)
         except UpstreamError as error:
             failure = error
         except Exception as error:  # an unexpected list must not affect other servers

@@ -101,7 +101,9 @@ async def run_maintenance(
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
-            await anyio.sleep(min(max(lister.seconds_until_due(), _SHORTEST_SLEEP), _LONGEST_SLEEP))
+            pause = min(max(lister.seconds_until_due(), _SHORTEST_SLEEP), _LONGEST_SLEEP)
+            with anyio.move_on_after(pause):
+                await lister.wait_other_clients()
 
 
 async def _publish_status(engine: Engine, data: Path) -> None:

@@ -74,7 +74,7 @@ class ReplayedUpstreams(Upstreams):
         """Raises `NotRecordedError`: nothing is reached."""
         raise NotRecordedError(server.name, "ping", 0)
 
-    async def _listing(self, server: ServerSettings) -> Listing:
+    async def _listing(self, server: ServerSettings, *_: object) -> Listing:
         """Raises `NotRecordedError` if the server was not listed in the recorded run."""
         listing = await anyio.to_thread.run_sync(load_listing, self._folder, server.name)
         if listing is None:

@@ -24,7 +24,7 @@ from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.serve_settings import ViewLimits
 from discovery_engine.config.settings import ServerSettings, Settings
 from discovery_engine.errors import RateLimitedError, UpstreamError, UpstreamProtocolError
-from discovery_engine.rpc.client import declarable, merged
+from discovery_engine.rpc.client import NOTHING, declarable, merged
 from discovery_engine.rpc.validity import received
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.resolver import SecretResolver
@@ -154,11 +154,23 @@ class Upstreams:
         self._redactors: dict[ServerName, tuple[object, OutputRedactor]] = {}
         self._stderr_logs: dict[ServerName, StderrLog] = {}
         self._expected: Mapping[str, JSONObject] = {}
+        self.other_clients = anyio.Event()
+        """Set, and replaced, when a client has capabilities that no client had before."""
         self._watchers: Counter[tuple[ServerName, str]] = Counter()
         self._live: dict[ServerName, tuple[StateInfo, OutputRedactor, StateInfo]] = {}
 
-    async def list_tools(self, server: ServerSettings) -> Listing:
+    @property
+    def expected(self) -> Mapping[str, JSONObject]:
+        """The capabilities of the clients so far."""
+        return self._expected
+
+    async def list_tools(
+        self, server: ServerSettings, declared: Mapping[str, JSONObject] = NOTHING
+    ) -> Listing:
         """All tools of a server, redacted; it is connected first if need be.
+
+        `declared` are capabilities of earlier clients, which are declared beside those of present
+        ones: some servers have tools for such clients only.
 
         Raises:
             UnavailableError: If connecting fails, or the connection breaks.
@@ -167,7 +179,7 @@ class Upstreams:
         """
         redactor = await self._redactor_of(server)
         try:
-            listing = await self._listing(server)
+            listing = await self._listing(server, merged(self._expected, declared))
         except UpstreamError as error:
             (await self._renewed(server, redactor)).redact_error(error)
             raise
@@ -188,7 +200,7 @@ class Upstreams:
             history = sessions.history_of(server)
             history.reset_backoff()
             with history.attempt():
-                return await at_most_twice(lambda: sessions.for_listing(server).ping(server))
+                return await at_most_twice(lambda: sessions.for_listing(server, {}).ping(server))
 
     async def send(
         self,
@@ -263,10 +275,12 @@ class Upstreams:
                 lambda request: at_most_twice(lambda: send(request)), request, continuation
             )
 
-    async def _listing(self, server: ServerSettings) -> Listing:
+    async def _listing(self, server: ServerSettings, declared: Mapping[str, JSONObject]) -> Listing:
         sessions = await self._opened()
         with sessions.history_of(server).attempt():
-            return await at_most_twice(lambda: sessions.for_listing(server).list_tools(server))
+            return await at_most_twice(
+                lambda: sessions.for_listing(server, declared).list_tools(server, declared)
+            )
 
     async def ask_task(
         self,
@@ -336,9 +350,14 @@ class Upstreams:
 
     def expect(self, capabilities: Mapping[str, JSONObject]) -> None:
         """Declare a client's capabilities to servers from now on."""
-        self._expected = merged(self._expected, declarable(capabilities))
+        expected = merged(self._expected, declarable(capabilities))
+        if expected == self._expected:
+            return
+        self._expected = expected
         if self._sessions:
             self._sessions.expect(capabilities)
+        self.other_clients.set()
+        self.other_clients = anyio.Event()
 
     def roots_changed(self, client: Client) -> None:
         """Notify the servers of a client's calls that its roots have changed."""

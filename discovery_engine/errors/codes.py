@@ -90,6 +90,10 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
     "Servers": {
         "SERVER_DISABLED": ("info", "switched off in the configuration"),
         "SERVER_UNTRUSTED": ("error", "its owner has not approved its start"),
+        "SERVER_EXTENSION_UNKNOWN": (
+            "warning",
+            "a server declares an extension of the protocol that is not passed on",
+        ),
         "SERVER_STARTING": ("info", "the server is still starting; nothing was sent"),
         "RATE_LIMITED": (
             "error",

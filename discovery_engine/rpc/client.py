@@ -22,7 +22,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.rpc.messages import RpcError
-from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.rpc.protocol import APPS_EXTENSION, METHOD_NOT_FOUND
 
 logger = logging.getLogger(__name__)
 
@@ -44,10 +44,18 @@ _OPTIONS = {
     "elicitation": ("form", "url"),
     "sampling": ("tools", "context"),
     "roots": ("listChanged",),
+    "extensions": (APPS_EXTENSION,),
 }
-"""The parts of each of these capabilities that servers are declared."""
+"""The parts of each of these capabilities that servers are declared.
+
+Of extensions only those that need nothing but tools and resources: what another one means with its
+methods would not reach its client.
+"""
+_IN_PARTS = ("elicitation", "extensions")
+"""Capabilities that a client has only with one of these parts."""
 _LIST_CHANGED = "listChanged"
-CAPABILITIES = tuple(_OPTIONS)
+CAPABILITIES = ("elicitation", "sampling", "roots")
+"""The capabilities that a server needs to ask its client something."""
 
 Ask: TypeAlias = Callable[[str, JSONObject], Awaitable[JSONObject]]
 """A function that asks a client a question; see `Client.ask`."""
@@ -210,8 +218,8 @@ def declarable(capabilities: Mapping[str, JSONObject]) -> dict[str, JSONObject]:
                 for option in options
                 if _is_part(option, declared.get(option))
             }
-            # An empty `elicitation` would mean forms, which a client of other modes has not.
-            if parts or not declared or name != "elicitation":
+            # An empty `elicitation` means forms, which a client of other modes has not.
+            if parts or name not in _IN_PARTS or (name == "elicitation" and not declared):
                 usable[name] = parts
     return usable
 
@@ -243,6 +251,12 @@ def merged(
                 member: theirs[member] for member in theirs if member in more
             }
     return both
+
+
+def covers(declared: Mapping[str, JSONObject], needed: Mapping[str, JSONObject]) -> bool:
+    """Return whether the declared capabilities for questions include all that are needed."""
+    mine = of_questions(declared)
+    return merged(mine, of_questions(needed)) == mine
 
 
 def explicit(name: str, value: JSONObject) -> JSONObject:

@@ -31,6 +31,10 @@ URI = rf"^(?!{_WITH_HOST}:/*(?:[?#:]|$))[A-Za-z][A-Za-z0-9+.-]*:(?:(?!//)|//{_AU
 
 # Extensions, as capabilities name them.
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
+APPS_EXTENSION = "io.modelcontextprotocol/ui"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+EXTENSIONS = frozenset({TASKS_EXTENSION, APPS_EXTENSION, SKILLS_EXTENSION})
+"""The extensions that pass between clients and servers."""
 
 # Our own keys of `_meta`, in what passes from a server to the client whose call caused it.
 ASKING_SERVER = "discovery/server"

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
+from discovery_engine.tools.apps import app_of, is_of_app_alone
 from discovery_engine.tools.schemas import (
     ArgumentChoice,
     DescribedArguments,
@@ -135,6 +136,16 @@ class Tool(Struct, frozen=True, gc=False):
     def annotations(self) -> JSONObject:
         annotations = self.definition.get("annotations")
         return annotations if isinstance(annotations, dict) else {}
+
+    @property
+    def app(self) -> str:
+        """The URI of the page in which a host shows its results; empty if it has none."""
+        return app_of(self.definition) if '"ui' in self.source else ""
+
+    @property
+    def is_for_models(self) -> bool:
+        """False if only the page of an app may call it."""
+        return '"visibility"' not in self.source or not is_of_app_alone(self.definition)
 
     @property
     def upstream_schema(self) -> JSONObject:

@@ -39,6 +39,8 @@ from discovery_engine.rpc.request_timer import RequestTimeLimit
 from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import Transport
 
+_OWN_EXTENSIONS: JSONObject = {protocol.SKILLS_EXTENSION: {}}
+"""What is read of servers for clients of any kind."""
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well
@@ -117,7 +119,10 @@ def request_meta(version: str, capabilities: Capabilities = _NOTHING) -> JSONObj
     return {
         protocol.PROTOCOL_VERSION: version,
         protocol.CLIENT_INFO: _CLIENT_INFO,
-        protocol.CLIENT_CAPABILITIES: dict(capabilities),
+        protocol.CLIENT_CAPABILITIES: {
+            **capabilities,
+            "extensions": _OWN_EXTENSIONS | capabilities.get("extensions", {}),
+        },
     }
 
 

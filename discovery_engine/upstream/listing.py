@@ -17,6 +17,7 @@ import anyio
 import msgspec
 from anyio.lowlevel import checkpoint
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import quoted
@@ -27,9 +28,10 @@ from discovery_engine.rpc.messages import (
     RequestTimeoutError,
     RpcError,
 )
-from discovery_engine.rpc.protocol import METHOD_NOT_FOUND
+from discovery_engine.rpc.protocol import EXTENSIONS, METHOD_NOT_FOUND
 from discovery_engine.rpc.request_headers import HeaderMap
 from discovery_engine.rpc.request_timer import PausableClock
+from discovery_engine.tools.apps import APP_MIME_TYPE, app_of
 from discovery_engine.tools.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.tools.offering import OfferingKind, decision_key
 
@@ -59,10 +61,14 @@ class Listing(Struct, frozen=True):
     ttl: float | None = None
     """Seconds for which the list may be cached (`ttlMs`); None if the server gives none."""
     connection: str = ""
+    declared: Mapping[str, JSONObject] = MappingProxyType({})
+    """The capabilities of clients that it was listed for."""
     cut: str = ""
     """Why the list is incomplete; empty if it is complete."""
     offerings: Mapping[OfferingKind, ListedOfferings] = MappingProxyType({})
     """The server's offerings besides tools; a kind that it does not declare is missing."""
+    extensions: tuple[str, ...] = ()
+    """The extensions that the server declares and the gateway does not pass on."""
 
 
 class ListedOfferings(Struct, frozen=True):
@@ -399,4 +405,38 @@ async def read_listing(
         tools={tool["name"] for tool in tools},
         seconds=min(seconds, _OFFERINGS),
     )
-    return Listing(tools, dropped, ttl=pages.ttl, cut=pages.cut, offerings=offerings)
+    return Listing(
+        tools,
+        dropped,
+        ttl=pages.ttl,
+        cut=pages.cut,
+        offerings=_with_apps(offerings, tools),
+        extensions=unserved_extensions(capabilities),
+    )
+
+
+def _with_apps(
+    offerings: Mapping[OfferingKind, ListedOfferings], tools: Iterable[JSONObject]
+) -> Mapping[OfferingKind, ListedOfferings]:
+    """Add the pages of apps that tools name and the list of resources lacks."""
+    resources = offerings.get(OfferingKind.RESOURCE)
+    if resources is None:
+        return offerings
+    listed = {resource["uri"] for resource in resources.definitions}
+    apps = dict.fromkeys(filter(None, map(app_of, tools)))
+    pages: list[JSONObject] = [
+        {"uri": uri, "name": uri, "mimeType": APP_MIME_TYPE}
+        for uri in apps
+        if uri not in listed and len(uri) <= URI_LENGTH
+    ]
+    if not pages:
+        return offerings
+    more = replace(resources, definitions=(*resources.definitions, *pages))
+    return {**offerings, OfferingKind.RESOURCE: more}
+
+
+def unserved_extensions(capabilities: JSONObject) -> tuple[str, ...]:
+    """Return the extensions that a server declares and the gateway does not pass on."""
+    declared = capabilities.get("extensions")
+    names = declared if isinstance(declared, dict) else {}
+    return tuple(sorted(name[:_NAME_SHOWN] for name in names if name not in EXTENSIONS))

@@ -23,7 +23,7 @@ from discovery_engine.errors import (
     UpstreamProtocolError,
 )
 from discovery_engine.rpc import protocol
-from discovery_engine.rpc.client import of_questions
+from discovery_engine.rpc.client import NOTHING, of_questions
 from discovery_engine.rpc.messages import (
     ConnectionClosedError,
     InvalidAnswerError,
@@ -35,7 +35,13 @@ from discovery_engine.rpc.messages import (
 from discovery_engine.rpc.request_headers import RequestDetails
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import CALL_TOOL, Call, UpstreamRequest
-from discovery_engine.upstream.handshake import ServerInfo, discover, read_discovered, request_meta
+from discovery_engine.upstream.handshake import (
+    Capabilities,
+    ServerInfo,
+    discover,
+    read_discovered,
+    request_meta,
+)
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.task import DECLARED, offers_tasks
 from discovery_engine.upstream.transport import Transport
@@ -80,9 +86,20 @@ class RpcClient:
                 self.offers_tasks = offers_tasks(info.capabilities)
                 self.is_stored = False
 
-    async def list_page(self, method: str, params: JSONObject, limit: RequestTimeout) -> JSONObject:
-        """Request one page of the list of `method`; see `FetchList`."""
-        return await self.request(method, params, timeout=limit)
+    async def list_page(
+        self,
+        method: str,
+        params: JSONObject,
+        limit: RequestTimeout,
+        *,
+        declared: Capabilities = NOTHING,
+    ) -> JSONObject:
+        """Request one page of the list of `method`, for clients with these capabilities.
+
+        See `FetchList`. In the older era the session has declared them.
+        """
+        meta = request_meta(self.info.version, declared) if self.is_modern else None
+        return await self.request(method, params, meta=meta, timeout=limit)
 
     async def set_log_level(self, level: str) -> None:
         """Request log messages of a level and above; no-op if that fails within 5 s."""
@@ -160,10 +177,10 @@ class RpcClient:
         # The newer era has no notification of changed roots.
         level, capabilities = call.client.log_level, of_questions(call.capabilities)
         if self.offers_tasks and request.method in _OF_TASKS:
-            capabilities["extensions"] = DECLARED
+            capabilities["extensions"] = capabilities.get("extensions", {}) | DECLARED
         if not (level or capabilities or client_meta):
             return None
-        meta = {**client_meta, **self._meta, protocol.CLIENT_CAPABILITIES: capabilities}
+        meta = {**client_meta, **request_meta(self.info.version, capabilities)}
         return meta | {protocol.LOG_LEVEL: level} if level else meta
 
     def _prove(self) -> None:

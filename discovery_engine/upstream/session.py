@@ -28,7 +28,7 @@ from discovery_engine.errors import (
     UpstreamTimeoutError,
 )
 from discovery_engine.events import ServerDiscovering
-from discovery_engine.rpc.client import merged, of_questions
+from discovery_engine.rpc.client import NOTHING, covers, of_questions
 from discovery_engine.rpc.messages import (
     Notification,
     OnProgress,
@@ -57,6 +57,7 @@ from discovery_engine.upstream.handshake import (
 )
 from discovery_engine.upstream.history import ServerHistory
 from discovery_engine.upstream.listing import (
+    FetchList,
     Listing,
     Pages,
     declared_kinds,
@@ -194,15 +195,16 @@ class Session:
         """
         rpc = self._rpc.value
         is_replaceable = rpc is not None and not rpc.is_modern and self.calls.is_empty
-        return not is_replaceable or self._has_declared(capabilities)
+        return not is_replaceable or covers(self.capabilities, capabilities)
 
     def may_lack(self, capabilities: Capabilities) -> bool:
         """Return whether it may lack these capabilities, because its era is not known yet."""
-        return not self._rpc.is_settled and not self._has_declared(capabilities)
+        return not self._rpc.is_settled and not covers(self.capabilities, capabilities)
 
-    def _has_declared(self, capabilities: Capabilities) -> bool:
-        mine = of_questions(self.capabilities)
-        return merged(mine, of_questions(capabilities)) == mine
+    def lists_for(self, capabilities: Capabilities) -> bool:
+        """Return whether its lists are those for clients with these capabilities."""
+        rpc = self._rpc.value
+        return (rpc is not None and rpc.is_modern) or covers(self.capabilities, capabilities)
 
     def replace(self) -> None:
         """Retire it: another session takes its place."""
@@ -448,7 +450,9 @@ class Session:
         if self._is_unprocessed(rpc, error):
             return RequestNotProcessed(failure)
         if error.code == HEADER_MISMATCH and self.connection not in self._context.header_maps:
-            await self.list_tools(self.server)  # learns which arguments are sent as headers
+            await self.list_tools(
+                self.server, NOTHING
+            )  # learns which arguments are sent as headers
             return RequestNotProcessed(failure)
         if await self._reject_stored_era(rpc, failure) and error.code in _NEVER_EXECUTED:
             return RequestNotProcessed(failure)
@@ -462,8 +466,10 @@ class Session:
         self.retire()
         return True
 
-    async def list_tools(self, server: ServerSettings) -> Listing:
+    async def list_tools(self, server: ServerSettings, declared: Capabilities) -> Listing:
         """List the tools of the server, and its resources and prompts.
+
+        `declared` are the capabilities of the clients that it is listed for.
 
         Raises:
             RequestNotProcessed: If the server provably did not process a request.
@@ -472,13 +478,14 @@ class Session:
         async with self.lease() as rpc:
             self._context.events.publish(ServerDiscovering(server.name))
             self.changes.rearm()
-            pages = await self._pages(server, rpc)
+            list_page = partial(rpc.list_page, declared=declared)
+            pages = await self._pages(server, rpc, list_page)
             self.history.record_success()
             info = await self._refreshed_info(rpc)
             listing = await read_listing(
                 pages,
                 info.capabilities,
-                rpc.list_page,
+                list_page,
                 seconds=server.timeouts.list,
                 find_fault=rpc.transport.header_fault if info.is_modern else lambda _: None,
             )
@@ -486,12 +493,17 @@ class Session:
                 await header_maps(listing.tools, rpc.transport.header_map) if info.is_modern else {}
             )
         self._context.header_maps[self.connection] = maps
-        return replace(listing, instructions=info.instructions, connection=self.connection)
+        return replace(
+            listing,
+            instructions=info.instructions,
+            connection=self.connection,
+            declared=of_questions(declared) if self.lists_for(declared) else {},
+        )
 
-    async def _pages(self, server: ServerSettings, rpc: RpcClient) -> Pages:
+    async def _pages(self, server: ServerSettings, rpc: RpcClient, list_page: FetchList) -> Pages:
         seconds = server.timeouts.list
         try:
-            return await read_pages(partial(rpc.list_page, "tools/list"), seconds=seconds)
+            return await read_pages(partial(list_page, "tools/list"), seconds=seconds)
         except RpcError as error:
             has_no_tools = "tools" not in rpc.info.capabilities and bool(
                 declared_kinds(rpc.info.capabilities)

@@ -17,7 +17,7 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
-from discovery_engine.rpc.client import Client, declarable, merged
+from discovery_engine.rpc.client import Client, covers, declarable, merged
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.call import Call, CallObserver, UpstreamRequest
@@ -46,6 +46,7 @@ SessionKey: TypeAlias = tuple[ServerName, str | None]
 _OWNERS_ROOTS: Capabilities = {"roots": {"listChanged": True}}
 """Declared where the owner's roots are given: a reload may change them."""
 _SOLE_CLIENT = ""  # where the gateway has only one client
+_LISTING = "\0listing"  # the key of a session that only lists
 
 
 @asynccontextmanager
@@ -111,7 +112,7 @@ class SessionPool:
         """
         watch = self._watches.get(server.name)
         if watch is None or watch.server.transport != server.transport:
-            watch = ResourceWatch(server, lambda: self.for_listing(server))
+            watch = ResourceWatch(server, lambda: self.for_listing(server, {}))
             self._watches[server.name] = watch
         await watch.add(uri, self._group)
 
@@ -223,14 +224,21 @@ class SessionPool:
         """
         self._expected = merged(self._expected, declarable(capabilities))
 
-    def for_listing(self, server: ServerSettings) -> Session:
-        """Any open session: listing does not change it, and a start costs seconds."""
+    def for_listing(self, server: ServerSettings, declared: Capabilities) -> Session:
+        """Any open session with these capabilities: a start costs seconds.
+
+        A shared session that lacks those of present clients is replaced, if no calls run. One that
+        lacks others stays as it is, and a session of its own lists the server.
+        """
         for (name, _), session in self._sessions.items():
-            if name == server.name and _serves(session, server):
+            if name == server.name and _serves(session, server) and session.lists_for(declared):
                 return session
-        is_shared = server.session != "per_client"
-        declared = self._expected if is_shared else {}
-        return self._session((server.name, None), server, needed={}, declared=declared)
+        shared: SessionKey = (server.name, None)
+        needed = {} if server.session == "per_client" else self._expected
+        session = self._session(shared, server, needed=needed, declared=declared)
+        if session.lists_for(declared) or session.may_lack(declared):
+            return session
+        return self._session((server.name, _LISTING), server, needed={}, declared=declared)
 
     async def ready_for(self, server: ServerSettings, call: Call) -> Session:
         """Return a session for a call during which its server may ask questions; see `for_call`.
@@ -261,7 +269,8 @@ class SessionPool:
             return self._session(shared, server, needed=needed, declared=self._expected)
         own: SessionKey = (server.name, call.client.id or _SOLE_CLIENT)
         spare = self._sessions.get(shared)
-        if own not in self._sessions and spare and spare.server.session == "per_client":
+        is_spare = spare is not None and spare.server.session == "per_client"
+        if own not in self._sessions and spare and is_spare and covers(needed, spare.capabilities):
             self._sessions[own] = self._sessions.pop(shared)
         return self._session(own, server, needed=needed, declared=needed)
 

@@ -160,7 +160,8 @@ class QueryRunner(Struct, frozen=True):
 
         `within` contains all accepted tools, and speeds up the search; None for all tools.
         """
-        candidates = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
+        ranked = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
+        candidates = tuple(hit for hit in ranked if hit.entry.tool.is_for_models)
         assessment = self.searcher.assess(self.query, candidates, self.similarities)
         fits = bool(candidates) and assessment.confidence >= self.least
         hits = _head(candidates[: self.limit]) if fits else ()

@@ -76,7 +76,7 @@ async def test_all_pages_of_what_a_server_declares_are_listed_and_nothing_else(
     assert not some.asked("resources/list", "resources/templates/list")
 
 
-@pytest.mark.requirement("RES-2")
+@pytest.mark.requirement("RES-1")
 async def test_a_bad_definition_costs_only_itself_and_a_bad_list_only_its_kind(
     folder: Folder,
 ) -> None:
@@ -205,7 +205,7 @@ async def test_nothing_hidden_is_asked_of_a_server_in_any_spelling(folder: Folde
     assert log == 0
 
 
-@pytest.mark.requirement("RES-24")
+@pytest.mark.requirement("RES-20")
 async def test_a_resource_of_a_server_that_is_still_starting_is_waited_for(folder: Folder) -> None:
     gate, contents = folder.path / "gate", []
     late = World(folder.path / "late.json", "late").offer(resources=[resource("x:/late")])

@@ -143,7 +143,7 @@ async def keep(outcomes: list[Any], engine: Any) -> None:
     outcomes.append(await outcome(engine, "s"))
 
 
-@pytest.mark.requirement("UPS-41")
+@pytest.mark.requirement("UPS-40")
 async def test_pages_are_read_to_the_end_and_kept_if_there_is_none(folder: Folder) -> None:
     counts = {
         "ten_pages": 10,

@@ -63,8 +63,8 @@ class Home:
         return [sys.executable, "-m", "discovery_cli", "serve", *options]
 
     @asynccontextmanager
-    async def client(self, mode: str = "auto") -> AsyncIterator[Client]:
-        """The SDK's client on stdio."""
+    async def client(self, mode: str = "auto", **options: Any) -> AsyncIterator[Client]:
+        """The SDK's client on stdio, with further options of its own."""
         command, *args = self.command()
         program = StdioServerParameters(
             command=command, args=args, env=self.environ, cwd=self.folder
@@ -72,7 +72,8 @@ class Home:
         with (self.folder / "stderr.log").open("a", encoding="utf-8") as errors:
             with anyio.fail_after(60):
                 transport = stdio_client(program, errlog=errors)
-                async with Client(transport, mode=mode, read_timeout_seconds=60) as client:
+                client = Client(transport, mode=mode, read_timeout_seconds=60, **options)
+                async with client:
                     yield client
 
     @contextmanager

@@ -74,7 +74,7 @@ def test_a_person_fills_in_a_form(tmp_path: Path) -> None:
     assert "it must be a whole number" in shown
 
 
-@pytest.mark.requirement("QST-51")
+@pytest.mark.requirement("QST-50")
 def test_a_script_gives_the_answer_beforehand(tmp_path: Path) -> None:
     given = '{"name": "Ada", "age": 36, "password": "x", "other": 1}'
     options = command(tmp_path, "form", "--answer", given)
@@ -89,7 +89,7 @@ def test_a_script_gives_the_answer_beforehand(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.requirement("QST-51")
+@pytest.mark.requirement("QST-50")
 @pytest.mark.parametrize("options", [[], ["--answer", "{}"], ["--json"]])
 def test_a_script_without_the_answer_fails_and_reads_what_to_do(
     tmp_path: Path, options: list[str]

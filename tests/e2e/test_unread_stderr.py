@@ -75,7 +75,7 @@ def close_stdin(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-@pytest.mark.requirement("SRV-42")
+@pytest.mark.requirement("SRV-5")
 @pytest.mark.parametrize(
     ("tool", "end"),
     thinned(

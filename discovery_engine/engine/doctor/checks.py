@@ -157,6 +157,15 @@ def schemas(tools: Iterable[Tool]) -> list[Check]:
     return [Check("TOOL_SCHEMA_COSTLY", message, hint, "schemas")]
 
 
+def extensions(catalog: Catalog) -> Iterator[Check]:
+    """The extensions of the protocol that servers declare and that are not passed on."""
+    for part in catalog.parts.values():
+        if part.extensions:
+            message = f"declares extensions that are not passed on: {', '.join(part.extensions)}"
+            hint = "its tools, resources and prompts work; the methods of an extension do not"
+            yield Check("SERVER_EXTENSION_UNKNOWN", message, hint, f"server {part.server}")
+
+
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:
     """The age of the oldest listing of an enabled server; `ttl` and `now` are in seconds."""
     times = [p.listed_at for p in catalog.parts.values() if p.verdict.enabled and p.listed_at]

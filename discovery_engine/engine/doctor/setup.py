@@ -132,6 +132,7 @@ def _view_checks(
     if settings.overrides:
         yield from checks.effects("overrides", lint_overrides_of(view))
     yield from checks.schemas(entry.tool for entry in catalog.visible)
+    yield from checks.extensions(catalog)
     if settings.servers:
         yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
     yield checks.clients(_client_files(environ), [source.type for source in settings.sources])

@@ -159,6 +159,8 @@ def _listed(
         dropped=tuple(chain(listing.dropped, *(offerings.dropped for _, offerings in others))),
         unlisted={kind.value: offerings.failure for kind, offerings in others if offerings.failure},
         connection=listing.connection,
+        declared=listing.declared,
+        extensions=listing.extensions,
         findings=result.findings,
     )
     return part if is_same else ingestor.make_part(server, part, result.tools, result.offerings)

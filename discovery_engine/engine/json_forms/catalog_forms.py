@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,18 +12,27 @@ from msgspec import to_builtins
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.engine.json_forms import all_fields, fields
+from discovery_engine.tools.apps import APP_MIME_TYPE, wanted_access
 from discovery_engine.tools.signature import signature
 from discovery_engine.view.search_answers import LEAST_MATCH
 from discovery_engine.view.status import error_code
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import DroppedTool, Entry, Failure, OfferingEntry, RefreshReport
+    from discovery_engine.catalog import (
+        DroppedTool,
+        Entry,
+        Failure,
+        OfferingEntry,
+        RefreshReport,
+        ServerPart,
+    )
     from discovery_engine.engine.owner.search_examination import SearchExamination
     from discovery_engine.rules.rule import Rule, RuleExplanation, Step
     from discovery_engine.search.examples.book import Examples
     from discovery_engine.search.query.retrieval import AnalyzedQuery
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.tools.model import Parameter
+    from discovery_engine.tools.offering import Offering
     from discovery_engine.view.explanations import Reservation
     from discovery_engine.view.notices import Notice
     from discovery_engine.view.search_answers import SearchAnswer
@@ -306,8 +315,19 @@ def whole_server_form(report: ServerReport, view: View, entries: Iterable[Entry]
         "instructions": part.instructions if part else "",
         "unusable": all_fields(report.dropped, "name reason"),
         "removed": all_fields(part.removed if part else (), "name at"),
+        "apps": [app_form(entry.offering) for entry in apps_of(part)] if part else [],
         "tools": [details_form(entry, view) for entry in entries],
     }
+
+
+def apps_of(part: ServerPart) -> Iterator[OfferingEntry]:
+    """Yield the pages of MCP Apps among the resources of a server."""
+    return (entry for entry in part.resources if entry.offering.mime_type == APP_MIME_TYPE)
+
+
+def app_form(page: Offering) -> JSONObject:
+    """The page of an app, with what it wants to reach."""
+    return {"uri": page.identifier, "access": list(wanted_access(page.definition))}
 
 
 def refresh_form(report: RefreshReport, view: View) -> JSONObject:

@@ -107,4 +107,4 @@ def test_lists_and_details_keep_to_their_budget(
     assert 0 < tokens_of(tools_result(listed, budget, richest)) <= tokens
     assert 0 < tokens_of(servers_result(view.servers() * 30, budget)) <= tokens
     for entry in part.entries:
-        assert 0 < tokens_of(details_result(entry, budget)) <= tokens
+        assert 0 < tokens_of(details_result(entry, view, budget)) <= tokens

@@ -71,7 +71,7 @@ def test_an_input_that_does_not_fit_is_asked_for_again(schema: Any, text: str) -
         field(**schema).parsed(text)
 
 
-@pytest.mark.requirement("QST-51")
+@pytest.mark.requirement("QST-50")
 @rows(
     ("schema", "value", "problem"),
     [

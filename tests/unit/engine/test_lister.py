@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -35,11 +35,12 @@ class Upstreams:
         self.tools = {A: ["one"], B: ["two"]}
         self.gates: dict[ServerName, anyio.Event] = {}
         self.asked: list[str] = []
+        self.expected: dict[str, Any] = {}
         self.odd: set[ServerName] = set()
         self.seconds: dict[ServerName, float] = {}
         self.states: dict[ServerName, ServerState] = {}
 
-    async def list_tools(self, server: ServerSettings) -> Listing:
+    async def list_tools(self, server: ServerSettings, declared: object = None) -> Listing:
         self.asked.append(getattr(server.transport, "command", ""))
         names = self.tools.get(server.name)
         if server.name in self.odd:

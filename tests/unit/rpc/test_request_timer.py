@@ -50,7 +50,7 @@ class LateTimer(SharedTimer):
             next_look = look()
 
 
-@pytest.mark.requirement("UPS-41")
+@pytest.mark.requirement("UPS-40")
 async def test_time_in_which_the_loop_is_held_up_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

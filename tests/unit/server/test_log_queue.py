@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from discovery_server.logs import LogQueue
 
-pytestmark = pytest.mark.requirement("SRV-42")
+pytestmark = pytest.mark.requirement("SRV-5")
 
 SOON = 30.0  # seconds, which is for ever
 

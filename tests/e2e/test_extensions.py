@@ -1,0 +1,139 @@
+"""Extensions of the protocol through the gateway: the SDK's client, and servers of others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.client.extension import advertise
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
+
+from discovery_engine._util.json import JSONObject
+from tests.e2e.commands import need
+from tests.e2e.serving import REAL_SERVERS, Home, text_of
+
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
+
+SERVERS = Path(__file__).parents[1] / "servers"
+APP = "ui://clock/app.html"
+GATED = "everything__trigger-elicitation-request"
+
+
+def program(name: str, *arguments: str) -> JSONObject:
+    return {"command": sys.executable, "args": ["-W", "ignore", str(SERVERS / name), *arguments]}
+
+
+def run(home: Home, *words: str) -> Any:
+    command = [sys.executable, "-m", "discovery_cli", *words, "--json"]
+    done = subprocess.run(
+        command, check=False, capture_output=True, env=home.environ, cwd=home.folder, timeout=90
+    )
+    return json.loads(done.stdout)
+
+
+async def tool_names(client: Client) -> set[str]:
+    return {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+
+
+async def answer_form(_: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+    assert params.message.startswith("everything asks: ")
+    return types.ElicitResult(action="accept", content={"name": "Ada"})
+
+
+async def answer_sample(*_: object) -> types.CreateMessageResult:
+    text = types.TextContent(type="text", text="sampled")
+    return types.CreateMessageResult(role="assistant", content=text, model="m")
+
+
+async def give_roots(_: object) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[])
+
+
+CAPABLE = {
+    "elicitation_callback": answer_form,
+    "sampling_callback": answer_sample,
+    "list_roots_callback": give_roots,
+}
+
+
+@pytest.mark.requirement("EXT-1")
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.matrix)])
+async def test_tools_for_capable_clients_are_there_once_such_a_client_has_connected(
+    home: Home, mode: str
+) -> None:
+    need("everything")
+    everything = REAL_SERVERS / "everything" / "node_modules" / ".bin" / "mcp-server-everything"
+    direct = {"mode": "direct", "poolLimit": 100}
+    home.write({"everything": {"command": str(everything)}}, trust="open", server=direct)
+    run(home, "refresh")
+
+    async with home.client(mode) as client:
+        before = await tool_names(client)
+    async with home.client(mode, **CAPABLE) as client:
+        while GATED not in (after := await tool_names(client)):
+            pass
+        answer = await text_of(client, GATED)
+    run(home, "refresh")  # by a process without such a client
+    async with home.client(mode) as client:
+        later = await tool_names(client)
+        refusal = await client.call_tool(GATED, {})
+
+    gained = {"get-roots-list", "trigger-elicitation-request", "trigger-sampling-request"}
+    assert after - before >= {f"everything__{name}" for name in gained}
+    assert "Ada" in answer
+    assert later == after
+    assert refusal.is_error
+    assert refusal.content[0].text.startswith("TOOL_NEEDS_INPUT")
+    assert "elicitation" in refusal.content[0].text
+
+
+@pytest.mark.requirement("EXT-2")
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.matrix)])
+async def test_the_app_of_a_tool_is_shown_at_an_address_that_is_valid(
+    home: Home, mode: str
+) -> None:
+    servers = {name: program("apps_server.py", name) for name in ("one", "two")}
+    home.write(servers, trust="open", server={"mode": "direct"})
+    run(home, "refresh")
+    apps = advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})
+
+    async with home.client(mode, extensions=[apps]) as client:
+        declared = client.server_capabilities.extensions
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        tool = tools["two__show_clock"]
+        page = await client.read_resource(tool.meta["ui"]["resourceUri"])
+        drawn = await text_of(client, "two__show_clock")
+    async with home.client(mode) as client:
+        plain = await text_of(client, "two__show_clock")
+    [page_of_owner] = run(home, "inspect", "two")["server"]["apps"]
+
+    assert EXTENSION_ID in declared
+    assert page.contents[0].mime_type == APP_MIME_TYPE
+    assert page.contents[0].text == "<h1>two</h1>"
+    assert page.contents[0].meta["ui"]["csp"] == {"connectDomains": ["https://time.example"]}
+    assert (drawn, plain) == ("a clock", "12:00")
+    assert tools["two__set_zone"].meta["ui"]["visibility"] == ["app"]
+    assert page_of_owner == {"uri": APP, "access": ["connects to https://time.example"]}
+
+
+@pytest.mark.requirement("EXT-2", "EXT-3")
+async def test_an_app_calls_tools_by_their_own_names_which_no_model_finds(home: Home) -> None:
+    home.write({"one": program("apps_server.py", "one")}, trust="open", server={"mode": "direct"})
+    run(home, "refresh")
+
+    async with home.client() as client:
+        called = await text_of(client, "set_zone", zone="UTC")
+    hits = run(home, "search", "show the clock of another zone")
+    checks = run(home, "doctor")["checks"]
+
+    assert called == "one UTC"
+    assert {hit["tool"] for hit in hits["results"]} == {"show_clock"}
+    [unknown] = [check for check in checks if check["code"] == "SERVER_EXTENSION_UNKNOWN"]
+    assert unknown["level"] == "note"
+    assert "com.example/maps" in unknown["message"]
