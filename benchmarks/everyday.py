@@ -202,8 +202,13 @@ class Column(Struct, frozen=True):
     """By who asks: people, agents."""
 
     def has(self, request: dict[str, Any], lacking: frozenset[str]) -> bool:
-        """Return whether a request is about servers that lack shipped requests, or all do."""
-        return self.kind == "shipped" or all(server in lacking for server, _ in request["relevant"])
+        """Return whether a request is about servers that lack shipped requests, or all do.
+
+        `beside` of a request has the tools of known servers that would serve it, too.
+        """
+        known = request.get("beside", ()) if self.kind == "beside" else ()
+        right = [*request["relevant"], *known]
+        return self.kind == "shipped" or all(server in lacking for server, _ in right)
 
 
 def all_columns(folders: Iterable[Path] = ()) -> Iterator[Column]:
