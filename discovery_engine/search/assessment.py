@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
+from discovery_engine.search.operations.english_requests import object_of
 from discovery_engine.search.operations.operation import (
     Operation,
     ToolProfile,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.text.lexicon import Lexicon
     from discovery_engine.search.vectors import Similarities
-    from discovery_engine.tools.model import Tool
+    from discovery_engine.tools.model import ServerName, Tool
 
 _SHORT = 2  # letters; no shorter word is taken for a product
 _COMMON = 0.5  # idf; nor are the words that many tools have
@@ -70,6 +71,7 @@ class Assessor:
         self._tags = tags
         self._lexicon = lexicon
         self._analyze = analyze
+        self._names_of_servers: dict[ServerName, Counter[str]] = {}
 
     def assess(
         self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
@@ -93,7 +95,8 @@ class Assessor:
                 tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
                 has_all_words=contains_all_words(terms, impacts, self._lexicon),
                 is_first_right=first_hit_model().is_right(signals)
-                and not operation_differs(query.reading, self._profile(doc_id)),
+                and not operation_differs(query.reading, self._profile(doc_id))
+                and not self._has_other_object(query, hits[0].entry.tool),
             ),
             alike=sum(
                 kind is kinds[0] and hit.relevance >= hits[0].relevance * (1 - _TIE)
@@ -199,6 +202,31 @@ class Assessor:
             return False
         texts = f"{tool.server} {tool.name}", tool.description[:_PRODUCT_TEXT]
         return all(products.isdisjoint(self._names(text)) for text in texts)
+
+    def _has_other_object(self, query: AnalyzedQuery, tool: Tool) -> bool:
+        """Return whether other tools of the server are about a request's object, and not this one.
+
+        So it is with `delete_label` for `delete board`, if there are `get_board` and `add_board`.
+        """
+        lexicon = self._lexicon
+        noun = object_of(query.reading.text, lexicon.stem) if self._is_english(query) else ""
+        if not noun:
+            return False
+        texts = self._name(tool), self._stems(tool.summary)
+        held = {term for stems in texts for stem in stems for term in lexicon.terms_of_stem(stem)}
+        if any(term in held for term in lexicon.terms(noun) if not term.startswith(SUBJECT)):
+            return False
+        names = self._name_stems(tool.server)
+        # Most names have what is the server's own name, whatever they are about.
+        return 0 < names[lexicon.stem(noun)] < len(self._index.servers[tool.server].tools) / 2
+
+    def _name_stems(self, server: ServerName) -> Counter[str]:
+        """The stems of the names of a server's tools, with the number of tools that have each."""
+        if server not in self._names_of_servers:
+            names = (tool.name for tool in self._index.servers[server].tools)
+            counts = Counter(stem for name in names for stem in {*self._stems(name)})
+            self._names_of_servers[server] = counts
+        return self._names_of_servers[server]
 
     def _server_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> str:
         """The server that a query names as a whole, where the best tool is of another product."""

@@ -36,6 +36,13 @@ CATALOGS: dict[str, list[JSONObject | str]] = {
         tool("list_spaces", "List the spaces of the wiki."),
         tool("get_space", "Get a space of the wiki."),
     ],
+    "trello": [
+        tool("list_boards", "List them."),
+        tool(
+            "delete_label", "Delete a label.", inputSchema=schema("board", board=TEXT, label=TEXT)
+        ),
+        *(tool(f"{verb}_card", f"{verb.title()} a card.") for verb in ("get", "add", "archive")),
+    ],
     **{
         server: [
             tool(
@@ -117,6 +124,7 @@ def test_a_tool_that_does_something_else_than_is_asked_for_is_no_match(engine: S
         "delete a branch of the repository",
         "switch to a branch of the repository",
         "create a space, Wiki",
+        "delete board, Trello",
         "create an issue, Linear",
         "show the commits in jira",
     )
@@ -243,7 +251,7 @@ def test_servers_that_are_missing_are_said_before_and_beside_the_hits(
 
     assert found.startswith("Match: sure.\nfiles:read_file")
     assert "Note: mail: failing: it exited with status 1" in found
-    assert missed.startswith("2 of 7 servers are unavailable; no match in the others")
+    assert missed.startswith("2 of 8 servers are unavailable; no match in the others")
     assert "No tool fits" not in missed
     assert "files: failing: " in stale
     assert "its last known" in stale

@@ -102,6 +102,14 @@ _ENGLISH = "en"
 _LONG = 200  # characters; such a request asks for several things, and its verb is less certain
 
 
+_PHRASE_ENDS = _PREPOSITIONS | frozenset(
+    (
+        *("named", "called", "that", "which", "who", "into", "onto", "as", "than", "via", "using"),
+        *("within", "and"),
+    )
+)
+
+
 Stem: TypeAlias = "Callable[[str], str]"
 
 
@@ -141,6 +149,21 @@ def read_english(intent: str, lexicon: Lexicon, unknown: Container[str]) -> Wish
     if many and operations == _READ:
         operations |= _LISTED
     return Wish(operations, is_explicit and is_alone and len(intent) < _LONG, many)
+
+
+def object_of(request: str, stem: Stem) -> str:
+    """Return the noun that follows an order's verb: `board` in `delete the old board of Trello`.
+
+    Empty if the request does not begin with a verb, or has no noun.
+    """
+    first, *others = words(_stripped(request).partition(",")[0]) or ("",)
+    noun = ""
+    for word in others if stem(first) in operation_words().verbs else ():
+        if noun and word in _PHRASE_ENDS:
+            break
+        if word.isalpha() and word not in _PHRASE_ENDS | _DETERMINERS:
+            noun = word
+    return noun
 
 
 def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
