@@ -62,6 +62,8 @@ _EXTENT = {
     Detail.SIGNATURE: (6, 100),
     Detail.SCHEMA: (0, 120),
 }
+_LINES = 4
+"""Hits with a line; one in twenty of the right tools is behind them, and has its name alone."""
 _ABOUT = 100  # characters of an argument's description
 
 _CACHED = 6_000_000  # bytes of the cached variants
@@ -77,9 +79,19 @@ def hit_items(
     each further rank.
     """
     return [
-        Item(hit.relevance / rank, _variants(hit.entry, _name(hit.entry.tool.key, names), richest))
+        Item(
+            hit.relevance / rank,
+            _variants(hit.entry, _name(hit.entry.tool.key, names), _richest(rank, richest)),
+        )
         for rank, hit in enumerate(hits, start=1)
     ]
+
+
+def _richest(rank: int, richest: Detail) -> Detail:
+    """Return the most detail of a hit; a caller that asks for schemas gets those of all."""
+    if rank == 1 or richest is Detail.SCHEMA:
+        return richest
+    return Detail.LINE if rank <= _LINES else Detail.NAME
 
 
 def _name(key: ToolKey, names: Mapping[ToolKey, str]) -> str:
