@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
-from discovery_engine.search.operations.english_requests import object_of
+from discovery_engine.search.operations.english_requests import object_of, objects
 from discovery_engine.search.operations.operation import (
+    CHANGING,
     Operation,
     ToolProfile,
     operation_words,
@@ -207,13 +208,17 @@ class Assessor:
         """Return whether other tools of the server are about a request's object, and not this one.
 
         So it is with `delete_label` for `delete board`, if there are `get_board` and `add_board`.
+        What changes something is about the object of its summary: `Create an item in a vault`
+        creates no vault.
         """
         lexicon = self._lexicon
         noun = object_of(query.reading.text, lexicon.stem) if self._is_english(query) else ""
         if not noun:
             return False
-        texts = self._name(tool), self._stems(tool.summary)
-        held = {term for stems in texts for stem in stems for term in lexicon.terms_of_stem(stem)}
+        summary = words(tool.summary)
+        said = objects(summary) if query.reading.operations & CHANGING else summary
+        stems = (*self._name(tool), *map(lexicon.stem, said))
+        held = {term for stem in stems for term in lexicon.terms_of_stem(stem)}
         if any(term in held for term in lexicon.terms(noun) if not term.startswith(SUBJECT)):
             return False
         names = self._name_stems(tool.server)

@@ -156,14 +156,16 @@ def object_of(request: str, stem: Stem) -> str:
 
     Empty if the request does not begin with a verb, or has no noun.
     """
-    first, *others = words(_stripped(request).partition(",")[0]) or ("",)
-    noun = ""
-    for word in others if stem(first) in operation_words().verbs else ():
-        if noun and word in _PHRASE_ENDS:
-            break
-        if word.isalpha() and word not in _PHRASE_ENDS | _DETERMINERS:
-            noun = word
-    return noun
+    said = words(_stripped(request).partition(",")[0])
+    is_order = bool(said) and stem(said[0]) in operation_words().verbs
+    return "".join(objects(said)[-1:]) if is_order else ""
+
+
+def objects(said: Sequence[str]) -> list[str]:
+    """Return the words behind the first one, a verb, up to a preposition: `old board`."""
+    others = [word for word in said[1:] if word.isalpha() and word not in _DETERMINERS]
+    start = next((at for at, word in enumerate(others) if word not in _PHRASE_ENDS), len(others))
+    return [*takewhile(lambda word: word not in _PHRASE_ENDS, others[start:])]
 
 
 def _wished(said: Sequence[str], stem: Stem) -> tuple[int, bool]:
