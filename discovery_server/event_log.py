@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,6 +31,7 @@ from discovery_engine.events import (
     ToolCalled,
 )
 from discovery_engine.tools.model import ServerName, ToolKey
+from discovery_server.logs import EACH_LINE
 
 if TYPE_CHECKING:
     from discovery_engine.engine import Engine
@@ -61,7 +63,7 @@ async def logged(engine: Engine) -> AsyncIterator[None]:
                 yield
                 tasks.cancel_scope.cancel()
         finally:
-            event_log.drain(events)
+            event_log.log(*events.drain())
 
 
 class _ServerLog(Struct):
@@ -86,19 +88,21 @@ class EventLog:
 
     async def follow(self, events: Subscription) -> None:
         async for event in events:
-            self.log(event)
+            self.log(event, *events.drain())
             await anyio.sleep(_PAUSE)
-            self.drain(events)
 
-    def drain(self, events: Subscription) -> None:
-        """Log what was published since."""
-        for event in events.drain():
-            self.log(event)
+    def log(self, *events: Event) -> None:
+        """Log events, calls in a row as one record."""
+        for _, row in groupby(events, type):
+            of_kind = list(row)
+            if lines := [_call_line(event) for event in of_kind if isinstance(event, ToolCalled)]:
+                logger.info("%s", "\n".join(lines), extra=EACH_LINE)
+                continue
+            for event in of_kind:
+                self._log_of_server(event)
 
-    def log(self, event: Event) -> None:
+    def _log_of_server(self, event: Event) -> None:
         match event:
-            case ToolCalled():
-                _log_call(event)
             case ServerConnecting(server):
                 logger.debug("%s: connecting", server)
             case ServerDiscovering(server):
@@ -146,16 +150,11 @@ class EventLog:
         logger.log(level, "%s: %s", server, one_line(line))
 
 
-def _log_call(called: ToolCalled) -> None:
+def _call_line(called: ToolCalled) -> str:
     key = ToolKey(called.server or ServerName("?"), called.tool)
     # A whole session id would allow any reader of the log to use the session.
     client = f" for {one_line(called.client[:_CLIENT])}" if called.client else ""
-    logger.info(
-        "Call of %s%s: %s, %.3f s, %d characters in, %d out",
-        key.label,
-        client,
-        called.outcome,
-        called.seconds,
-        called.argument_size,
-        called.result_size,
+    return (
+        f"Call of {key.label}{client}: {called.outcome}, {called.seconds:.3f} s,"
+        f" {called.argument_size} characters in, {called.result_size} out"
     )

@@ -175,7 +175,9 @@ class CallRecord:
         if not self.is_named:
             self._tool = ToolName(error.tool or self._tool)
 
-    def _entry(self, kind: EntryKind, tool: str, outcome: str, seconds: float) -> LogEntry:
+    def _entry(
+        self, kind: EntryKind, tool: str, outcome: str, seconds: float, queued: float = 0.0
+    ) -> LogEntry:
         caller = self._caller
         return LogEntry(
             self._recorder.log.now(),
@@ -184,6 +186,7 @@ class CallRecord:
             tool,
             outcome,
             seconds,
+            queued,
             client=caller.id[:_CLIENT] if caller and caller.id else "",
             view=self._view,
             by=self._by,
@@ -191,24 +194,11 @@ class CallRecord:
         )
 
     def _log_call(self, seconds: float) -> None:
-        caller, log = self._caller, self._recorder.log
-        entry = LogEntry(
-            log.now(),
-            self._kind,
-            self._server,
-            self._tool,
-            self._outcome,
-            seconds,
-            self._queued,
-            client=caller.id[:_CLIENT] if caller and caller.id else "",
-            view=self._view,
-            by=self._by,
-            trace_id=self._trace_id,
-        )
         result: JSONValue = self._result
         if self._error is not None:
             result = {"error": {"code": self._error.code, "message": self._error.message}}
-        log.record(entry, self._arguments, result, is_known=self._is_known)
+        entry = self._entry(self._kind, self._tool, self._outcome, seconds, self._queued)
+        self._recorder.log.record(entry, self._arguments, result, is_known=self._is_known)
 
     def _publish(self, seconds: float) -> None:
         called = ToolCalled(

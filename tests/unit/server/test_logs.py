@@ -8,7 +8,7 @@ import pytest
 
 from discovery_engine.config.settings import LogSettings
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
-from discovery_server.logs import RepeatFilter, log_to
+from discovery_server.logs import EACH_LINE, RepeatFilter, log_to
 from tests.rows import rows
 
 pytestmark = pytest.mark.requirement("SRV-5")
@@ -24,9 +24,11 @@ def test_words_of_a_server_can_neither_command_a_terminal_nor_fake_a_record(
 
     with log_to(LogSettings(file=str(path)), {}):
         log.info("it said %s", "\x1b]0;x\x07hello\n2026-11-22 INFO discovery: all is well")
+        log.info("a call\nanother call", extra=EACH_LINE)
 
     for written in (capfd.readouterr().err, path.read_text(encoding="utf-8")):
         assert "it said hello\n    2026-11-22 INFO discovery: all is well\n" in written
+        assert written.count(" INFO    discovery_engine.test: ") == 3
         assert "\x1b" not in written
 
 
@@ -96,6 +98,5 @@ def test_each_minute_is_told_of_anew(caplog: pytest.LogCaptureFixture) -> None:
         caplog.handler.removeFilter(repeats)
 
     told = [text for record in caplog.records if "suppressed" in (text := record.getMessage())]
-    assert len(told) == 2
-    assert all(words.startswith("95 more warnings of mcp.server") for words in told)
+    assert [words.partition(" like")[0] for words in told] == ["95 more warnings of mcp.server"] * 2
     assert len(caplog.records) == 3 * 5 + 2
