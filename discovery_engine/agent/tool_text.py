@@ -141,8 +141,9 @@ def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple
 @cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())
 def _short_variants(entry: Entry, name: str, note: str) -> tuple[tuple[Variant, ...], int]:
     """Return the variants below `SCHEMA`, and their approximate size in bytes."""
+    parameters = entry.tool.parameters
     variants = tuple(
-        Variant(_text(entry, entry.tool.parameters, detail, name, note), _VALUES[detail])
+        Variant(_text(entry, parameters, detail, name, note), _VALUES[detail])
         for detail in Detail
         if detail is not Detail.SCHEMA
     )

@@ -21,7 +21,6 @@ from discovery_engine.tools.schemas import (
     ArgumentChoice,
     DescribedArguments,
     arguments_in,
-    is_composed,
     object_schema,
     says_nothing,
     without_parameters,
@@ -32,7 +31,7 @@ ToolName = NewType("ToolName", str)
 
 _UNION_DEPTH = 3  # levels of nested unions; a server may nest them endlessly
 _PARSED = 1000  # cached definitions, and cached summaries
-_COMPOSED = 100  # cached argument lists
+_DESCRIBED = 100  # cached argument lists
 _SUMMARY_LENGTH = 120  # characters; about 30 tokens, so that ten hits stay under 400
 
 
@@ -199,10 +198,7 @@ class Tool(Struct, frozen=True, gc=False):
 
     @property
     def _arguments(self) -> DescribedArguments:
-        schema = self.input_schema
-        if is_composed(schema):
-            return _composed_arguments(self.source, frozenset(self.overridden.pinned))
-        return arguments_in(schema)
+        return _described_arguments(self.source, frozenset(self.overridden.pinned))
 
 
 # Parsed, a definition takes six times the memory of its text, so only those in use are cached.
@@ -222,9 +218,9 @@ def _input_schema(source: str, pinned: Collection[str] = ()) -> JSONObject:
     return without_parameters(schema, pinned) if pinned else schema
 
 
-# Showing one argument needs their number, and reading them takes up to a millisecond.
-@lru_cache(maxsize=_COMPOSED)
-def _composed_arguments(source: str, pinned: frozenset[str]) -> DescribedArguments:
+# A line about a tool needs them ten times, and reading them takes up to a millisecond.
+@lru_cache(maxsize=_DESCRIBED)
+def _described_arguments(source: str, pinned: frozenset[str]) -> DescribedArguments:
     return arguments_in(_input_schema(source, pinned))
 
 
