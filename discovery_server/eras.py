@@ -7,14 +7,14 @@ Members of params that the schema of an era does not name are allowed.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
 
+from discovery_engine._util.digests import digest
 from discovery_engine._util.text import one_line
 from discovery_engine._util.version import __version__
 from discovery_engine.agent.tool_pool import ToolPool
@@ -303,7 +303,7 @@ def client_name(request: ClientRequest) -> str:
 
 
 def _digest(client: str) -> str:
-    return sha256(client.encode()).hexdigest()[:8]
+    return digest(client.encode()).hex()[:8]
 
 
 class ClientSession:
@@ -323,7 +323,7 @@ class ClientSession:
         self.client_name = ""
         """The name that the client gave itself; untrusted text."""
         # The id of a client over HTTP is the key of its session, so only a digest is shown.
-        mark = secrets.token_hex(4) if client is None else client and _digest(client)
+        mark = os.urandom(4).hex() if client is None else client and _digest(client)
         self._mark = f" ({mark})" if mark else ""
 
     def label(self, params: JSONObject) -> str:

@@ -17,7 +17,6 @@ from anyio import BrokenResourceError, WouldBlock
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.secrets.references import UnsetReference
 from discovery_engine.secrets.resolver import EnvironmentResolver, resolve
-from discovery_engine.upstream.stdio.environment import child_environment
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
@@ -60,6 +59,9 @@ async def _run_each(
         settings = engine.settings
         if not (command := settings.server.on_list_changed):
             continue
+        # Few configurations have one.
+        from discovery_engine.upstream.stdio.environment import child_environment  # noqa: PLC0415
+
         folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - "" stays
         try:
             environment = child_environment(environ, {}, settings.server.pass_env)

@@ -38,11 +38,11 @@ _MEANINGLESS = (
     + r"\U000f0000-\U0010ffff"
 )
 """Lone surrogates, private use, and noncharacters."""
-_USUAL = (
-    r"\n -~\xa1-\xac\xae-\u02ff\u0370-\u052f\u2010-\u2027\u2030-\u205e"
-    r"\u3001-\u312f\u4e00-\u9fff\uac00-\ud7a3"
+_PRINTABLE = (
+    r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    r"\U000e0100-\U000e01ef"
 )
-"""Characters of common scripts, none of which is in another table."""
+"""Those of these characters that `str.isprintable` takes for printable."""
 _RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
 
 _EMOJI = (
@@ -136,18 +136,18 @@ def _columns_of_character(character: str) -> int:
 
 
 def _is_plain(text: str) -> bool:
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return True
-    return not _not_usual().search(text) or not _any_raw().search(text)
+    if text.replace("\n", "").isprintable():
+        return text.isascii() or not _any_printable().search(text)
+    return not _any_raw().search(text)
 
 
 # Compiled on first use, so that a start that shows only plain words does not pay for it.
 
 
 @cache
-def _not_usual() -> re.Pattern[str]:
+def _any_printable() -> re.Pattern[str]:
     # For a sentence with a dash or an accent, this takes a tenth of the time of the whole table.
-    return re.compile(rf"[^{_USUAL}]")
+    return re.compile(f"[{_PRINTABLE}]")
 
 
 @cache

@@ -12,8 +12,6 @@ import contextlib
 import json
 import logging
 import os
-import secrets
-import shutil
 import struct
 from collections import Counter
 from collections.abc import Callable
@@ -106,7 +104,7 @@ class ResultStore:
                 self.size + len(data) > self._most_bytes or len(self._kept) >= _MAX_STORED_RESULTS
             ):
                 self._drop_one()
-            handle = secrets.token_hex(_HANDLE)
+            handle = os.urandom(_HANDLE).hex()
             try:
                 file = self._write(data)
             except OSError:
@@ -160,7 +158,7 @@ class ResultStore:
             self._kept.clear()
             self._sizes.clear()
             if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+                _remove_folder(self._folder)
                 os.close(self._descriptor)
                 self._folder, self._descriptor = None, -1
 
@@ -191,7 +189,7 @@ class ResultStore:
 
     def _write(self, data: bytes) -> str:
         # The name is not the handle: who may list the folder still cannot read on over MCP.
-        file = secrets.token_hex(8)
+        file = os.urandom(8).hex()
         path = self._path(file)
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _BINARY, _PRIVATE)
         try:
@@ -204,13 +202,19 @@ class ResultStore:
         return file
 
 
+def _remove_folder(folder: Path) -> None:
+    import shutil  # noqa: PLC0415 - with what unpacks archives, 3 ms of each start
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _opened(root: Path) -> tuple[Path, int]:
     """A new folder of this process with a lock in it; folders of dead processes are removed."""
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for old in root.iterdir():
         if _is_abandoned(old):
-            shutil.rmtree(old, ignore_errors=True)
-    name = f"{os.getpid()}-{secrets.token_hex(4)}"
+            _remove_folder(old)
+    name = f"{os.getpid()}-{os.urandom(4).hex()}"
     new = root / f".{name}"  # its lock must be held before others can find it
     new.mkdir(mode=0o700)
     descriptor = os.open(new / _LOCK, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE)

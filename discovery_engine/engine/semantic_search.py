@@ -27,7 +27,7 @@ from discovery_engine.events import (
     RequestsWritten,
     Subscription,
 )
-from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector, open_embedder
+from discovery_engine.search.embedders import Embedder, EmbeddingError, Vector
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.search.query.analyzer import split_clauses
 from discovery_engine.search.text.lexicon import lexicon_for
@@ -123,7 +123,7 @@ class SemanticSearch:
         secrets: SecretResolver,
         data: Path,
         clock: Callable[[], float] = time.monotonic,
-        opener: EmbedderOpener = open_embedder,
+        opener: EmbedderOpener | None = None,
     ) -> None:
         """Made by the engine.
 
@@ -135,7 +135,7 @@ class SemanticSearch:
             secrets: Gives `${references}` their values.
             data: The data folder, where the installed model is.
             clock: Monotonic.
-            opener: Opens the embedder of the settings.
+            opener: Opens the embedder of the settings; `open_embedder` if None.
         """
         self._view = view
         self._set_vectors = set_vectors
@@ -270,10 +270,11 @@ class SemanticSearch:
                 "the configuration was discovered, not named with --config",
                 hint="name it with --config to let it choose a model or an address",
             )
-        # Off by default, so a start does not load it.
+        # Off by default, so a start does not load them.
         from discovery_engine.engine.vector_cache import VectorCache  # noqa: PLC0415
+        from discovery_engine.search.embedders.opening import open_embedder  # noqa: PLC0415
 
-        async with self._open(
+        async with (self._open or open_embedder)(
             target.embeddings, secrets=self._secrets, base_dir=target.base_dir, data=self._data
         ) as embedder:
             self._loaded.set()

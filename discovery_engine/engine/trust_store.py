@@ -29,7 +29,6 @@ from discovery_engine.trust.decisions import (
 from discovery_engine.trust.effective_trust import Trust
 from discovery_engine.trust.server_admission import admit
 from discovery_engine.trust.server_identity import completed_approval, known_as
-from discovery_engine.upstream.identity import identity_as_configured, identity_of
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import (
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from discovery_engine.trust.decisions import AcceptedTools
     from discovery_engine.trust.effective_trust import ListedServer
     from discovery_engine.trust.server_identity import Identity
+    from discovery_engine.upstream.identity import Programs
 
 logger = logging.getLogger(__name__)
 
@@ -98,11 +98,15 @@ class TrustStore:
 
             lock = load_lock(settings)
         identities: dict[ServerName, Identity] = {}
-        identity = partial(identity_as_configured, programs={})
+        programs: Programs = {}
 
         def identify(server: ServerSettings) -> Identity:
-            identities[server.name] = identity(server, self._secrets, self._environ)
-            return identities[server.name]
+            # Not at a start: `hashlib` and `shutil` alone take 3 ms.
+            from discovery_engine.upstream.identity import identity_as_configured  # noqa: PLC0415
+
+            identity = identity_as_configured(server, self._secrets, self._environ, programs)
+            identities[server.name] = identity
+            return identity
 
         trust = Trust.under(settings, self._recalled(settings), lock=lock, identify=identify)
         if self._complete(settings, trust, identities):
@@ -293,6 +297,8 @@ class TrustStore:
         Raises:
             UntrustedServerError: If it may not.
         """
+        from discovery_engine.upstream.identity import identity_of  # noqa: PLC0415 - as above
+
         identify = partial(identity_of, server, transport, self._secrets, self._environ)
         trust = self.trust
         admit(server, identify, trust.decisions, path=trust.path, lock=trust.lock)

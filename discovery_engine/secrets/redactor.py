@@ -9,7 +9,6 @@ characters in a hash table, and extended to both sides from there.
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 import sys
@@ -186,6 +185,8 @@ def _quads_of(text: str) -> memoryview:
 
 def forms(secret: str) -> set[str]:
     """A secret, and its encodings in URLs, JSON, HTML, shells, Python, hex and base64."""
+    import html  # noqa: PLC0415 - its table of entities takes 1.6 ms, and most starts have no secret
+
     encodings = {secret, repr(secret)[1:-1], html.escape(secret), html.escape(secret, quote=False)}
     # In a shell's quotes.
     encodings |= {secret.replace("'", "'\"'\"'"), secret.replace("'", "'\\''")}

@@ -9,7 +9,7 @@ Times are Unix times in seconds by the clock of the registry.
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
@@ -132,7 +132,7 @@ def stored_event(event: WebhookEvent, *, at: float) -> StoredEvent:
     data = {"server": _safe_text(event.server), **event.data}
     form = {"type": event.type, "timestamp": moment.replace("+00:00", "Z"), "data": data}
     body = json.dumps(form, separators=(",", ":"))
-    return StoredEvent(f"msg_{secrets.token_hex(16)}", event.type, body)
+    return StoredEvent(f"msg_{os.urandom(16).hex()}", event.type, body)
 
 
 def tools_event(kind: str, server: str, tools: Iterable[tuple[str, bool]]) -> WebhookEvent:

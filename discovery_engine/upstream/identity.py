@@ -65,7 +65,6 @@ def identity_as_configured(
     server: ServerSettings,
     secrets: SecretResolver,
     environ: Mapping[str, str],
-    *,
     programs: Programs | None = None,
 ) -> Identity:
     """The identity of a server if it were started now; missing values are left out.

@@ -433,7 +433,7 @@ _MARKS = {
 
 
 class _Grammar(NamedTuple):
-    """The compiled patterns of a language."""
+    """The patterns of a language, compiled at first use."""
 
     separator: re.Pattern[str]
     condition: re.Pattern[str]
@@ -452,12 +452,12 @@ def _compiled(marks: _Marks) -> _Grammar:
     begins = f"^(?:{marks.negation})" if marks.negation else ""
     negations = "|".join(filter(None, (begins, marks.final_negation))) or _NOTHING
     return _Grammar(
-        re.compile(separators, re.IGNORECASE),
-        re.compile(marks.condition or _NOTHING, re.IGNORECASE),
-        re.compile(negations, re.IGNORECASE),
-        re.compile(marks.exclusion or _NOTHING, re.IGNORECASE),
-        re.compile(marks.end or _NOTHING, re.IGNORECASE),
-        re.compile(marks.final_exclusion or _NOTHING),
+        lazy_pattern(separators, re.IGNORECASE),
+        lazy_pattern(marks.condition or _NOTHING, re.IGNORECASE),
+        lazy_pattern(negations, re.IGNORECASE),
+        lazy_pattern(marks.exclusion or _NOTHING, re.IGNORECASE),
+        lazy_pattern(marks.end or _NOTHING, re.IGNORECASE),
+        lazy_pattern(marks.final_exclusion or _NOTHING),
         frozenset(marks.words.split()),
     )
 

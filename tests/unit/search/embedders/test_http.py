@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+from discovery_engine.search.embedders import EmbeddingError, Vector
+from discovery_engine.search.embedders.opening import open_embedder
 from discovery_engine.secrets.resolver import EnvironmentResolver
 from tests.rows import rows
 
@@ -63,18 +64,16 @@ async def embedded(url: str, *texts: str, **fields: Any) -> list[Vector]:
     settings = EmbeddingsSettings("http", url=url, **fields)
     secrets = EnvironmentResolver({"KEY": "sesame"})
     with anyio.fail_after(60):
-        async with open_embedder(
-            settings, secrets=secrets, base_dir=Path(), data=Path()
-        ) as embedder:
+        opened = open_embedder(settings, secrets=secrets, base_dir=Path(), data=Path())
+        async with opened as embedder:
             return await embedder.embed(texts)
 
 
 async def test_the_name_of_the_model_holds_no_secret() -> None:
     settings = EmbeddingsSettings("http", url="http://user:word@localhost/v1?key=sesame", model="m")
 
-    async with open_embedder(
-        settings, secrets=NO_SECRETS, base_dir=Path(), data=Path()
-    ) as embedder:
+    opened = open_embedder(settings, secrets=NO_SECRETS, base_dir=Path(), data=Path())
+    async with opened as embedder:
         assert embedder.model == "http:http://localhost/v1:m:0"
 
 
@@ -112,9 +111,8 @@ async def test_what_is_for_this_machine_is_sent_to_no_proxy(
     with served(one) as (proxy, stolen), served(one) as (url, asked), anyio.fail_after(60):
         monkeypatch.setenv("HTTP_PROXY", proxy.removesuffix("/v1"))
         settings = EmbeddingsSettings(provider="http", url=url, model="m")
-        async with open_embedder(
-            settings, secrets=NO_SECRETS, base_dir=tmp_path, data=tmp_path
-        ) as embedder:
+        opened = open_embedder(settings, secrets=NO_SECRETS, base_dir=tmp_path, data=tmp_path)
+        async with opened as embedder:
             await embedder.embed(["hello"])
 
     assert (len(asked), stolen) == (1, [])

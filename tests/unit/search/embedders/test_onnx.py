@@ -12,7 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.search.embedders import EmbeddingError, Vector, open_embedder
+from discovery_engine.search.embedders import EmbeddingError, Vector
+from discovery_engine.search.embedders.opening import open_embedder
 from discovery_engine.secrets.resolver import EnvironmentResolver
 
 pytestmark = pytest.mark.anyio
@@ -56,17 +57,15 @@ def model_in(folder: Path, rows: list[list[float]] = ROWS, *, pooled: bool = Fal
 async def embedded(folder: Path, *texts: str) -> list[Vector]:
     settings = EmbeddingsSettings("onnx", path=folder.name)
     with anyio.fail_after(60):
-        async with open_embedder(
-            settings, secrets=NO_SECRETS, base_dir=folder.parent, data=folder
-        ) as embedder:
+        opened = open_embedder(settings, secrets=NO_SECRETS, base_dir=folder.parent, data=folder)
+        async with opened as embedder:
             return await embedder.embed(texts)
 
 
 async def model_name(folder: Path) -> str:
     settings = EmbeddingsSettings("onnx", path=str(folder))
-    async with open_embedder(
-        settings, secrets=NO_SECRETS, base_dir=Path(), data=Path()
-    ) as embedder:
+    opened = open_embedder(settings, secrets=NO_SECRETS, base_dir=Path(), data=Path())
+    async with opened as embedder:
         return embedder.model
 
 

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from discovery_engine.config.settings import EmbeddingsSettings
-from discovery_engine.search.embedders import Vector, open_embedder
+from discovery_engine.search.embedders import Vector
+from discovery_engine.search.embedders.opening import open_embedder
 from discovery_engine.search.embedders.sentence_model import (
     ModelError,
     install_model,
@@ -43,9 +44,8 @@ def digests(folder: Path) -> dict[str, str]:
 def embedded(data: Path, *texts: str) -> list[Vector]:
     async def run() -> list[Vector]:
         settings = EmbeddingsSettings("discovery")
-        async with open_embedder(
-            settings, secrets=NO_SECRETS, base_dir=Path(), data=data
-        ) as embedder:
+        opened = open_embedder(settings, secrets=NO_SECRETS, base_dir=Path(), data=data)
+        async with opened as embedder:
             return await embedder.embed(texts)
 
     return anyio.run(run)
