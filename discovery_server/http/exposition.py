@@ -108,6 +108,8 @@ def _jobs(fleet: FleetStatus) -> Iterator[Metric]:
     yield jobs
     overdue = "Seconds that the server waits which has waited longest for a worker; 0 if none does"
     yield GaugeMetricFamily("discovery_fleet_oldest_due_seconds", overdue, fleet.seconds_overdue)
+    behind = "Gateways on which a decision of the owner is not in force yet"
+    yield GaugeMetricFamily("discovery_fleet_gateways_behind", behind, fleet.gateways_behind)
     vectors = "Vectors that are kept for tools"
     yield GaugeMetricFamily("discovery_fleet_embeddings", vectors, fleet.embedding_count)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import socket
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ CADDYFILE = FOLDER / "Caddyfile"
 PROGRAM = "/opt/discovery/bin/discovery"
 UNITS = sorted((FOLDER / "systemd").glob("*.service"))
 PORT = "8080"
+RELEASE = "team"
+_PLAIN = re.compile(r"\{\{ \.(?:Release\.Name|Values\.(\w+)) (?:\| indent (\d+) )?\}\}")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,29 @@ def container(name: str) -> Deployed:
     service = services()[name]
     environ = {"PATH": os.defpath, **service["environment"]}
     return Deployed([PROGRAM, *service["command"]], environ, environ["DISCOVERY_DATA_DIR"])
+
+
+def manifests() -> list[dict[str, Any]]:
+    """What the chart makes of its values; its templates have nothing but such values in them."""
+    values = yaml.safe_load((FOLDER / "helm" / "values.yaml").read_text("utf-8"))
+
+    def value(found: re.Match[str]) -> str:
+        text = str(values[found[1]]) if found[1] else RELEASE
+        return textwrap.indent(text, " " * int(found[2])) if found[2] else text
+
+    files = sorted((FOLDER / "helm" / "templates").iterdir())
+    texts = [_PLAIN.sub(value, file.read_text("utf-8")) for file in files]
+    assert "{{" not in "".join(texts)
+    return [manifest for text in texts for manifest in yaml.safe_load_all(text)]
+
+
+def pod(kind: str) -> Deployed:
+    """The container in the pods of a chart's manifest."""
+    [spec] = [one["spec"]["template"]["spec"] for one in manifests() if one["kind"] == kind]
+    [container] = spec["containers"]
+    environ = {one["name"]: one.get("value", RELEASE) for one in container["env"]}
+    environ = {"PATH": os.defpath, **environ}
+    return Deployed([PROGRAM, *container["args"]], environ, environ["DISCOVERY_DATA_DIR"])
 
 
 def unit(name: str, instance: str = "") -> Deployed:

@@ -12,9 +12,18 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from discovery_cli.program import cli
 from discovery_engine.config.loading.loader import load_settings
+from discovery_engine.config.loading.parsing import parse_settings
+from discovery_engine.config.settings import Settings
+from discovery_engine.engine.owner.fleet import JOB_STATES, FleetStatus
+from discovery_engine.store.availability import RegistryHealth
+from discovery_engine.store.call_log.call_log import CallLog
+from discovery_engine.store.call_log.log_entry import NO_ERRORS
+from discovery_engine.store.webhooks import WebhookState
+from discovery_server.http.exposition import exposition
 from tests.fleet import confinement
 from tests.fleet.confinement import confined
 from tests.fleet.example import (
@@ -27,6 +36,8 @@ from tests.fleet.example import (
     compose,
     container,
     discovery_services,
+    manifests,
+    pod,
     services,
     unit,
     unit_lines,
@@ -63,6 +74,7 @@ KNOWN_KEYS = {
 }
 DEPLOYED = {
     "containers": (container("gateway-1"), container("worker")),
+    "pods": (pod("StatefulSet"), pod("Deployment")),
     "units": (unit("discovery-gateway.service"), unit("discovery-worker@.service", "1")),
 }
 confining = pytest.mark.skipif(bool(confinement.missing()), reason=confinement.missing())
@@ -151,6 +163,67 @@ def test_containers_of_the_program_can_do_no_more_than_they_need() -> None:
         assert [volume.rpartition(":")[2] for volume in writable] == [state]
         assert one["tmpfs"] == ["/tmp"]
     assert "USER discovery" in (ROOT / "Dockerfile").read_text("utf-8").splitlines()
+
+
+@pytest.mark.requirement("FLT-52")
+def test_pods_of_the_chart_find_what_they_name_and_can_do_no_more_than_they_need() -> None:
+    by_kind = {one["kind"]: one for one in manifests()}
+    [(name, text)] = by_kind["ConfigMap"]["data"].items()
+    settings = parse_settings(text.encode(), file=name)
+
+    assert by_kind.keys() == {"ConfigMap", "Service", "StatefulSet", "Deployment"}
+    assert (settings.name, settings.registry.url) == ("fleet", "${DATABASE_URL}")
+    service = by_kind["Service"]["spec"]
+    assert by_kind["StatefulSet"]["spec"]["serviceName"] == by_kind["Service"]["metadata"]["name"]
+    for kind in ("StatefulSet", "Deployment"):
+        spec = by_kind[kind]["spec"]
+        labels, inner = spec["template"]["metadata"]["labels"], spec["template"]["spec"]
+        [container] = inner["containers"]
+        security = container["securityContext"]
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())]
+        volumes = {volume["name"]: volume for volume in inner["volumes"]}
+        config = volumes["configuration"]["configMap"]["name"]
+
+        assert spec["selector"]["matchLabels"] == labels
+        assert config == by_kind["ConfigMap"]["metadata"]["name"]
+        assert mounted == {
+            "configuration": "/etc/discovery", "data": "/var/lib/discovery", "tmp": "/tmp",
+        }  # fmt: skip
+        assert {*volumes, *claims} == mounted.keys()
+        assert inner["securityContext"]["runAsNonRoot"]
+        assert security["readOnlyRootFilesystem"]
+        assert security["capabilities"] == {"drop": ["ALL"]}
+        if kind == "StatefulSet":
+            assert service["selector"] == labels
+            [port] = container["ports"]
+            assert service["ports"][0]["targetPort"] == port["name"]
+            assert container["args"][2] == f"0.0.0.0:{port['containerPort']}"
+
+
+@pytest.mark.requirement("FLT-52", "MTR-10")
+def test_alerts_and_the_board_name_metrics_that_gateways_have(tmp_path: Path) -> None:
+    rules = yaml.safe_load((FOLDER / "monitoring" / "alerts.yaml").read_text("utf-8"))
+    board = json.loads((FOLDER / "monitoring" / "grafana.json").read_text("utf-8"))
+    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    fleet = FleetStatus((), 0, 0.0)
+    health, webhooks = RegistryHealth(None, None, 0, 0), [WebhookState("chat")]
+    log = CallLog(tmp_path, "one", Settings)
+
+    text, _ = exposition(log, (), "text/plain", health, fleet, webhooks)
+
+    families = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text.decode(), re.MULTILINE))
+    parts = ("_bucket", "_count", "_sum")
+    names = {
+        name + part
+        for name, kind in families.items()
+        for part in (parts if kind == "histogram" else ("",))
+    }
+    assert not set(re.findall(r"\bdiscovery_\w+", " ".join(asked))) - names
+    assert set(re.findall(r'state="(\w+)"', " ".join(asked))) <= {*JOB_STATES}
+    assert set(re.findall(r'outcome!~"([^"]+)"', " ".join(asked))) == {"ok|task|cancelled"}
+    assert {"ok", "task", "cancelled"} == {*NO_ERRORS} - {""}
 
 
 @pytest.mark.thorough

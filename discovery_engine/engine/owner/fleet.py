@@ -65,6 +65,11 @@ class FleetStatus(Struct, frozen=True):
         oldest = self.oldest_due
         return self.now - _waits_since(oldest) if oldest else 0.0
 
+    @property
+    def gateways_behind(self) -> int:
+        """Return the number of gateways on which a decision is not in force yet."""
+        return sum(gateway.decided < self.newest_decision for gateway in self.gateways)
+
     def ordered(self, states: Collection[str] = JOB_STATES) -> list[RefreshJob]:
         """Return the jobs in some states: dead, failing and processed ones first, then by name."""
         return sorted((job for job in self.jobs if job.state in states), key=attention)
