@@ -7,6 +7,7 @@ import ssl
 import time
 from functools import lru_cache
 
+import anyio.to_thread
 import httpx2
 
 _TLS_CONTEXT_TTL = 3600.0  # seconds
@@ -15,10 +16,16 @@ _TLS_CONTEXT_TTL = 3600.0  # seconds
 def shared_tls_context() -> ssl.SSLContext:
     """One context for all clients, made again after an hour, or if other certificates are named.
 
-    Making it takes 50 to 130 ms of the event loop: more than all else that listing a server is.
+    Making it takes 50 to 130 ms, more than all else that listing a server is: an event loop calls
+    `load_tls_context` before.
     """
     named = tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
     return _context(named, int(time.monotonic() // _TLS_CONTEXT_TTL))
+
+
+async def load_tls_context() -> ssl.SSLContext:
+    """Return `shared_tls_context`, which a thread makes if it is due."""
+    return await anyio.to_thread.run_sync(shared_tls_context)
 
 
 @lru_cache(maxsize=1)

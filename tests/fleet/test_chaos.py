@@ -1,4 +1,4 @@
-"""A fleet that everything happens to for minutes; `benchmarks/fleet_chaos.py` does it for an hour."""
+"""A fleet that everything happens to for minutes; `benchmarks/fleet_chaos.py` takes an hour."""
 
 from __future__ import annotations
 

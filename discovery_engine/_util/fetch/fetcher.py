@@ -25,7 +25,7 @@ from msgspec import Struct
 from discovery_engine._util.address_classes import AddressClass, address_class, reachable_classes
 from discovery_engine._util.fetch.fetch_error import FetchError
 from discovery_engine._util.text import quoted
-from discovery_engine._util.tls_context import shared_tls_context
+from discovery_engine._util.tls_context import load_tls_context
 from discovery_engine._util.version import __version__
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
@@ -342,7 +342,7 @@ async def open_fetcher(
         return frozenset(("public",))
 
     proxy = _proxy_for(base)
-    context = shared_tls_context()
+    context = await load_tls_context()
     if proxy:
         pool: Any = _proxy_pool(proxy, context)
     else:

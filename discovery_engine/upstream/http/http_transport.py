@@ -11,6 +11,7 @@ import httpx2
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
+from discovery_engine._util.tls_context import load_tls_context
 from discovery_engine.config.settings import RemoteTransport, Timeouts
 from discovery_engine.errors import FailureKind, NeedsAuthError, UnavailableError
 from discovery_engine.rpc.messages import ConnectionClosedError, RpcError
@@ -113,6 +114,7 @@ async def open_http_transport(
         handlers: Called with the messages of the server.
         login: Its login; None if its entry has its own header.
     """
+    await load_tls_context()
     async with (
         _client(remote, timeouts, scheduler, limit, login, handlers) as client,
         open_task_group() as tasks,
@@ -149,6 +151,7 @@ async def open_sse_transport(
             transport.is_lost = True
         on_lost()
 
+    await load_tls_context()
     async with (
         _client(remote, timeouts, scheduler, limit, login, handlers) as client,
         open_task_group() as tasks,

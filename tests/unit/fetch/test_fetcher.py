@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import gzip
+import ssl
+import threading
 from collections.abc import Mapping
 
 import anyio
+import httpx2
 import pytest
 
 from discovery_engine._util.fetch.fetch_error import FetchError
@@ -323,3 +326,22 @@ async def test_a_body_is_read_piece_by_piece_and_its_limit_holds() -> None:
 
     assert sum(sizes) == 3 * MIB
     assert len(sizes) > 1
+
+
+async def test_the_certificates_of_the_machine_are_read_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make, threads = httpx2.create_ssl_context, []
+
+    def noted() -> ssl.SSLContext:
+        threads.append(threading.current_thread())
+        return make()
+
+    monkeypatch.setattr(httpx2, "create_ssl_context", noted)
+    monkeypatch.setenv("SSL_CERT_DIR", "/of/this/test")  # so that they are read anew
+
+    async with open_fetcher("https://server.example/"):
+        pass
+
+    assert threads
+    assert threading.current_thread() not in threads
