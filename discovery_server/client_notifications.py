@@ -39,6 +39,7 @@ _LIST_OF: Mapping[OfferingKind, ListKind] = {
     OfferingKind.RESOURCE: "resources",
     OfferingKind.TEMPLATE: "resources",
     OfferingKind.PROMPT: "prompts",
+    OfferingKind.SKILL: "resources",
 }
 
 

@@ -216,6 +216,10 @@ class _ModernReadResource(_Resumable, kw_only=True):
     uri: str
 
 
+class _ModernSkill(_ModernParams, kw_only=True):
+    uri: str
+
+
 class _OfTask(_ModernParams, rename="camel", kw_only=True):
     task_id: str
 
@@ -232,6 +236,8 @@ _HANDSHAKE: dict[str, type[Struct]] = {
     "tools/call": _CallTool,
     "prompts/list": _Page,
     "prompts/get": _GetPrompt,
+    "skills/list": _Page,
+    "skills/get": _Subscribe,
     "resources/list": _Page,
     "resources/templates/list": _Page,
     "resources/read": _ReadResource,
@@ -245,6 +251,8 @@ _MODERN: dict[str, type[Struct]] = {
     "tools/call": _ModernCallTool,
     "prompts/list": _ModernPage,
     "prompts/get": _ModernGetPrompt,
+    "skills/list": _ModernPage,
+    "skills/get": _ModernSkill,
     "resources/list": _ModernPage,
     "resources/templates/list": _ModernPage,
     "resources/read": _ModernReadResource,
@@ -464,6 +472,8 @@ _CACHE_HINTS: dict[str, JSONObject] = {
     "resources/list": _A_MINUTE,
     "resources/templates/list": _A_MINUTE,
     "resources/read": {"ttlMs": 0, "cacheScope": "private"},
+    "skills/list": _A_MINUTE,
+    "skills/get": _A_MINUTE,
 }
 
 

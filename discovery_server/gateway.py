@@ -26,6 +26,7 @@ from discovery_engine.rpc.protocol import (
     METHOD_NOT_FOUND,
     MISSING_CLIENT_CAPABILITY,
     MODERN_VERSIONS,
+    SKILLS_EXTENSION,
     TASKS_EXTENSION,
 )
 from discovery_engine.rpc.scheduling import FairScheduler
@@ -60,8 +61,10 @@ _COMING = (ServerState.PENDING, ServerState.STARTING)
 _WAITING = frozenset(
     {"tools/call", "subscriptions/listen", "resources/subscribe", "resources/unsubscribe"}
 )
-_OF_OFFERINGS = frozenset({*LISTS, "resources/read", "prompts/get", "completion/complete"})
-_EXTENSIONS: JSONObject = {APPS_EXTENSION: {}}
+_OF_OFFERINGS = frozenset(
+    {*LISTS, "resources/read", "prompts/get", "skills/get", "completion/complete"}
+)
+_EXTENSIONS: JSONObject = {APPS_EXTENSION: {}, SKILLS_EXTENSION: {}}
 _SUBSCRIBING = ("resources/subscribe", "resources/unsubscribe")
 
 

@@ -24,7 +24,7 @@ from discovery_engine.rpc.protocol import (
 )
 from discovery_engine.tools.limits import shortened
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.view.offering_addresses import is_own_uri
+from discovery_engine.view.offering_addresses import is_own_uri, skill_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import OfferingEntry
     from discovery_engine.engine import ScopedEngine
     from discovery_engine.rpc.client import Client, Continuation
+    from discovery_engine.tools.offering import Offering
     from discovery_engine.view.view import View
 
 _PAGE = 250  # definitions
@@ -58,6 +59,7 @@ _OWN: dict[OfferingKind, list[JSONObject]] = {
             "description": "How to find, inspect and call the tools of all configured MCP servers",
         }
     ],
+    OfferingKind.SKILL: [],
 }
 _EMPTY_COMPLETION: JSONObject = {"completion": {"values": [], "total": 0, "hasMore": False}}
 
@@ -111,6 +113,8 @@ class Offerings:
         await self._engine.wait_first_listed(None)
         if request.method in LISTS:
             return self._list(request)
+        if request.method == "skills/get":
+            return self._skill(request.params["uri"])
         try:
             result = await self._request(request, on_progress)
         except UpstreamProtocolError as error:
@@ -157,6 +161,15 @@ class Offerings:
             return _EMPTY_COMPLETION
         return await self._engine.offerings.complete(params, caller=request.client)
 
+    def _skill(self, uri: str) -> JSONObject:
+        book = self._engine.view.offerings
+        if entry := book.skill(None, uri):
+            return {"skill": _shown(entry, book.address(entry.offering))}
+        about = {"uri": shortened(uri, _MAX_ERROR_ADDRESS_LENGTH)}
+        raise RpcError(
+            INVALID_PARAMS, "no skill has this URI: `skills/list` has those of all", about
+        )
+
     def _list(self, request: CheckedRequest) -> JSONObject:
         kind = LISTS[request.method]
         cursor = request.params.get("cursor")
@@ -192,8 +205,23 @@ def _first_page(entries: Sequence[OfferingEntry]) -> Sequence[OfferingEntry]:
 
 def _shown(entry: OfferingEntry, address: str) -> JSONObject:
     offering = entry.offering
+    if offering.kind is OfferingKind.SKILL:
+        return _shown_skill(offering, address)
     form = {key: _cleaned(key, value) for key, value in offering.definition.items()}
     return form | {offering.kind.wire.identifier: address}
+
+
+def _shown_skill(skill: Offering, address: str) -> JSONObject:
+    """Return a skill with the addresses of its files; the frontmatter is as `SKILL.md` has it."""
+    files = [
+        {
+            "uri": skill_address(skill.server, file["uri"]),
+            "digest": file["digest"],
+            "size": file["size"],
+        }
+        for file in skill.definition["resources"]
+    ]
+    return {"uri": address, "frontmatter": skill.definition["frontmatter"], "resources": files}
 
 
 def _cleaned(key: str, value: JSONValue) -> JSONValue:

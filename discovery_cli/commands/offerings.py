@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     Work = Callable[[ScopedEngine, Client | None], Awaitable[JSONObject]]
 
 _MAX_WAIT = 10.0  # seconds for servers that were never listed, if no server is named
-_RESOURCES = {"resources": OfferingKind.RESOURCE, "templates": OfferingKind.TEMPLATE}
+_RESOURCES = {
+    "resources": OfferingKind.RESOURCE,
+    "templates": OfferingKind.TEMPLATE,
+    "skills": OfferingKind.SKILL,
+}
 _PROMPTS = {"prompts": OfferingKind.PROMPT}
 
 _all_option = click.option(
@@ -181,7 +185,8 @@ def _list(
                 noun = OfferingKind(kind).label
                 text = f"the {noun}s of {part.server} could not be listed: {one_line(reason)}"
                 output.say(f"note: {text}; shown are the last known ones")
-    output.say(", ".join(counted(len(page.entries), key[:-1]) for key, page in lists.items()))
+    shown = {key: page for key, page in lists.items() if page.entries or key != "skills"}
+    output.say(", ".join(counted(len(page.entries), key[:-1]) for key, page in shown.items()))
     return exit_code_of_server(view, server)
 
 

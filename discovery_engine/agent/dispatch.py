@@ -20,7 +20,12 @@ from discovery_engine._util.text import named
 from discovery_engine.agent.answer_rendering import error_result, with_report
 from discovery_engine.agent.budget import MOST_TOKENS, Budget
 from discovery_engine.agent.execution import execute_tool, read_result
-from discovery_engine.agent.list_rendering import details_result, servers_result, tools_result
+from discovery_engine.agent.list_rendering import (
+    details_result,
+    servers_result,
+    skill_result,
+    tools_result,
+)
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.agent.search_rendering import Names, search_result, searches_result
 from discovery_engine.agent.tool_text import Detail
@@ -33,6 +38,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.meta_tools import MIN_TOKENS, REGISTRY, MetaTool
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import SEARCH_KINDS, TOOLS_ONLY, SearchKind
@@ -104,7 +110,7 @@ async def _search_tools(
     server = arguments.optional_name("server")
     limit = arguments.optional_count("limit")
     tags = arguments.texts("tags")
-    kinds = _kinds(arguments)
+    kinds = _kinds(arguments, engine)
     await engine.wait_first_listed(server)
     most = None if limit is None else min(limit, _MAX_HITS)
     answers = []
@@ -125,12 +131,14 @@ async def _search_tools(
     return with_report(result, report)
 
 
-def _kinds(arguments: MetaArguments) -> tuple[SearchKind, ...]:
-    """Return the kinds to search for: only tools if none is given."""
+def _kinds(arguments: MetaArguments, engine: ScopedEngine) -> tuple[SearchKind, ...]:
+    """Return the kinds to search for: tools if none is given, and skills if there are any."""
     names = arguments.texts("kinds")
     if unknown := [kind for kind in names if kind not in SEARCH_KINDS]:
         raise arguments.mistake(f"kinds: {named(unknown[0])} is none of {', '.join(SEARCH_KINDS)}")
-    return tuple(kind for kind in SEARCH_KINDS if kind in names) or TOOLS_ONLY
+    if names or not engine.view.offerings.visible(OfferingKind.SKILL):
+        return tuple(kind for kind in SEARCH_KINDS if kind in names) or TOOLS_ONLY
+    return ("tool", "skill")
 
 
 def _rendered(
@@ -161,6 +169,8 @@ async def _get_tool_details(
     with anyio.move_on_after(FIRST_LISTING) as scope:
         await engine.wait_first_listed(server)
     max_wait = max(0.0, scope.deadline - anyio.current_time())
+    if "://" in tool and (skill := engine.view.offerings.skill(server, tool)):
+        return skill_result(skill, engine.view, budget)
     entry = await engine.details(server, tool, max_wait=max_wait)
     return details_result(entry, engine.view, budget)
 

@@ -34,12 +34,13 @@ from discovery_engine.agent.answer_rendering import (
 )
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, first_fitting, plan_with_note
 from discovery_engine.agent.tool_text import Detail, argument_line, cut, tag_text, tool_items
-from discovery_engine.catalog import Entry
+from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.rules.rule import public_decider
 from discovery_engine.tools.model import Parameter, Tool
 from discovery_engine.tools.signature import choice_text, parameter_line, typed
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import Notice
+from discovery_engine.view.offering_addresses import skill_address
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList, View
 
@@ -178,6 +179,19 @@ def details_result(entry: Entry, view: View, budget: Budget) -> JSONObject:
     items, _ = _items(entry)
     lines = plan_with_note(items, budget, partial(_cut_to_fit, budget))
     return make_result("\n".join(lines), budget, details_fields(entry, view))
+
+
+def skill_result(entry: OfferingEntry, view: View, budget: Budget) -> JSONObject:
+    """Return the text of a skill, marked as its server's, and the addresses of its other files.
+
+    It is whole, whatever the budget: half of an instruction misleads.
+    """
+    skill = entry.offering
+    head = f"Skill {skill.name!r}, written by the server {skill.server}:"
+    files = [skill_address(skill.server, uri) for uri in skill.files if uri != skill.identifier]
+    text = "\n".join([head, *block(skill.text), *(f"file: {file}" for file in files)])
+    fields = {"skill": view.offerings.address(skill), "server": skill.server, "files": files}
+    return make_result(text, budget, fields)
 
 
 @cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())

@@ -180,6 +180,7 @@ _USES = {
     OfferingKind.RESOURCE: "resources/read",
     OfferingKind.TEMPLATE: "resources/read",
     OfferingKind.PROMPT: "prompts/get",
+    OfferingKind.SKILL: "get_tool_details, or resources/read",
 }
 
 
@@ -190,7 +191,8 @@ def offering_items(hits: Sequence[OfferingHit]) -> list[Item]:
 
 def _item(hit: OfferingHit, rank: int) -> Item:
     offering = hit.entry.offering
-    head = f"{offering.kind.label} {_address(hit)}"
+    is_skill = offering.kind is OfferingKind.SKILL
+    head = f"{'how to: skill' if is_skill else offering.kind.label} {_address(hit)}"
     use = f"{head} ({_USES[offering.kind]})"
     about = one_line(offering.summary or offering.name)
     whole = f"{use} - {about}" if about else use

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from discovery_engine.engine.call_record import CallRecord
-from discovery_engine.errors import DiscoveryError, NotFoundError, concerning
+from discovery_engine.errors import (
+    DiscoveryError,
+    NotFoundError,
+    UpstreamProtocolError,
+    concerning,
+)
 from discovery_engine.tools.offering import OfferingKind
+from discovery_engine.tools.skills import content_of, is_content
 from discovery_engine.upstream.call import UpstreamRequest
 from discovery_engine.view.uris import expanded
 
@@ -32,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_RELISTING = 5.0  # seconds that a caller waits until a changed skill is listed again
 _UNKNOWN_RESOURCE = "resource:?"  # a URI that leads nowhere is an argument, which is not published
 
 
@@ -101,8 +108,28 @@ class ServerOfferings:
                     quota=self._current.quota,
                     observer=record,
                 )
+                await self._require_accepted(target, result)
             record.record_result(result)
         return result
+
+    async def _require_accepted(self, target: ResourceTarget, result: JSONObject) -> None:
+        """Check that a file of a skill is as it was when the skill was accepted.
+
+        Raises:
+            UpstreamProtocolError: If it is not; the server is listed again.
+        """
+        digest = self._current.live.offerings.digest(target)
+        if digest is None or result.get("resultType", "complete") != "complete":
+            return
+        try:
+            if is_content(content_of(result, target.uri), digest):
+                return
+        except ValueError:
+            pass
+        with suppress(DiscoveryError):
+            await self._core.lister.list_server(target.server, max_wait=_RELISTING)
+        reason = "a file of a skill that is not as the skill lists it: read the skill again"
+        raise UpstreamProtocolError(target.server, reason)
 
     async def get_prompt(
         self,

@@ -83,7 +83,7 @@ _DEFINITIONS = (
             "server": {"type": "string", "description": "Only this server"},
             "limit": {"type": "integer", "minimum": 1},
             "tags": {"type": "array", "items": _TEXT, "description": "With all these"},
-            "kinds": {"type": "array", "items": {"enum": ["tool", "resource", "prompt"]}},
+            "kinds": {"type": "array", "items": {"enum": ["tool", "resource", "prompt", "skill"]}},
             "maxTokens": {**_MAX_TOKENS, "description": "For more detail"},
         },
         required=(),

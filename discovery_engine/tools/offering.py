@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import named
+from discovery_engine.rpc.protocol import SKILLS_EXTENSION
 from discovery_engine.tools.model import (
     Parameter,
     ServerName,
@@ -22,12 +23,14 @@ from discovery_engine.tools.model import (
     parsed,
     summary_of,
 )
+from discovery_engine.tools.skills import TEXT, files_of
 
 
 class WireNames(NamedTuple):
     """The protocol's names for one kind of offering."""
 
     capability: str
+    """The capability, or the extension, that declares it."""
     method: str
     """The method that lists them."""
     member: str
@@ -42,6 +45,7 @@ class OfferingKind(StrEnum):
     RESOURCE = "resource"
     TEMPLATE = "template"
     PROMPT = "prompt"
+    SKILL = "skill"
 
     @property
     def wire(self) -> WireNames:
@@ -59,6 +63,7 @@ _WIRE: Mapping[OfferingKind, WireNames] = {
         "resources", "resources/templates/list", "resourceTemplates", "uriTemplate"
     ),
     OfferingKind.PROMPT: WireNames("prompts", "prompts/list", "prompts", "name"),
+    OfferingKind.SKILL: WireNames(SKILLS_EXTENSION, "skills/list", "skills", "uri"),
 }
 
 
@@ -67,7 +72,7 @@ def decision_key(kind: OfferingKind, identifier: str) -> str:
 
 
 class Offering(Struct, frozen=True, gc=False):
-    """A resource, template or prompt. `source` is its definition as canonical JSON text."""
+    """A resource, template, prompt or skill. `source` is its definition as canonical JSON text."""
 
     server: ServerName
     kind: OfferingKind
@@ -92,7 +97,7 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def subject(self) -> Literal["resource", "prompt"]:
-        """The kind of rules that decide about it; those of resources also cover templates."""
+        """The kind of rules that decide about it; those of resources cover templates and skills."""
         return "prompt" if self.kind is OfferingKind.PROMPT else "resource"
 
     @property
@@ -108,7 +113,7 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def name(self) -> str:
         """The short name; the identifier if it has none."""
-        return _text(self.definition.get("name")) or self.identifier
+        return _text(self._about.get("name")) or self.identifier
 
     @property
     def title(self) -> str:
@@ -116,12 +121,28 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def description(self) -> str:
-        return _text(self.definition.get("description")) or self.title
+        return _text(self._about.get("description")) or self.title
 
     @property
     def summary(self) -> str:
         """The first sentence of the description on one line, cut at a word if it is long."""
         return summary_of(self.description)
+
+    @property
+    def _about(self) -> JSONObject:
+        """The member of the definition, or itself, that has its name and description."""
+        about: JSONObject = self.definition
+        return about["frontmatter"] if self.kind is OfferingKind.SKILL else about
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The digests of the files of a skill, by their URIs; empty for others."""
+        return files_of(self.definition) if self.kind is OfferingKind.SKILL else {}
+
+    @property
+    def text(self) -> str:
+        """The text of a skill's `SKILL.md`; empty for others."""
+        return "".join(self.definition[TEXT]) if self.kind is OfferingKind.SKILL else ""
 
     @property
     def mime_type(self) -> str:

@@ -34,6 +34,7 @@ from discovery_engine.rpc.request_timer import PausableClock
 from discovery_engine.tools.apps import APP_MIME_TYPE, app_of
 from discovery_engine.tools.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.tools.offering import OfferingKind, decision_key
+from discovery_engine.tools.skills import fault_of_skill, with_text
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObject]]
@@ -41,6 +42,7 @@ FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObje
 FindFault: TypeAlias = Callable[[Any], str | None]
 """Returns why a definition cannot be used; None if it can."""
 
+_READS = 8  # skills that are read at a time
 _OFFERINGS = 10.0  # seconds, at most, that resources and prompts delay the list of tools
 _MAX_PAGES = 1000
 _MAX_LISTED = 20_000  # definitions of one list
@@ -297,7 +299,9 @@ logger = logging.getLogger(__name__)
 
 def declared_kinds(capabilities: JSONObject) -> tuple[OfferingKind, ...]:
     """Return the kinds of offerings that these capabilities of a server declare."""
-    declared = (capabilities.get(kind.wire.capability) for kind in OfferingKind)
+    extensions = capabilities.get("extensions")
+    known = capabilities | extensions if isinstance(extensions, dict) else capabilities
+    declared = (known.get(kind.wire.capability) for kind in OfferingKind)
     return tuple(
         kind
         for kind, capability in zip(OfferingKind, declared, strict=True)
@@ -347,7 +351,33 @@ async def _list_kind(
     good, dropped = await split(
         pages.definitions, find_fault, identifier=wire.identifier, noun=kind.label
     )
+    if kind is OfferingKind.SKILL:
+        good, unread = await _with_texts_of_skills(good, fetch, seconds)
+        dropped += unread
     return ListedOfferings(good, dropped, cut=pages.cut, ttl=pages.ttl)
+
+
+async def _with_texts_of_skills(
+    skills: Iterable[JSONObject], fetch: FetchList, seconds: float
+) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
+    """Read the `SKILL.md` of each skill; one that cannot be read is dropped."""
+    limiter = anyio.Semaphore(_READS)
+    read: dict[str, JSONObject] = {}
+    dropped: list[DroppedTool] = []
+
+    async def read_one(skill: JSONObject) -> None:
+        uri = skill["uri"]
+        try:
+            async with limiter:
+                result = await fetch("resources/read", {"uri": uri}, RequestTimeout(seconds))
+            read[uri] = with_text(skill, result)
+        except (RpcError, TimeoutError, ValueError) as error:
+            dropped.append(DroppedTool(uri[:_NAME_SHOWN], str(error)[:_MESSAGE_LENGTH]))
+
+    async with anyio.create_task_group() as tasks:
+        for skill in skills:
+            tasks.start_soon(read_one, skill)
+    return tuple(read[skill["uri"]] for skill in skills if skill["uri"] in read), tuple(dropped)
 
 
 def _failed(kind: OfferingKind, reason: str) -> ListedOfferings:
@@ -361,13 +391,15 @@ def fault_of_offering(
     """Return why the definition of an offering cannot be used; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
-    required = {kind.wire.identifier, "name"}
+    named = () if kind is OfferingKind.SKILL else ("name",)
+    required = {kind.wire.identifier, *named}
     for member in sorted(required):
         if not isinstance(definition.get(member), str) or not definition[member].strip():
             return f"its {member} is not a non-empty string"
     if (key := decision_key(kind, definition[kind.wire.identifier])) in tools:
         return f"a tool is called {key!r}"
-    return _fault_of_identifier(kind, definition) or fault_of_size(definition)
+    fault = _fault_of_identifier(kind, definition) or fault_of_size(definition)
+    return fault or (fault_of_skill(definition) if kind is OfferingKind.SKILL else None)
 
 
 def _fault_of_identifier(kind: OfferingKind, definition: JSONObject) -> str | None:

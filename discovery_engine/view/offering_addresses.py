@@ -35,6 +35,7 @@ from discovery_engine.tools import limits
 from discovery_engine.tools.limits import require_prompt_name, require_uri
 from discovery_engine.tools.model import ServerName, Tool, ToolKey, ToolName, canonical_json
 from discovery_engine.tools.offering import Offering, OfferingKind
+from discovery_engine.tools.skills import root_of
 from discovery_engine.view.addresses import AddressBook
 from discovery_engine.view.notices import Notice, verdict_place
 from discovery_engine.view.search_answers import OfferingHit, QueryRunner, SearchKind
@@ -98,6 +99,9 @@ class OfferingBook(Struct, frozen=True, dict=True):
         if offering.kind is OfferingKind.PROMPT:
             is_taken = identifier == OWN_PROMPT or self._split_prompt(identifier) is not None
             return f"{server}:{identifier}" if is_taken or self._is_shared(offering) else identifier
+        if offering.kind is OfferingKind.SKILL:
+            # Always with its server: what a client trusts must not become another server's.
+            return skill_address(server, identifier)
         is_template = offering.kind is OfferingKind.TEMPLATE
         is_taken = identifier.casefold().startswith(OWN_SCHEME) or self._is_shared(offering)
         if not is_taken and (is_template or is_uri(identifier)):
@@ -129,18 +133,99 @@ class OfferingBook(Struct, frozen=True, dict=True):
             server, uri = _split_resource(uri)
             require_uri(uri)
         of = None if server is None else self.addresses.server(server)
-        listed = [e for e in self._named[OfferingKind.RESOURCE].get(uri, ()) if _is_of(e, of)]
+        resources = self._named[OfferingKind.RESOURCE].get(uri, ())
+        candidates = (*resources, *self._skill_files.get(uri, ()))
+        listed = list(self._in_skills(uri, [e for e in candidates if _is_of(e, of)]))
         if meant := self._one(uri, [entry for entry in listed if entry.is_visible]):
             return ResourceTarget(uri, meant)
         hiding = {entry.offering.server for entry in listed}
-        expanded = [
-            entry for entry in self._expanded(uri, of) if entry.offering.server not in hiding
-        ]
+        templates = [e for e in self._expanded(uri, of) if e.offering.server not in hiding]
+        expanded = list(self._in_skills(uri, templates))
         if meant := self._one(uri, [entry for entry in expanded if entry.is_visible]):
             return ResourceTarget(uri, meant)
         if hidden := [*listed, *expanded]:
             return ResourceTarget(uri, hidden[0])
         raise ResourceNotFoundError(uri, self._near(uri, of, OfferingKind.RESOURCE), server=of)
+
+    def skill(self, server: str | None, uri: str) -> OfferingEntry | None:
+        """Return the visible skill with that URI of its `SKILL.md`; None if there is not one."""
+        if server is None:
+            server, uri = _split_resource(uri)
+        entries = [
+            entry
+            for entry in self._named[OfferingKind.SKILL].get(uri, ())
+            if entry.is_visible and server in (None, entry.offering.server)
+        ]
+        return entries[0] if len(entries) == 1 else None
+
+    def digest(self, target: ResourceTarget) -> str | None:
+        """Return the digest that a file of a skill was accepted with; None for other resources."""
+        skill = self._nearest_skill(target.uri, target.server)
+        return skill.offering.files.get(target.uri) if skill else None
+
+    def _in_skills(self, uri: str, entries: Iterable[OfferingEntry]) -> Iterator[OfferingEntry]:
+        """Yield the entries that a URI may mean, each with the verdict on the skill it lies in.
+
+        What lies in the folder of a skill is one of its files, or a listed resource.
+        """
+        for entry in entries:
+            offering, skill = entry.offering, self._nearest_skill(uri, entry.offering.server)
+            if skill and not skill.is_visible:
+                yield OfferingEntry(offering, skill.verdict)
+            elif offering.kind is OfferingKind.SKILL:
+                yield OfferingEntry(offering, self._verdict(uri, entry))
+            elif (
+                offering.kind is OfferingKind.RESOURCE
+                or skill is None
+                or uri in skill.offering.files
+            ):
+                yield entry
+
+    def _nearest_skill(self, uri: str, server: ServerName) -> OfferingEntry | None:
+        """Return the innermost skill of a server that any spelling of a URI lies in."""
+        skills = self._skills.get(server, ())
+        if not skills:
+            return None
+        spelled = [uri, *keys(uri), *keys(without_query(uri))]
+        return next(
+            (
+                entry
+                for root, roots, entry in skills
+                if uri.startswith(root) or any(key.startswith(roots) for key in spelled)
+            ),
+            None,
+        )
+
+    def _is_of_hidden_skill(self, offering: Offering) -> bool:
+        """Return whether a resource is a file of a skill that is hidden."""
+        if offering.kind is not OfferingKind.RESOURCE or offering.server not in self._skills:
+            return False
+        skill = self._nearest_skill(offering.identifier, offering.server)
+        return skill is not None and not skill.is_visible
+
+    @cached_property
+    def _skills(self) -> Mapping[ServerName, Sequence[tuple[str, tuple[str, ...], OfferingEntry]]]:
+        """The folders of all skills of each server, the innermost first, in all spellings."""
+        skills: dict[ServerName, list[tuple[str, tuple[str, ...], OfferingEntry]]] = {}
+        for entries in self._named[OfferingKind.SKILL].values():
+            for entry in entries:
+                root = root_of(entry.offering.identifier)
+                spelled = tuple(f"{key}/" for key in keys(root))
+                skills.setdefault(entry.offering.server, []).append((root, spelled, entry))
+        for of_server in skills.values():
+            of_server.sort(key=lambda skill: -len(skill[0]))
+        return skills
+
+    @cached_property
+    def _skill_files(self) -> Mapping[str, list[OfferingEntry]]:
+        """The skills that have a file, by its URI."""
+        files: dict[str, list[OfferingEntry]] = {}
+        for of_server in self._skills.values():
+            for _, _, entry in of_server:
+                for uri in entry.offering.files:
+                    if self._is_admitted(uri, entry.offering):
+                        files.setdefault(uri, []).append(entry)
+        return files
 
     def prompt(self, server: str | None, name: str) -> OfferingEntry:
         """Return the prompt of that name, visible or not; `name` may be `SERVER:NAME`.
@@ -253,7 +338,7 @@ class OfferingBook(Struct, frozen=True, dict=True):
             kind: [] for kind in OfferingKind
         }
         for entry in _all(self.catalog):
-            if entry.is_visible:
+            if entry.is_visible and not self._is_of_hidden_skill(entry.offering):
                 visible_entries[entry.offering.kind].append(entry)
         return {kind: tuple(entries) for kind, entries in visible_entries.items()}
 
@@ -277,6 +362,11 @@ class OfferingBook(Struct, frozen=True, dict=True):
     @cached_property
     def _uri_rules(self) -> UriRules:
         return UriRules(self.resource_rules)
+
+
+def skill_address(server: ServerName, uri: str) -> str:
+    """Return the address of a file of a skill; its last segments are those of the URI."""
+    return _with_server(server, uri, is_template=True)
 
 
 def is_own_uri(uri: str) -> bool:
@@ -354,6 +444,10 @@ class OfferingIndex(Struct, frozen=True):
         return [(self.entries[hit.entry.key], hit.relevance) for hit in hits]
 
 
+def _search_kind(offering: Offering) -> SearchKind:
+    return "skill" if offering.kind is OfferingKind.SKILL else offering.subject
+
+
 def _documents(
     entries: Iterable[OfferingEntry],
 ) -> Iterator[tuple[ToolKey, tuple[Tool, OfferingEntry]]]:
@@ -412,7 +506,7 @@ class OfferingAccess(Struct, frozen=True):
 
         def accepts(entry: OfferingEntry) -> bool:
             offering = entry.offering
-            is_in_scope = only in (None, offering.server) and offering.subject in kinds
+            is_in_scope = only in (None, offering.server) and _search_kind(offering) in kinds
             has_wanted = entry.verdict.carries(tags, any_tag=any_tag)
             return entry.is_visible and is_in_scope and has_wanted
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 else:  # `help(SearchAnswer)` needs the name; importing the search for it would slow every start
     Hit = object
 
-SearchKind: TypeAlias = Literal["tool", "resource", "prompt"]
+SearchKind: TypeAlias = Literal["tool", "resource", "prompt", "skill"]
 """The kinds of items that a search may find; resource templates count as resources."""
 TOOLS_ONLY: tuple[SearchKind, ...] = ("tool",)
 SEARCH_KINDS: tuple[SearchKind, ...] = get_args(SearchKind)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from discovery_engine.rules.rule import Rule, Withheld
     from discovery_engine.store.snapshot import Snapshot
 
+_RESOURCES = (OfferingKind.RESOURCE, OfferingKind.TEMPLATE, OfferingKind.SKILL)
 E = TypeVar("E", bound=Entry | OfferingEntry)
 
 
@@ -98,7 +99,7 @@ class Ingestor(Struct, frozen=True):
         """In the order of kinds and identifiers."""
         ordered = sorted(offerings, key=lambda offering: offering.identifier)
         for rules, kinds in (
-            (self.rulebook.resource_rules, (OfferingKind.RESOURCE, OfferingKind.TEMPLATE)),
+            (self.rulebook.resource_rules, _RESOURCES),
             (self.rulebook.prompt_rules, (OfferingKind.PROMPT,)),
         ):
             judged = [offering for kind in kinds for offering in ordered if offering.kind is kind]

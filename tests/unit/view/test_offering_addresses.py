@@ -27,7 +27,7 @@ from tests.factories import (
 )
 from tests.rows import rows
 
-RESOURCE, TEMPLATE, PROMPT = OfferingKind
+RESOURCE, TEMPLATE, PROMPT, _ = OfferingKind
 UNUSED = Rule(patterns=("unused",), enabled=False)
 
 
