@@ -3,6 +3,7 @@
     → {"type": "call_progress", "call_id": "c1", "server": "maps", "progress": 3.0, "total": 9.0, …}
     → {"type": "question", "question_id": "6f…", "call_id": "c1", "server": "maps", …}
     → {"type": "question_closed", "question_id": "6f…", "call_id": "c1"}
+    → {"type": "login_address", "server": "linear", "address": "https://…"}
 
 A call belongs to the user whose token made it. Only this user, and users with the scope `admin`,
 can see it, cancel it and answer its questions.
@@ -172,6 +173,10 @@ class LiveCalls:
         named = {"call_id": call.call_id, "server": call.server, "tool": call.tool}
         form = {"type": "call_progress", **named, **to_builtins(call.progress)}
         self._feed.announce(form, replaces=(call.user, call.call_id))
+
+    def announce_login(self, server: str, address: str) -> None:
+        """Publish the address that a person opens to log in to a server."""
+        self._feed.announce({"type": "login_address", "server": server, "address": address})
 
     async def ask(
         self, call: LiveCall, method: str, params: JSONObject, question_timeout: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, to_builtins
@@ -81,6 +82,12 @@ class ServerAction(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="A restart ends its sessions, and lists its tools anew."),
     ]
     timeout: Annotated[float, Meta(gt=0, le=60, description="Seconds, of a ping.")] = 10.0
+
+
+class Login(Struct, frozen=True, forbid_unknown_fields=True):
+    timeout: Annotated[
+        float, Meta(gt=0, le=600, description="Seconds for the person in the browser.")
+    ] = 300.0
 
 
 class MissingValues(Struct, frozen=True):
@@ -183,6 +190,15 @@ async def give_values(request: ApiRequest[GivenValues]) -> JSONObject:
     """Store missing values of a server as secrets that its entry refers to."""
     named, values = request.path["server"], request.asked.values
     return await _applied(request, await request.owner.servers.plan_values(named, values))
+
+
+@routes("POST", "/servers/{server}/login")
+async def log_in(request: ApiRequest[Login]) -> JSONObject:
+    """Log in to a server; the event `login_address` has what its owner opens in a browser."""
+    owner, name = request.owner, request.owner.view.server(request.path["server"]).name
+    show = partial(request.calls.announce_login, name)
+    await owner.logins.log_in(name, show, timeout=request.asked.timeout)
+    return refresh_form(await owner.refresh([name]), owner.view)
 
 
 @routes("DELETE", "/servers/{server}")

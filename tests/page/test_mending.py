@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home, fault_entry
+from tests.oauth import oauth_world
 from tests.page.conftest import gateway
 from tests.page.test_page import violations
 
@@ -41,3 +42,20 @@ def test_servers_that_wait_are_shown_in_full_and_approved_on_the_page(
         expect(waiting).not_to_be_visible()
         opened.go("servers")
         expect(page.get_by_role("row", name="good")).to_contain_text("ready")
+
+
+@pytest.mark.requirement("PAGE-3", "AUT-1")
+def test_a_server_that_wants_a_login_is_logged_in_to_on_the_overview(
+    home: Home, chromium: Browser
+) -> None:
+    with oauth_world() as world:
+        home.write({"files": {"url": world.resource}})
+        with gateway(home) as served, served.opened(chromium) as opened:
+            attention = opened.page.locator(".attention")
+            attention.get_by_role("button", name="Log in").click()
+            address = attention.locator(".command code").inner_text()
+            assert address.startswith(world.issuer)
+            world.visit(address)
+            expect(attention.get_by_role("link", name="files")).to_have_count(0)
+            opened.go("servers/files")
+            expect(opened.page.locator("dialog .lead")).to_contain_text("ready")

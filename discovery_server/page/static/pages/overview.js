@@ -9,7 +9,7 @@ import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, 
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { UseServers } from "./connect.js";
 import { Recent } from "./metrics.js";
-import { MissingValues } from "./server_parts.js";
+import { LogIn, MissingValues } from "./server_parts.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const NO_SERVERS = "CONFIG_NO_SERVERS";
@@ -104,6 +104,7 @@ function Mend({ server }) {
   const path = `#/servers/${part(server.name)}`;
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
   return html`${server.status === "needs_config" && html`<${MissingValues} server=${server.name} />`}
+    ${server.status === "needs_auth" && html`<${LogIn} server=${server.name} />`}
     <p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
     ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
     ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}

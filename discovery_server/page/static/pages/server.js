@@ -7,7 +7,7 @@ import { revision, servers } from "../live.js";
 import { grants, Plan } from "../plan.js";
 import { ago, Confirmed, counted, Drawer, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded, withWords } from "../ui.js";
 import { Prompts, Resources } from "./server_offerings.js";
-import { Configuration, Events, Export, Review, Secrets, ServerMetrics, Stderr } from "./server_parts.js";
+import { Configuration, Events, Export, LogIn, Review, Secrets, ServerMetrics, Stderr } from "./server_parts.js";
 
 const TABS = /** @type {[string, string, any][]} */ ([
   ["", "State", StateTab], ["tools", "Tools", ToolsTab], ["resources", "Resources", Resources], ["prompts", "Prompts", Prompts],
@@ -48,6 +48,7 @@ function StateTab({ server: name }) {
       ${health.reason && html`<p><${Prose} text=${health.reason} /></p>`}
       ${health.hint && html`<p class="hint"><${Prose} text=${health.hint} /></p>`}
       ${isNextStepShown(health) && html`<p>Next step: <code>${health.next_step}</code></p>`}
+      ${health.status === "needs_auth" && html`<${LogIn} server=${name} />`}
       <div class="bar">
         ${health.source !== TRANSIENT && html`<button type="button" onClick=${turn} disabled=${isTurning}>${health.wanted ? "Disable" : "Enable"}</button>`}
         ${health.wanted && html`

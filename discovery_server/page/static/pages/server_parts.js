@@ -136,6 +136,17 @@ function MissingValue({ server, name, place }) {
     ${saved && html`<p role="status">${name} is stored. ${saved.report?.success ? "The server is connected." : saved.report?.message}</p>`}`;
 }
 
+/** Logs in to a server. No address of another's acts on the page, so the person copies that of the login.
+ * @param {{server: string}} given */
+export function LogIn({ server }) {
+  const [target, setTarget] = useState("");
+  const [logIn, isWaiting, error] = useAction(() => post(`/servers/${part(server)}/login`));
+  useEffect(() => { const end = follow((event) => { if (event.type === "login_address" && event.server === server) setTarget(event.address); }); return () => { end(); }; }, [server]);
+  return html`<p class="bar"><button type="button" class="main" onClick=${() => { setTarget(""); logIn(); }} disabled=${isWaiting}>${isWaiting ? "Waiting for your browser …" : "Log in"}</button></p>
+    ${isWaiting && target && html`<p>Open this address in a browser on the computer of the gateway, if you trust it; the server is connected when you have agreed there.</p><${Command} text=${target} />`}
+    <${Problem} error=${error} />`;
+}
+
 /** The names in `${secret:NAME}` of an entry, in the order of the text. */
 function referred(entry) {
   const found = JSON.stringify(entry?.entry ?? entry ?? {}).matchAll(/\$\{secret:([^}]+)\}/g);
