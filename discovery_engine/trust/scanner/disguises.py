@@ -159,6 +159,7 @@ _LINES = str.maketrans("\n\t", "  ")
 _BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")  # a single space stays as it is
 
 
+@lru_cache(maxsize=500)  # the passages of a definition are read for its topic, too
 def plain(text: str) -> str:
     """Return the plain reading, in lower case; lines and sentences keep their order."""
     if not text.isascii() or not text.translate(_LINES).isprintable():
@@ -314,10 +315,7 @@ def _from_percent(text: str) -> str:
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}(?:\n[A-Za-z0-9+/_-]{8,})*={0,2}")
 _CODES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
-    (
-        re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}(?:\n[A-Za-z0-9+/_-]{8,})*={0,2}"),
-        _from_base64,
-    ),
+    (_BASE64, _from_base64),
     (re.compile(r"\b[A-Z2-7]{24,}={0,6}"), _from_base32),
     (re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :,]?){10,}(?![0-9A-Za-z])"), _from_hex),
     (re.compile(r"(?:\\x[0-9a-fA-F]{2}){6,}"), _from_hex),

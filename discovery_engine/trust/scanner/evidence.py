@@ -181,6 +181,7 @@ def evidence_in(text: str, *, is_opening: bool = False) -> Iterator[Evidence]:
             )
 
 
+@lru_cache(maxsize=50_000)
 def weight_of_words(families: int, subject: int) -> float:
     """Return the weight of words of `families` in a tool about the families of `subject`."""
     return sum(
@@ -243,13 +244,15 @@ class Piece(Struct, frozen=True):
     """The upper bound of its score, if all of it is off the tool's subject."""
 
 
+def split_sentences(reading: str) -> list[str]:
+    """Return the sentences of a plain reading."""
+    return [text for text in SENTENCE_END.split(reading) if text and not text.isspace()]
+
+
 def pieces_of(reading: str) -> Iterator[Piece]:
-    """Yield the sentences of a plain reading."""
-    is_opening = True
-    for text in SENTENCE_END.split(reading):
-        if text and not text.isspace():
-            yield Piece(text, is_opening, *_seen(text))
-            is_opening = False
+    """Yield the sentences of a plain reading with their bounds."""
+    for number, text in enumerate(split_sentences(reading)):
+        yield Piece(text, not number, *_seen(text))
 
 
 def may_alarm(piece: Piece, place: Place) -> bool:
@@ -325,11 +328,8 @@ def _bound(families: int, subject: int) -> float:
 
 @lru_cache(maxsize=50_000)
 def _most_of_signals(families: int) -> float:
-    return sum(
-        gain
-        for gain, chains in _GAINS
-        if any(all(families & link for link in chain) for chain in chains)
-    )
+    has_any = families.__and__  # mapped: a generator for each chain took a fifth of a scan
+    return sum(gain for gain, chains in _GAINS if any(all(map(has_any, chain)) for chain in chains))
 
 
 def _gains() -> Iterator[tuple[float, tuple[tuple[int, ...], ...]]]:
