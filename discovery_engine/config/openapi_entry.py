@@ -1,8 +1,8 @@
-"""An entry with `openapi`: a service without an MCP server, whose operations become tools.
+"""An entry with `openapi`, a service without an MCP server, or with `skills`, a folder of skills.
 
-Such an entry starts a program, which serves the operations, so that rules, approvals, limits and
-sandboxes hold for it as for any other program. The address and the headers may hold secrets, so
-they are variables of that program, not arguments.
+Such an entry starts a program, which serves the operations or the skills, so that rules, approvals,
+limits and sandboxes hold for it as for any other program. The address and the headers of a service
+may hold secrets, so they are variables of that program, not arguments.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ HEADER_VARIABLE = "OPENAPI_HEADER_"
 
 # With -P no file of the working folder is imported in place of a module.
 _ARGS = ("-P", "-m", "discovery_engine.upstream.openapi_server")
+_SKILLS_ARGS = ("-P", "-m", "discovery_engine.upstream.skills_server")
 
 
 def openapi_transport(
@@ -47,6 +48,22 @@ def openapi_transport(
     return StdioTransport(sys.executable, (*_ARGS, document), env, sandbox=sandbox)
 
 
+def skills_transport(
+    skills: str, sandbox: SandboxSettings | None = None, *, folder: Path | None = None
+) -> StdioTransport:
+    """The program that serves a folder of skills, a path relative to `folder`."""
+    if folder and not skills.startswith("${"):
+        skills = str(folder / Path(skills).expanduser())
+    return StdioTransport(sys.executable, (*_SKILLS_ARGS, skills), sandbox=sandbox)
+
+
+def needs_extra(args: Sequence[str]) -> str:
+    """Return the key of an entry whose program needs the extra `openapi`; empty for others."""
+    if serves_document(args):
+        return "openapi"
+    return "skills" if tuple(args[:-1]) == _SKILLS_ARGS else ""
+
+
 def serves_document(args: Sequence[str]) -> bool:
     """Return True if a program with these arguments serves the operations of a document."""
     return tuple(args[:-1]) == _ARGS
@@ -58,6 +75,8 @@ def openapi_form(form: JSONObject) -> JSONObject:
     The opposite of `openapi_transport`.
     """
     args = form.get("args", [])
+    if needs_extra(args) == "skills":
+        return {"skills": args[-1], **{k: v for k, v in form.items() if k == "sandbox"}}
     if not serves_document(args):
         return form
     env = dict(form.get("env", {}))
@@ -70,6 +89,10 @@ def openapi_form(form: JSONObject) -> JSONObject:
 
 def started_form(form: JSONObject) -> JSONObject:
     """Return the form of an entry; one that has `openapi` has the command of its program for it."""
+    if "skills" in form:
+        rest = {key: value for key, value in form.items() if key != "skills"}
+        program = skills_transport(form["skills"])
+        return {"command": program.command, "args": program.args, **rest}
     if "openapi" not in form:
         return form
     rest = dict(form)

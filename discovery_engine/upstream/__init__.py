@@ -16,6 +16,7 @@
       stdio/          the pipes of a program, over the JSON-RPC of `discovery_engine.rpc`
       http/           streamable HTTP and SSE
     openapi_server    a program of its own: operations of an OpenAPI document as tools
+    skills_server     a program of its own: the skills of a folder
     identity          the digest that the approval of a server is bound to
 
 The HTTP client takes a while to import, so `http` is imported with the first remote server. This

@@ -231,11 +231,29 @@ async def test_a_skill_that_changes_is_withheld_with_all_its_files_until_it_is_r
     assert text.endswith("evil.example.\n")
 
 
+@pytest.mark.requirement("EXT-4")
+async def test_a_folder_of_skills_is_an_entry_of_its_own(home: Home) -> None:
+    write_skill(home, "one")
+    home.write({"one": {"skills": "one"}})
+    run(home, "refresh")
+
+    async with skills_client(home) as client:
+        [skill] = await client.list_skills()
+        text = (await client.read_resource(skill.uri))[0].text
+    written = run(home, "config", "show")["configuration"]["servers"]["one"]
+    home.write({"one": {"skills": "one", "command": "prog"}})
+    refused = run(home, "config", "check")
+
+    assert text == TEXT
+    assert Path(written["skills"]) == home.folder / "one"
+    assert "servers.one.command" in json.dumps(refused)
+
+
 @pytest.mark.requirement("EXT-6")
 async def test_a_rule_hides_a_skill_with_its_files_in_every_spelling(home: Home) -> None:
     write_skill(home, "one")
     hiding = [{"pattern": "skill://refunds/*", "enabled": False}]
-    home.write({"one": skills_of(home, "one")}, resourceRules=hiding)
+    home.write({"one": {"skills": "one"}}, resourceRules=hiding)
     run(home, "refresh")
 
     async with skills_client(home) as client:

@@ -29,7 +29,7 @@ from discovery_engine.config.model.field_types import (
     plain_path,
 )
 from discovery_engine.config.model.section import section
-from discovery_engine.config.openapi_entry import openapi_transport
+from discovery_engine.config.openapi_entry import openapi_transport, skills_transport
 from discovery_engine.config.serve_settings import SandboxKind, SandboxSettings
 from discovery_engine.config.settings import (
     OAuthSettings,
@@ -68,6 +68,7 @@ _SAME_TRANSPORT = {"streamablehttp": "http", "remote": "auto", "local": "stdio"}
 _STARTED = ("args", "env", "cwd", "sandbox")
 _REACHED = ("headers", "oauth")
 _NOT_OF_OPENAPI = ("args", "env", "cwd", "oauth")
+_NOT_OF_SKILLS = (*_NOT_OF_OPENAPI, "url", "headers", "openapi", "command")
 
 
 def source_types() -> tuple[str, ...]:
@@ -156,7 +157,7 @@ def _is_started_or_reached(entry: Any) -> None:
     if entry.command and entry.openapi:
         hint = "keep one of the two"
         raise custom_error("has a document beside a command", key="openapi", hint=hint)
-    if not (entry.command or entry.url or entry.openapi):
+    if not (entry.command or entry.url or entry.openapi or entry.skills):
         raise custom_error("has neither a command to start nor a url to reach")
     _refuse_keys_of_the_other_kind(entry)
     if entry.oauth != OAuthSection() and "authorization" in map(str.lower, entry.headers):
@@ -170,8 +171,11 @@ def _is_started_or_reached(entry: Any) -> None:
 
 
 def _refuse_keys_of_the_other_kind(entry: Any) -> None:
+    other: tuple[str, ...]
     other, needed = (_REACHED, "url") if entry.command else (_STARTED, "command")
-    if entry.openapi:
+    if entry.skills:
+        other, needed = _NOT_OF_SKILLS, "command or a url of its own"
+    elif entry.openapi:
         other, needed = _NOT_OF_OPENAPI, "command or a url of its own"
     fields = type(entry).model_fields
     if stray := next((key for key in other if getattr(entry, key) != fields[key].default), None):
@@ -263,6 +267,14 @@ ServerEntry = section(
             examples=["https://petstore3.swagger.io/api/v3/openapi.json"],
         ),
     ),
+    skills=(
+        Annotated[Template, AfterValidator(_good_command)],
+        Field(
+            "",
+            description="A folder of skills: each folder in it that has a `SKILL.md` is offered.",
+            examples=["~/.claude/skills"],
+        ),
+    ),
     prefix=Annotated[Text, AfterValidator(_good_prefix)],
     roots=list[Root] | None,
     replaces=SourceType,
@@ -289,8 +301,10 @@ def to_server(entry: Any, name: str, origin: Origin) -> ServerSettings:
 
 def _transport(entry: Any, origin: Origin) -> StdioTransport | RemoteTransport:
     sandbox = entry.sandbox.to_settings(SandboxSettings) if entry.sandbox else None
+    folder = Path(origin.file).parent if origin.file else Path()
+    if entry.skills:
+        return skills_transport(entry.skills, sandbox, folder=folder.absolute())
     if entry.openapi:
-        folder = Path(origin.file).parent if origin.file else Path()
         return openapi_transport(
             entry.openapi, entry.url, entry.headers, sandbox, folder=folder.absolute()
         )

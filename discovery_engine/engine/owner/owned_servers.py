@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.location import FILE_NAME, decision_scope
-from discovery_engine.config.openapi_entry import serves_document
+from discovery_engine.config.openapi_entry import needs_extra
 from discovery_engine.config.own_entry import OWN_ENTRY, is_own_entry
 from discovery_engine.config.serialization import serialize_server
 from discovery_engine.config.settings import OWN_SOURCE, REGISTRY, ServerSettings, StdioTransport
@@ -610,8 +610,8 @@ def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iter
     transport = server.transport
     if not isinstance(transport, StdioTransport):
         return
-    if serves_document(transport.args) and missing_library("openapi"):
-        yield f"`openapi` needs an extra: {install_command('openapi')}"
+    if (key := needs_extra(transport.args)) and missing_library("openapi"):
+        yield f"`{key}` needs an extra: {install_command('openapi')}"
     path = {name: value for name, value in transport.env.items() if name == "PATH"}
     try:
         if any(map(references_in, (transport.command, transport.cwd or "", *path.values()))):
