@@ -19,6 +19,8 @@ from anyio.lowlevel import RunVar
 from msgspec import Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.quantities import counted
+from discovery_engine._util.text import one_line
 from discovery_engine.agent.answer_rendering import ANSWER, result_text
 from discovery_engine.agent.cutting import json_text
 from discovery_engine.agent.execution import call_tool, error_text, result_value, shortened
@@ -26,6 +28,7 @@ from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.errors import DiscoveryError
 from discovery_engine.errors.extras import extra_missing
 from discovery_engine.rpc.client import AskedClient
+from discovery_engine.rpc.json_codec import encode
 from discovery_engine.tools import limits
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ MOST_CALLS = 100
 """The most calls of one script."""
 _AT_ONCE = 10  # calls
 _MAX_SCRIPTS = 16  # that run at once, whoever wrote them; others wait
+_MAX_SENT = 16 << 20  # bytes of the arguments of all calls, as JSON
 _MAX_CODE_LENGTH = 20_000  # characters
 _MAX_PRINTED_LENGTH = 20_000  # characters; what is printed beyond is dropped
 _LIMITS: ResourceLimits = {
@@ -77,15 +81,17 @@ async def execute_script(
         library = error.name or "pydantic_monty"
         problem = extra_missing("script", "`execute_script`", library)
         raise ExtraMissingError(problem.message, hint=problem.hint) from None
-    code = dedent(arguments.optional_text("code", is_whole=True) or "")
-    if not code:
+    code = arguments.optional_text("code", is_whole=True) or ""
+    if not code.strip():
         raise arguments.missing("code")
     if len(code) > _MAX_CODE_LENGTH:
         message = f"the script has {len(code):,} characters, at most {_MAX_CODE_LENGTH:,}"
         raise InvalidScriptError(message)
+    if code.lstrip("\r\n").startswith((" ", "\t")):  # else texts of several lines stay as written
+        code = dedent(code)
     await engine.wait_first_listed(None)
     printed = _Printed()
-    value, failure = None, ""
+    value, failure, note = None, "", ""
     async with (
         _slot(),
         ScriptCalls(engine, caller) as calls,
@@ -104,9 +110,11 @@ async def execute_script(
             failure = error.display()
         except MontyError as error:
             failure = str(error)
-    texts = [failure or _text(value), printed.text, calls.summary if failure else ""]
+        else:
+            note = calls.note
+    texts = [failure or _text(value), printed.text, calls.summary if failure else note]
     if not any(texts):
-        texts = [f"No value: the last line is no expression. {calls.summary}"]
+        texts = [f"No value: end the script with an expression. {calls.summary}"]
     answer: JSONObject = {"calls": len(calls.made), "printed": len(printed.text)}
     result: JSONObject = {
         "content": [{"type": "text", "text": text} for text in texts if text],
@@ -130,9 +138,10 @@ def _text(value: object) -> str:
     """Return the value of a script as a text: JSON where it can be, but for a text alone."""
     if value is None or isinstance(value, str):
         return value or ""
-    with suppress(TypeError, ValueError):
-        return json_text(value)
-    return repr(value)
+    for form in (json_text, repr):
+        with suppress(TypeError, ValueError, RecursionError):
+            return form(value)
+    return "Note: the value cannot be shown: it nests too deeply, or has too many digits."
 
 
 class _Printed:
@@ -166,6 +175,7 @@ class ScriptCalls:
         self._caller = Caller(AskedClient(caller.client) if caller.client else None)
         self._on_progress = caller.on_progress
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
+        self._sent = 0  # bytes
         self._open: dict[int, tuple[anyio.CancelScope, anyio.Event]] = {}
 
     async def __aenter__(self) -> Self:
@@ -188,48 +198,70 @@ class ScriptCalls:
         outcomes = "; ".join(f"{call.tool}: {call.outcome}" for call in self.made)
         return f"Calls made: {outcomes}"
 
-    async def call(
-        self, tool: object, arguments: object = None, /, **named: JSONValue
-    ) -> JSONValue:
+    @property
+    def note(self) -> str:
+        """A line on the calls that are still under way; empty if there are none."""
+        if not self._open:
+            return ""
+        return f"Note: not awaited: {counted(len(self._open), 'call')}; write `await call(…)`."
+
+    async def call(self, *positional: object, **named: JSONValue) -> JSONValue:
         """Return the structured content of the result of a tool, else its JSON, else its text.
 
         Raises:
             RuntimeError: With the error of the call, in the script.
+            TypeError: If it is called wrongly.
         """
-        if not isinstance(tool, str) or not isinstance(arguments, dict | None):
-            raise TypeError('a call is call("server:tool", {"argument": value})')
+        match positional:
+            case [str(tool)] | [str(tool), None]:
+                arguments = named
+            case [str(tool), dict(members)]:
+                arguments = {**members, **named}
+            case _:
+                raise TypeError('a call is call("server:tool", {"argument": value})')
         if len(self.made) == MOST_CALLS:
             raise RuntimeError(f"a script may make {MOST_CALLS} calls")
-        made = ScriptCall(tool)
+        arguments = self._as_json(arguments)
+        made = ScriptCall(limits.shortened(one_line(tool), limits.NAME_LENGTH))
         self.made.append(made)
         scope, finished = self._open[len(self.made)] = anyio.CancelScope(), anyio.Event()
         key = len(self.made)
         try:
             with scope:
-                return await self._value(made, {**(arguments or {}), **named})
+                return await self._value(made, tool, arguments)
             made.outcome = "cancelled"
             raise RuntimeError("the request was cancelled")
         finally:
             del self._open[key]
             finished.set()
 
-    async def _value(self, made: ScriptCall, arguments: JSONObject) -> JSONValue:
-        async with self._limiter:
-            try:
-                limits.require_name("tool", made.tool)
-                result = await call_tool(
-                    self._engine,
-                    None,
-                    made.tool,
-                    to_builtins(arguments, str_keys=True),
-                    self._caller,
-                )
-            except DiscoveryError as error:
-                made.outcome = error.code
-                raise RuntimeError(error_text(error)) from None
+    async def _value(self, made: ScriptCall, tool: str, arguments: JSONObject) -> JSONValue:
+        try:
+            limits.require_name("tool", tool)
+            async with self._limiter:
+                result = await call_tool(self._engine, None, tool, arguments, self._caller)
+        except DiscoveryError as error:
+            made.outcome = error.code
+            raise RuntimeError(error_text(error)) from None
         made.outcome = "failed" if result.get("isError") else "ok"
         if self._on_progress is not None:
             await self._on_progress(float(len(self.made)), None, f"{made.tool} {made.outcome}")
         if result.get("isError"):
             raise RuntimeError(result_text(result))
         return result_value(result)
+
+    def _as_json(self, arguments: JSONObject) -> JSONObject:
+        """Return the arguments as JSON, and count their bytes.
+
+        Raises:
+            TypeError: If they cannot be JSON.
+            RuntimeError: If the script has no space left for them.
+        """
+        try:
+            values: JSONObject = to_builtins(arguments, str_keys=True)
+            self._sent += len(encode(values))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(f"the arguments are no JSON: {error}") from None
+        if self._sent > _MAX_SENT:
+            raise RuntimeError(f"a script may send {_MAX_SENT >> 20} MiB of arguments")
+        return values

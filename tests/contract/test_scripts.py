@@ -90,7 +90,7 @@ async def test_a_script_that_is_no_python_or_has_no_value_says_so(agent: Agent) 
 
     assert "INVALID_SCRIPT" in text_of(answer)
     assert "line 2" in text_of(answer)
-    assert text_of(silent) == ("No value: the last line is no expression. No tool was called.")
+    assert text_of(silent) == "No value: end the script with an expression. No tool was called."
     assert "20,001 characters" in text_of(long)
     assert agent.sent == []
 
@@ -118,6 +118,12 @@ ATTACKS = {
     "a number": "10 ** (10 ** 9)",
     "depth": "def f(n): return f(n + 1)\nf(0)",
     "sleep": "import time\ntime.sleep(3600)",
+    "no call": "await call('results', 'echo', {'value': 1})",
+    "an endless name": "await call('x' * 10_000_000, {})",
+    "arguments that never end": "await call('results:echo', value='a' * (17 << 20))",
+    "an argument that is no JSON": "await call('results:echo', value=[print])",
+    "a number that is no JSON": "await call('results:echo', value=float('nan'))",
+    "a deep argument": "a = 1\nfor n in range(2000): a = [a]\nawait call('results:echo', a=a)",
     "more calls than allowed": "for n in range(101): await call('results:echo', {'value': n})",
 }
 
@@ -133,6 +139,10 @@ async def test_a_script_reaches_nothing_but_tools_and_its_limits_hold(agent: Age
     assert {name: text_of(a) for name, a in answers.items() if not a["isError"]} == {}
     assert "a script may make 100 calls" in text_of(answers["more calls than allowed"])
     assert len(agent.sent) == 100
+    assert 'call("server:tool", {"argument": value})' in text_of(answers["no call"])
+    assert len(text_of(answers["an endless name"])) < 1_000
+    assert "a script may send 16 MiB" in text_of(answers["arguments that never end"])
+    assert "the arguments are no JSON" in text_of(answers["a deep argument"])
     assert text_of(after) == "2"
 
 
@@ -141,8 +151,13 @@ async def test_a_flood_of_output_is_cut_and_a_value_that_is_no_json_is_shown(age
     flood = await agent("execute_script", code="for n in range(100_000): print('x' * 100)")
     strange = await agent("execute_script", code="[{1}, (2, 3), b'x', lambda: 1]")
 
+    deep = await agent("execute_script", code="a = 1\nfor n in range(5000): a = [a]\na")
+    long = await agent("execute_script", code="await call('results:echo')\n10 ** 5000")
+
     assert fields(flood)["printed"] == 20_000
     assert not strange["isError"]
+    assert "cannot be shown" in text_of(deep)
+    assert fields(long)["calls"] == 1
 
 
 @pytest.mark.requirement("STP-7")
@@ -154,8 +169,19 @@ import asyncio
 await asyncio.gather(call("results:wait", {"seconds": 0.3}), call("results:fail"))
 """
     answer = await agent("execute_script", code=code)
+    last = await agent("execute_script", code='call("results:wait", {"seconds": 0.1})')
 
     assert "results:wait: ok" in text_of(answer)
+    assert "not awaited: 1 call" in text_of(last)
+
+
+@pytest.mark.requirement("STP-7")
+async def test_texts_of_several_lines_are_passed_as_written(agent: Agent) -> None:
+    code = 'await call("results:echo", value="""a\n  \n\tb""")'
+    await agent("execute_script", code=code)
+    await agent("execute_script", code="\n    await call('results:echo', value=1)\n")
+
+    assert [call["arguments"]["value"] for call in agent.sent] == ["a\n  \n\tb", 1]
 
 
 def test_without_its_library_the_tool_says_how_to_install_it(tmp_path: Path) -> None:
