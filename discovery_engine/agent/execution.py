@@ -20,10 +20,10 @@ from discovery_engine._util.text import one_line
 from discovery_engine.agent.answer_rendering import (
     ANSWER,
     preview_result,
-    result_text,
     unchecked_result,
 )
 from discovery_engine.agent.budget import Budget, first_fitting
+from discovery_engine.agent.content import ResultContent
 from discovery_engine.agent.cutting import (
     STRUCTURED,
     Cut,
@@ -445,9 +445,9 @@ def structure(result: JSONObject) -> tuple[str, JSONValue]:
 
 
 def result_value(result: JSONObject) -> JSONValue:
-    """Return the structured content of a result, else its JSON, else its text."""
+    """Return the structured content of a result, else its JSON, else its parts as text."""
     _, value = structure(result)
-    return result_text(result) if value is None else value
+    return ResultContent.of(result).text if value is None else value
 
 
 def error_text(error: DiscoveryError) -> str:

@@ -154,9 +154,12 @@ class _Printed:
         self.text = (self.text + text)[:_MAX_PRINTED_LENGTH]
 
 
+_UNDER_WAY = "under way"
+
+
 class ScriptCall(Struct):
     tool: str
-    outcome: str = "under way"
+    outcome: str = _UNDER_WAY
     """In a word, or the error."""
 
 
@@ -245,7 +248,8 @@ class ScriptCalls:
             raise RuntimeError(error_text(error)) from None
         made.outcome = "failed" if result.get("isError") else "ok"
         if self._on_progress is not None:
-            await self._on_progress(float(len(self.made)), None, f"{made.tool} {made.outcome}")
+            done = sum(call.outcome != _UNDER_WAY for call in self.made)
+            await self._on_progress(float(done), None, f"{made.tool} {made.outcome}")
         if result.get("isError"):
             raise RuntimeError(result_text(result))
         return result_value(result)

@@ -3,7 +3,7 @@
 github:create_issue          the form of this project
 github__create_issue         a common one of gateways
 github.create_issue
-mcp__github__create_issue    as some hosts show it
+mcp__github__create_issue    as some hosts show it; behind a gateway mcp__gateway__github__…
 create_issue                 if only one server has it
 github__get_user_4k3q6yvm    the name towards clients, where it has a hash
 GitHub/createIssue           in any case, with any separators, if only one visible tool is spelt so
@@ -38,6 +38,7 @@ _SEPARATOR = lazy_pattern(r"(?=(:|__|\.))")  # looks ahead, so that one may begi
 _REMEMBERED = 1_000  # names
 _SUGGESTED = 5  # addresses
 _HOST_PREFIX = lazy_pattern(r"^mcp__", re.IGNORECASE)
+_GATEWAY_PREFIX = lazy_pattern(r"^mcp__.+?__", re.IGNORECASE)
 
 
 class AddressBook(Struct, frozen=True, dict=True):
@@ -143,6 +144,8 @@ class AddressBook(Struct, frozen=True, dict=True):
             raise ToolAmbiguousError(word, [str(entry.key) for entry in meant])
         # A server that is named stays the only one: otherwise `a:now` might call `an:ow`.
         is_read = bool(self._readings(word))
+        if not is_read and (named := self._named(_GATEWAY_PREFIX.sub("", word))):
+            return named
         spelt = self._spelt_as_read(word) if is_read else self._spelt_anywhere(word)
         return self._only(word, spelt, otherwise=lambda: self._nothing_named(word))
 

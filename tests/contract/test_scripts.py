@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
-    rules = [{"pattern": "image", "enabled": False}]
+    rules = [{"pattern": "text", "enabled": False}]
     async with agent_of(tmp_path, server={"script": True}, toolRules=rules) as made:
         yield made
 
@@ -34,17 +34,19 @@ rows = await call("results:rows", {"count": 4})
 names = [row["name"] for row in rows["items"] if row["id"] % 2]
 echoes = await asyncio.gather(*[call("results:echo", value=name) for name in names])
 print("asked for", len(names))
-{"echoed": [echo["value"] for echo in echoes], "next": rows["next"]}
+picture = await call("results:image", size=1)
+{"echoed": [echo["value"] for echo in echoes], "next": rows["next"], "picture": picture}
 """
     answer = await agent("execute_script", code=code)
 
     assert json.loads(answer["content"][0]["text"]) == {
         "echoed": ["row 1", "row 3"],
         "next": "page 2",
+        "picture": "A picture:\n[image image/png, 3 bytes]",
     }
     assert answer["content"][1]["text"] == "asked for 2\n"
-    assert fields(answer)["calls"] == 3
-    assert [call["arguments"] for call in agent.sent[1:]] == [
+    assert fields(answer)["calls"] == 4
+    assert [call["arguments"] for call in agent.sent[1:3]] == [
         {"value": "row 1"},
         {"value": "row 3"},
     ]
@@ -58,7 +60,7 @@ async def test_an_error_of_a_call_can_be_caught_and_otherwise_ends_the_script_wi
         "execute_script",
         code="""
 errors = []
-for tool in ["results:fail", "results:image", "results:nothing", "results:rows"]:
+for tool in ["results:fail", "results:text", "results:nothing", "results:rows"]:
     try:
         await call(tool, {"count": "many"} if tool == "results:rows" else {})
     except RuntimeError as error:
@@ -173,6 +175,22 @@ await asyncio.gather(call("results:wait", {"seconds": 0.3}), call("results:fail"
 
     assert "results:wait: ok" in text_of(answer)
     assert "not awaited: 1 call" in text_of(last)
+
+
+@pytest.mark.requirement("STP-7")
+async def test_progress_grows_with_each_call_that_ends(agent: Agent) -> None:
+    progress = []
+
+    async def note(done: float, *_: object) -> None:
+        progress.append(done)
+
+    code = """
+import asyncio
+await asyncio.gather(*[call("results:echo", value=n) for n in range(4)])
+"""
+    await agent.engine.toolset().call_as_result("execute_script", {"code": code}, on_progress=note)
+
+    assert progress == [1, 2, 3, 4]
 
 
 @pytest.mark.requirement("STP-7")

@@ -51,6 +51,7 @@ def test_a_name_that_is_longer_in_another_case_is_read_to_its_end(word: str) -> 
         pytest.param(None, "github:create_issue", id="colon"),
         pytest.param(None, "github__create_issue", id="underscores"),
         pytest.param(None, "mcp__github__create_issue", id="as hosts name it"),
+        pytest.param(None, "mcp__gateway__github__create_issue", id="as hosts name it here"),
         pytest.param("github", "github:create_issue", id="server said twice"),
     ],
 )
