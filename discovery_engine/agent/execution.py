@@ -172,12 +172,17 @@ async def shortened_result(
     tokens = limit_of(settings, engine.view.find(server, tool).tool)
     if not tokens or is_small(result, tokens):
         return result
-    truncate = settings.server.truncate
+    return await anyio.to_thread.run_sync(partial(cut, engine, result, tokens, caller))
+
+
+def cut(engine: ScopedEngine, result: JSONObject, tokens: int, caller: Caller) -> JSONObject:
+    """Cut `result` to `tokens` as `server.truncate` has it; 0 tokens mean any number."""
+    truncate = engine.settings.server.truncate
+    if not tokens:
+        return result
     if truncate.style == "head_tail":
-        shorten = partial(_with_heads_and_tails, result, tokens, truncate.characters)
-    else:
-        shorten = partial(shortened, result, tokens, engine.results, caller.client_id)
-    return await anyio.to_thread.run_sync(shorten)
+        return _with_heads_and_tails(result, tokens, truncate.characters)
+    return shortened(result, tokens, engine.results, caller.client_id)
 
 
 def limit_of(settings: Settings, tool: Tool) -> int:

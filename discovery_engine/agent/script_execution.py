@@ -10,7 +10,8 @@ few modules of the standard library. `call` is its only way out, and passes ever
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
+from contextlib import AsyncExitStack, suppress
 from textwrap import dedent
 from typing import TYPE_CHECKING, Self
 
@@ -23,10 +24,10 @@ from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.answer_rendering import ANSWER, result_text
 from discovery_engine.agent.cutting import json_text
-from discovery_engine.agent.execution import call_tool, error_text, result_value, shortened
+from discovery_engine.agent.execution import call_tool, cut, error_text, result_value
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.errors import DiscoveryError
-from discovery_engine.errors.extras import extra_missing
+from discovery_engine.errors.extras import extra_missing, install_command
 from discovery_engine.rpc.client import AskedClient
 from discovery_engine.rpc.json_codec import encode
 from discovery_engine.tools import limits
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pydantic_monty import ResourceLimits
 
     from discovery_engine.engine import ScopedEngine
+
+logger = logging.getLogger(__name__)
 
 MOST_CALLS = 100
 """The most calls of one script."""
@@ -81,23 +84,24 @@ async def execute_script(
         library = error.name or "pydantic_monty"
         problem = extra_missing("script", "`execute_script`", library)
         raise ExtraMissingError(problem.message, hint=problem.hint) from None
-    code = arguments.optional_text("code", is_whole=True) or ""
-    if not code.strip():
-        raise arguments.missing("code")
-    if len(code) > _MAX_CODE_LENGTH:
-        message = f"the script has {len(code):,} characters, at most {_MAX_CODE_LENGTH:,}"
-        raise InvalidScriptError(message)
-    if code.lstrip("\r\n").startswith((" ", "\t")):  # else texts of several lines stay as written
-        code = dedent(code)
+    code = _code(arguments)
     await engine.wait_first_listed(None)
     printed = _Printed()
     value, failure, note = None, "", ""
     async with (
         _slot(),
         ScriptCalls(engine, caller) as calls,
-        AsyncMonty(min_processes=0, max_processes=1) as interpreters,
-        interpreters.checkout(script_name="script.py", limits=_LIMITS) as session,
+        AsyncExitStack() as interpreters,
     ):
+        try:
+            pool = await interpreters.enter_async_context(
+                AsyncMonty(min_processes=0, max_processes=1)
+            )
+            session = await interpreters.enter_async_context(pool.checkout(limits=_LIMITS))
+        except (OSError, RuntimeError, MontyError) as error:
+            logger.warning("The interpreter of scripts does not start: %s", error)
+            message = "the interpreter of `execute_script` does not start"
+            raise ExtraMissingError(message, hint=install_command("script")) from None
         try:
             value = await session.feed_run(
                 code, external_lookup={"call": calls.call}, print_callback=printed
@@ -121,8 +125,19 @@ async def execute_script(
         "isError": bool(failure),
         "_meta": {ANSWER: answer},
     }
-    tokens = engine.settings.server.max_result_tokens
-    return shortened(result, tokens, engine.results, caller.client_id) if tokens else result
+    return cut(engine, result, engine.settings.server.max_result_tokens, caller)
+
+
+def _code(arguments: MetaArguments) -> str:
+    code = arguments.optional_text("code", is_whole=True) or ""
+    if not code.strip():
+        raise arguments.missing("code")
+    if len(code) > _MAX_CODE_LENGTH:
+        message = f"the script has {len(code):,} characters, at most {_MAX_CODE_LENGTH:,}"
+        raise InvalidScriptError(message)
+    if code.lstrip("\r\n").startswith((" ", "\t")):  # else texts of several lines stay as written
+        code = dedent(code)
+    return code
 
 
 def _slot() -> anyio.CapacityLimiter:
@@ -179,7 +194,7 @@ class ScriptCalls:
         self._on_progress = caller.on_progress
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         self._sent = 0  # bytes
-        self._open: dict[int, tuple[anyio.CancelScope, anyio.Event]] = {}
+        self._open: dict[anyio.CancelScope, anyio.Event] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -187,10 +202,10 @@ class ScriptCalls:
     async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None or issubclass(kind, Exception):
-                for _, finished in list(self._open.values()):
+                for finished in list(self._open.values()):
                     await finished.wait()
         finally:
-            for scope, _ in self._open.values():
+            for scope in self._open:
                 scope.cancel()
 
     @property
@@ -227,15 +242,15 @@ class ScriptCalls:
         arguments = self._as_json(arguments)
         made = ScriptCall(limits.shortened(one_line(tool), limits.NAME_LENGTH))
         self.made.append(made)
-        scope, finished = self._open[len(self.made)] = anyio.CancelScope(), anyio.Event()
-        key = len(self.made)
+        scope = anyio.CancelScope()
+        finished = self._open[scope] = anyio.Event()
         try:
             with scope:
                 return await self._value(made, tool, arguments)
             made.outcome = "cancelled"
             raise RuntimeError("the request was cancelled")
         finally:
-            del self._open[key]
+            del self._open[scope]
             finished.set()
 
     async def _value(self, made: ScriptCall, tool: str, arguments: JSONObject) -> JSONValue:

@@ -25,10 +25,10 @@ from discovery_engine.agent.cutting import json_text, with_documents
 from discovery_engine.agent.execution import (
     LONGEST_START,
     call_tool,
+    cut,
     error_text,
     part_of,
     result_value,
-    shortened,
 )
 from discovery_engine.agent.meta_arguments import Caller, MetaArguments
 from discovery_engine.agent.result_query import PathQuery, QueryError, shape
@@ -100,8 +100,7 @@ def _answer(engine: ScopedEngine, outcomes: Sequence[StepOutcome], caller: Calle
         "isError": bool(failed),
         "_meta": {ANSWER: fields},
     }
-    tokens = engine.settings.server.max_result_tokens
-    return shortened(result, tokens, engine.results, caller.client_id) if tokens else result
+    return cut(engine, result, engine.settings.server.max_result_tokens, caller)
 
 
 def _shown(outcome: StepOutcome) -> JSONObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -163,6 +164,16 @@ async def test_a_flood_of_output_is_cut_and_a_value_that_is_no_json_is_shown(age
 
 
 @pytest.mark.requirement("STP-7")
+async def test_without_read_result_no_answer_names_it(tmp_path: Path) -> None:
+    truncate = {"style": "head_tail", "characters": 1_000}
+    async with agent_of(tmp_path, server={"script": True, "truncate": truncate}) as agent:
+        answer = await agent("execute_script", code="'x' * 200_000")
+
+    assert len(text_of(answer)) < 2_000
+    assert "read_result" not in text_of(answer)
+
+
+@pytest.mark.requirement("STP-7")
 async def test_a_call_that_the_script_does_not_await_is_finished_before_the_answer(
     agent: Agent,
 ) -> None:
@@ -216,9 +227,15 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    for given in (program, program.replace('"pydantic_monty"', '"unused"')):
+        done = subprocess.run(
+            [sys.executable, "-c", given],
+            cwd=tmp_path,
+            env={**os.environ, "MONTY_BIN": "/missing"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
-    assert "EXTRA_MISSING" in done.stdout
-    assert "pip install 'mcp-discovery-engine[script]'" in done.stdout
+        assert "EXTRA_MISSING" in done.stdout
+        assert "pip install 'mcp-discovery-engine[script]'" in done.stdout
