@@ -116,7 +116,8 @@ async def execute_script(
             failure = str(error)
         else:
             note = calls.note
-    texts = [failure or _text(value), printed.text, calls.summary if failure else note]
+    outcomes = f"{note} {calls.summary}".lstrip() if failure or note else ""
+    texts = [failure or _text(value), printed.text, outcomes]
     if not any(texts):
         texts = [f"No value: end the script with an expression. {calls.summary}"]
     answer: JSONObject = {"calls": len(calls.made), "printed": len(printed.text)}

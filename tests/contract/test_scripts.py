@@ -182,10 +182,13 @@ import asyncio
 await asyncio.gather(call("results:wait", {"seconds": 0.3}), call("results:fail"))
 """
     answer = await agent("execute_script", code=code)
-    last = await agent("execute_script", code='call("results:wait", {"seconds": 0.1})')
+    last = await agent("execute_script", code='call("results:fail")')
 
     assert "results:wait: ok" in text_of(answer)
-    assert "not awaited: 1 call" in text_of(last)
+    assert (
+        "not awaited: 1 call; write `await call(…)`. Calls made: results:fail: failed"
+        in text_of(last)
+    )
 
 
 @pytest.mark.requirement("STP-7")
