@@ -11,7 +11,7 @@ import click
 from discovery_cli.command_group import did_you_mean
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import complete_client, pass_invocation
 from discovery_cli.output import Output
 from discovery_engine._util.quantities import counted
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
+    shell_complete=complete_client,
     help="A client, or the path of its file; may be repeated. By default, the files of all clients."
     " CLIENT:PATH names the client of a file that is not recognised.",
 )

@@ -259,15 +259,16 @@ def test_the_filters_of_the_log_follow_the_address(home: Home, chromium: Browser
     write(home)
     with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
-        status, output = page.get_by_label("Status"), page.get_by_role("button", name="Output of")
-        opened.go("logs/2?status=error")
-        expect(status).to_have_value("error")
+        pressed = page.locator(".chips [aria-pressed=true], .tabs [aria-pressed=true]")
+        opened.go("logs?status=error&server=good")
+        expect(pressed).to_have_text(["Failed", "good", "Calls"])
         opened.go("logs?kind=stderr")
-        expect(output).to_have_attribute("aria-pressed", "true")
-        expect(status).to_have_value("")
+        expect(pressed).to_have_text(["Any outcome", "Every server", "Output of servers"])
         page.go_back()
-        expect(status).to_have_value("error")
-        expect(output).to_have_attribute("aria-pressed", "false")
+        expect(pressed).to_have_text(["Failed", "good", "Calls"])
+        page.get_by_role("button", name="Every server").press("Enter")
+        expect(page).to_have_url(f"{served.origin}/#/logs?status=error")
+        assert violations(page) == []
 
 
 @pytest.mark.requirement("PAGE-10")
@@ -297,6 +298,32 @@ def test_a_call_of_the_log_has_its_story_is_exported_and_called_again(
         expect(page.get_by_label("text")).to_have_value("once")
         page.get_by_role("button", name="Call", exact=True).press("Enter")
         expect(page.get_by_text("The tool answered:")).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE-10")
+def test_the_story_of_a_call_says_that_another_one_ran_at_the_same_time(
+    home: Home, chromium: Browser
+) -> None:
+    file = home.folder / "file"
+    home.write({"good": fault_entry("awaits_file")})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        address = f"{opened.origin}/api/servers/good/tools/echo/call"
+        arguments = {"text": str(file)}
+        bodies = [json.dumps({"arguments": arguments, "call_id": name}) for name in ("a", "b")]
+        opened.page.evaluate(
+            """([address, bodies]) => {
+                const kind = { method: "POST", headers: { "content-type": "application/json" } };
+                const made = bodies.map((body) => fetch(address, { ...kind, body }));
+                window.both = Promise.all(made).then(() => true);
+            }""",
+            [address, bodies],
+        )
+        file.touch()
+        opened.page.evaluate("window.both")
+        opened.go("logs")
+        opened.page.get_by_role("link", name="good:echo").last.press("Enter")
+        story = opened.page.get_by_role("dialog")
+        expect(story).to_contain_text("1 other call of good ran at the same time")
 
 
 @pytest.mark.requirement("PAGE-11")

@@ -10,6 +10,8 @@ import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Name, Outcome
 // Calls first: what servers write and notify would bury them.
 const KINDS = [["", "Calls"], ["stderr", "Output of servers"], ["notification", "Notifications"], ["every", "Everything"]];
 const CALLS = ["call", "resource-read", "prompt-get", "question"];
+const OUTCOMES = [["", "Any outcome"], ["ok", "Succeeded"], ["error", "Failed"], ["cancelled", "Cancelled"]];
+const MOST_CHIPS = 12; // servers; more are chosen from a list
 const SPANS = [["15 minutes", 900], ["hour", 3_600], ["day", 86_400]];
 const PAGE = 100;
 const TYPING = 250; // milliseconds
@@ -27,16 +29,18 @@ export function Logs({ rest, query }) {
   const [log, missed, older] = useLog(settled, isPaused);
   const here = address("logs", settled);
   useEffect(() => { if (!rest[0]) history.replaceState(null, "", here); }, [here]);
-  const names = new Set([...servers.value.map((server) => server.name), ...(chosen.server ? [chosen.server] : [])]);
+  const names = [...new Set([...servers.value.map((server) => server.name), ...(chosen.server ? [chosen.server] : [])])];
+  const chip = (name, value, text) => html`<button type="button" key=${`${name} ${value}`} aria-pressed=${value === chosen[name] ? "true" : "false"} onClick=${() => setChosen({ ...chosen, [name]: value })}>${text}</button>`;
   return html`
     <h2>Logs</h2>
     <form class="row filters" onSubmit=${(e) => e.preventDefault()}>
       <label class="wide">Text <input data-search type="search" value=${chosen.text} maxlength="200" onInput=${choose("text")} placeholder="in tool, arguments or result" /></label>
-      <label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${[...names].map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>
+      ${names.length > MOST_CHIPS && html`<label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}
       <label>Tool <input value=${chosen.tool} onInput=${choose("tool")} placeholder="its whole name" /></label>
-      <label>Status <select value=${chosen.status} onChange=${choose("status")}><option value="">any</option><option value="ok">succeeded</option><option value="error">failed</option><option>cancelled</option></select></label>
       <label>Last <select value=${chosen.span} onChange=${choose("span")}><option value="">all</option>${SPANS.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}</select></label>
     </form>
+    <div class="chips" role="group" aria-label="Outcome">${OUTCOMES.map(([status, text]) => chip("status", status, text))}</div>
+    ${names.length > 1 && names.length <= MOST_CHIPS && html`<div class="chips" role="group" aria-label="Server">${chip("server", "", "Every server")}${names.map((name) => chip("server", name, name))}</div>`}
     <div class="bar">
       <div class="tabs" role="group" aria-label="Kind">${KINDS.map(([kind, name]) => html`<button type="button" key=${kind} aria-pressed=${kind === chosen.kind ? "true" : "false"} onClick=${() => setChosen({ ...chosen, kind })}>${name}</button>`)}</div>
       <button type="button" aria-pressed=${isPaused} onClick=${() => setPaused(!isPaused)}>${isPaused ? "Resume" : "Pause"}</button>
@@ -196,18 +200,23 @@ function Entry({ id, known, onClose }) {
   <//>`;
 }
 
-/** A call from its request to its answer, with what its server wrote and asked meanwhile. */
+/** A call from its request to its answer, with what its server wrote and asked meanwhile: for any call that ran then. */
 function Story({ call }) {
   const begin = call.at - call.seconds;
-  const [log] = useLoaded((signal) => get("/logs", { server: call.server, since: begin, before: call.id, limit: PAGE }, signal), [call.id]);
-  const meanwhile = (log?.entries || []).filter((one) => !one.outcome);
+  // An entry is written at the end of its call, so those of calls that ran at once may be later ones.
+  const [log] = useLoaded((signal) => get("/logs", { server: call.server, since: begin, before: call.id + PAGE / 2, limit: PAGE }, signal), [call.id]);
+  const around = log?.entries || [];
+  const meanwhile = around.filter((one) => !one.outcome && one.at <= call.at);
+  const others = around.filter((one) => one.outcome && one.id !== call.id && one.at - one.seconds < call.at);
   const steps = [
     [begin, `Requested by ${call.client || call.by}`],
     ...(call.queue_seconds > 0 ? [[begin + call.queue_seconds, "Left the queue"]] : []),
     ...meanwhile.map((one) => [one.at, html`<span class="tag">${one.kind}</span> <span class="excerpt">${excerptOf(one.result ?? "")}</span>`]),
     [call.at, html`Answered <${Outcome} outcome=${call.outcome} />`],
   ];
-  return html`<h3>What happened</h3><table aria-label="What happened"><tbody>${steps.map(([at, what], index) => html`<tr key=${index}><td class="number">+${took(Math.max(0, at - begin))}</td><td>${what}</td></tr>`)}</tbody></table>`;
+  return html`<h3>What happened</h3>
+    ${others.length > 0 && html`<p class="note">${counted(others.length, "other call")} of ${call.server} ran at the same time; what it wrote then may be about ${others.length === 1 ? "that one" : "those"}.</p>`}
+    <table aria-label="What happened"><tbody>${steps.map(([at, what], index) => html`<tr key=${index}><td class="number">+${took(Math.max(0, at - begin))}</td><td>${what}</td></tr>`)}</tbody></table>`;
 }
 
 function Content({ value, size }) {
