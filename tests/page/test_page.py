@@ -254,6 +254,24 @@ def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
         expect(ill.locator("li", has=page.get_by_role("link", name="good"))).to_be_visible()
 
 
+@pytest.mark.requirement("PAGE-2")
+def test_the_overview_uses_the_width_of_a_very_wide_screen(home: Home, chromium: Browser) -> None:
+    write(home)
+    size = {"width": 3840, "height": 1400}
+    with gateway(home) as served, served.opened(chromium, viewport=size) as opened:
+        page = opened.page
+        attention = page.get_by_role("region", name="Needs attention")
+        expect(attention.get_by_role("link", name="missing")).to_be_visible()
+        hour = page.get_by_role("region", name="The last hour")
+        first, second = (
+            region.evaluate("(one) => [one.getBoundingClientRect().right, one.offsetTop]")
+            for region in (attention, hour)
+        )
+
+        assert first[1] == second[1]
+        assert second[0] > 3700
+
+
 @pytest.mark.requirement("PAGE-10")
 def test_the_filters_of_the_log_follow_the_address(home: Home, chromium: Browser) -> None:
     write(home)
