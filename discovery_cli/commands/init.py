@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     "origins",
     metavar="CLIENT|PATH",
     multiple=True,
+    shell_complete=complete_client,
     help="Use the servers of a client, or of its file; may be repeated. By default, you are asked."
     " CLIENT:PATH names the client of a file that is not recognised.",
 )
