@@ -20,7 +20,7 @@ PARALLEL := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal -
 KINDS := database or browser or packages or frameworks or conformance or chaos or matrix or thorough
 LANDING := landing or not ($(KINDS))
 
-.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers clients size mutants model release clean
+.PHONY: help demo demo-fleet docs test test-all newest constraints check format servers clients size bench-public mutants model release clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -87,6 +87,9 @@ clients: $(READY) ## bring the agents that tests connect, Claude Code, Codex and
 
 size: $(READY) servers ## print how large the project is, and the files on the way of a search and a call
 	@$(BIN)/python scripts/size.py --traces
+
+bench-public: $(READY) ## how search does on the public sets in FOLDER, beside the page of figures; ARGS=--write updates it
+	@$(BIN)/python benchmarks/public.py $(or $(ARGS),--check) $(FOLDER)
 
 mutants: $(READY) ## change code in small ways: is it noticed? ARGS="rules trust" for some parts
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --group mutants

@@ -31,6 +31,7 @@ from peers import Peers
 from discovery_engine.catalog import Catalog, Entry, ServerPart
 from discovery_engine.config.settings import SearchSettings
 from discovery_engine.rules.rule import Verdict
+from discovery_engine.search.examples.book import OWN_EXAMPLES, ExampleBook
 from discovery_engine.search.index import documents
 from discovery_engine.search.index.documents import Field
 from discovery_engine.search.query import analyzer
@@ -162,14 +163,19 @@ def macro(
 
 
 def evaluate(
-    folder: Path, limit: int, *, shown: bool, embedding: Embedding | None = None
+    folder: Path,
+    limit: int,
+    *,
+    shown: bool,
+    embedding: Embedding | None = None,
+    book: ExampleBook = OWN_EXAMPLES,
 ) -> list[float]:
     catalog, descriptions = read_catalog(folder)
     queries = queries_of(folder, limit)
     start = time.process_time()
-    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions)
+    searcher = build_searcher(catalog, SearchSettings(), descriptions=descriptions, book=book)
     built = time.process_time() - start
-    vectors = embedding.of(catalog) if embedding else None
+    vectors = embedding.of(catalog, book) if embedding else None
     rows = []
     start = time.process_time()
     for query in queries:
