@@ -14,12 +14,13 @@ from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.english_requests import object_of, objects
 from discovery_engine.search.operations.operation import (
     CHANGING,
+    ArgumentKind,
     Operation,
     ToolProfile,
     operation_words,
     relation,
 )
-from discovery_engine.search.operations.request_reading import intent_of
+from discovery_engine.search.operations.request_reading import intent_of, without
 from discovery_engine.search.ranking.confidence import (
     DIFFERENT,
     FIRST,
@@ -35,6 +36,7 @@ from discovery_engine.search.ranking.confidence import (
     operation_differs,
     overall_confidence,
 )
+from discovery_engine.search.ranking.relevance import without_elsewhere
 from discovery_engine.search.text.lexicon import SUBJECT
 from discovery_engine.search.text.tokenizer import words
 
@@ -180,7 +182,14 @@ class Assessor:
         reading = query.reading
         profiles = [self._profile(doc_id) for doc_id in doc_ids]
         agreements = [operation_agreement(reading, profile) for profile in profiles]
-        relevances = [hit.relevance for hit in first]
+        # A lead that the name of the server alone gives says nothing of what its tools do.
+        named = self.named_servers(query)
+        relevances = [
+            hit.relevance
+            if not named or hit.entry.tool.server in named
+            else min(without_elsewhere(hit.relevance), first[0].relevance)
+            for hit in first
+        ]
         return AnswerSignals(
             size=self._index.size,
             lead=lead(relevances),
@@ -212,11 +221,12 @@ class Assessor:
         creates no vault.
         """
         lexicon = self._lexicon
-        noun = object_of(query.reading.text, lexicon.stem) if self._is_english(query) else ""
-        if not noun:
+        reading = query.reading
+        order = without(reading.text, reading.arguments) if self._is_english(query) else ""
+        if not (noun := object_of(order, lexicon.stem)):
             return False
         summary = words(tool.summary)
-        said = objects(summary) if query.reading.operations & CHANGING else summary
+        said = objects(summary) if reading.operations & CHANGING else summary
         stems = (*self._name(tool), *map(lexicon.stem, said))
         held = {term for stem in stems for term in lexicon.terms_of_stem(stem)}
         if any(term in held for term in lexicon.terms(noun) if not term.startswith(SUBJECT)):
@@ -239,15 +249,38 @@ class Assessor:
             return ""
         for name in self._names(query.text) & self._products.keys():
             for server in self._products[name]:
-                if name == "".join(_RUN.findall(server.lower())):
+                if name == _joined(server):
                     return server
         return ""
 
+    def named_servers(self, query: AnalyzedQuery) -> set[ServerName]:
+        """The servers of products that a short query names, in any spelling: `Digital Ocean`.
+
+        Such a name is that of a server, and part of the names of others: `youtube-transcript`. One
+        is capitalized, or no word of published tools: `insurance` alone names nobody's server.
+        """
+        reading = query.reading
+        if not reading.is_short:
+            return set()
+        idf = default_idf()
+        arguments = reading.arguments
+        capitalized = self._names(
+            " ".join(a.text(reading.text) for a in arguments if a.kind & ArgumentKind.NAME)
+        )
+        named: set[ServerName] = set()
+        is_sure = False
+        for name in self._names(intent_of(reading.text, arguments)) & self._products.keys():
+            servers = self._products[name]
+            if any(name == _joined(server) for server in servers):
+                named.update(servers)
+                is_sure |= name in capitalized or self._lexicon.stem(name) not in idf
+        return named if is_sure else set()
+
     @cached_property
-    def _products(self) -> Mapping[str, Sequence[str]]:
+    def _products(self) -> Mapping[str, Sequence[ServerName]]:
         """The servers by the names, whole and in parts, that say which product is meant."""
         idf = default_idf()
-        products: defaultdict[str, list[str]] = defaultdict(list)
+        products: defaultdict[str, list[ServerName]] = defaultdict(list)
         for server in self._index.servers:
             for name in self._names(server):
                 if len(name) > _SHORT and idf.get(name, 1.0) > _COMMON:
@@ -307,6 +340,10 @@ class Assessor:
         """How the name of a hit fits `query`."""
         # To look up a tool takes 5 us, for each hit, and few queries are names.
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
+
+
+def _joined(server: ServerName) -> str:
+    return "".join(_RUN.findall(server.lower()))
 
 
 def _similarity(similarities: Similarities | None, hit: Hit) -> float | None:

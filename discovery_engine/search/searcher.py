@@ -27,6 +27,7 @@ from discovery_engine.search.index.index import (
     indexed_servers,
     load_index,
 )
+from discovery_engine.search.operations.operation import ELSEWHERE
 from discovery_engine.search.query.analyzer import QueryAnalyzer
 from discovery_engine.search.query.retrieval import (
     AnalyzedQuery,
@@ -185,7 +186,7 @@ class Searcher:
         agreement = agreement_with(query.reading)
         if not (tag_shares or query.name_matches or similarities or usage):
             # Words and agreement alone decide.
-            profiles = self._index.profiles(doc_id for doc_id, _ in scores)
+            profiles = self._profiles(query, entries, [doc_id for doc_id, _ in scores])
             moved = agreement.adjusted_all([words for _, words in scores], profiles)
             scores = _best(scores, moved, limit)
         if similarities:
@@ -206,13 +207,15 @@ class Searcher:
     ) -> list[_Ranked]:
         """The found tools with the parts of their relevance; they are in no order yet."""
         ranked = []
-        for doc_id, words in scores:
+        scored = [*scores]
+        profiles = self._profiles(query, entries, [doc_id for doc_id, _ in scored])
+        for (doc_id, words), profile in zip(scored, profiles, strict=True):
             entry = entries[doc_id]
             kind, name_similarity = query.name_match(doc_id)
             by_words, by_meaning = fuse(max(words, name_similarity), entry.tool)
             partial = fused = by_words + by_meaning
             if kind is NameMatchKind.NONE:  # a tool that is named is what is asked for
-                partial = agreement.adjusted(fused, self._index.profile(doc_id))
+                partial = agreement.adjusted(fused, profile)
             parts = relevance_parts(
                 self._weights,
                 exact=float(kind >= NameMatchKind.SPELLING),
@@ -227,6 +230,18 @@ class Searcher:
             agreement_share = (partial - fused) / partial if partial else 0.0
             ranked.append((order, entry, parts, meaning_share, agreement_share, by_usage))
         return ranked
+
+    def _profiles(
+        self, query: AnalyzedQuery, entries: Mapping[DocId, Entry], doc_ids: Sequence[DocId]
+    ) -> list[int]:
+        """The packed profiles of tools; with `ELSEWHERE` if the query names other servers."""
+        profiles = self._index.profiles(doc_ids)
+        if not (named := self.assessor.named_servers(query)):
+            return profiles
+        return [
+            profile if entries[doc_id].tool.server in named else profile | ELSEWHERE
+            for doc_id, profile in zip(doc_ids, profiles, strict=True)
+        ]
 
     def candidates(self, query: AnalyzedQuery) -> list[tuple[ToolKey, float, int]]:
         """The tools that are likely to fit by words: scores without agreement, and profiles.
@@ -256,6 +271,7 @@ class Searcher:
             sources,
             agreement_with(query.reading),
             self._weights.partial,
+            lambda doc_id: self._profiles(query, {doc_id: hit.entry}, [doc_id])[0],
         )
         tags = self._tags.matching(hit.entry.verdict.tags, query.terms.stems)
         return explainer.explain(hit, self.assessor.name_match(query, hit), tags)

@@ -310,6 +310,21 @@ def test_a_tool_that_does_what_is_asked_for_is_above_its_siblings(
     assert found(engine, query, "siblings")[0] == right
 
 
+@pytest.mark.requirement("REL-64")
+@rows("query", ["size of a database in Redis", "database of Redis, its size"])
+def test_a_tool_of_the_server_that_is_named_is_above_one_with_more_words_of_the_request(
+    tmp_path: Path, query: str
+) -> None:
+    catalogs: dict[str, list[JSONObject | str]] = {
+        "mongodb": [tool("get_size", "Get the size of a database or of a collection.")],
+        "redis": [tool("dbsize", "Count the keys of a database.")],
+    }
+    with opened(tmp_path, catalogs, search=ANY) as engine:
+        found = [hit.entry.key.server for hit in engine.search(query).hits]
+
+    assert found == ["redis", "mongodb"]
+
+
 @pytest.mark.requirement("REL-73")
 @rows(
     ("query", "right"),

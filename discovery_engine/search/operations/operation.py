@@ -331,6 +331,8 @@ _CONJUNCTIONS = ("and", "or")
 _NOT_PLURAL = ("ss", "us", "is", "ics", "news", "status", "address", "access", "process")
 _SHORTEST_PLURAL = 4
 _TAKES, _FLAGS = 16, 28  # the bits where these begin in a packed profile
+ELSEWHERE = 1 << _FLAGS + 4
+"""The bit of `is_elsewhere`."""
 _NAMES = 10_000  # of parameters, whose kinds are cached
 _LIST = int(Operation.LIST)
 _READING = int(READING)
@@ -378,11 +380,13 @@ class ToolProfile(NamedTuple):
     """True if the index has requests that the tool serves."""
     has_shipped_examples: bool = False
     """True if these are from the shipped pack, which has no requests for most servers."""
+    is_elsewhere: bool = False
+    """True if the request at hand names other servers; never in an index."""
 
     def packed(self) -> int:
-        """Return the profile as a number of 32 bits; the index keeps one for each tool."""
+        """Return the profile as a number; the index keeps its 32 bits for each tool."""
         flags = self.is_for_many | self.is_for_one << 1 | self.has_examples << 2
-        flags |= self.has_shipped_examples << 3
+        flags |= self.has_shipped_examples << 3 | self.is_elsewhere << 4
         return self.operations | self.takes << _TAKES | flags << _FLAGS
 
     @classmethod
@@ -395,6 +399,7 @@ class ToolProfile(NamedTuple):
             bool(flags & 2),
             bool(flags & 4),
             bool(flags & 8),
+            bool(flags & 16),
         )
 
 

@@ -20,10 +20,10 @@ from discovery_engine.search.query.retrieval import NameMatch, NameMatchKind
 from discovery_engine.search.ranking.relevance import Agreement, Trait, contributions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from discovery_engine.search.index.documents import TermOrigin
-    from discovery_engine.search.index.index import Index
+    from discovery_engine.search.index.index import DocId, Index
     from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.text.lexicon import Lexicon
@@ -88,6 +88,7 @@ _AGREEMENTS = {
     Trait.UNIDENTIFIED: "it needs an identifier, and the request has none",
     Trait.LACKS_KIND: "it takes no values of the kinds that the request has",
     Trait.TAKES_IDENTIFIER: "it takes an identifier, and the request has one",
+    Trait.ELSEWHERE: "the request names another server",
     Trait.SHIPPED_EXAMPLES: "it has shipped requests, which tools of most servers lack",
 }
 _FIELDS = {
@@ -156,6 +157,8 @@ class Explainer(Struct, frozen=True):
     agreement: Agreement
     partial_weight: float
     """The weight of the score in the relevance."""
+    profile_of: Callable[[DocId], int]
+    """Gives the profile of a tool for this query."""
 
     def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> HitExplanation:
         """Why a tool was found, given how the query names it and which `tags` of it."""
@@ -211,7 +214,7 @@ class Explainer(Struct, frozen=True):
         doc_id = self.index.doc_id(hit.entry.tool)
         if hit.parts.agreement and doc_id is not None:
             before = (hit.parts.partial - hit.parts.agreement) / self.partial_weight
-            for trait, adds in self.agreement.shares(before, self.index.profile(doc_id)):
+            for trait, adds in self.agreement.shares(before, self.profile_of(doc_id)):
                 yield Share(Reason.AGREEMENT, adds * self.partial_weight, trait)
 
     def _uncovered(self, terms: Iterable[_MatchedTerm], tags: Iterable[str]) -> tuple[str, ...]:

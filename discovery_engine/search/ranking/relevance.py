@@ -269,6 +269,9 @@ _FILE = Path(__file__).parents[1] / "data" / "agreement.txt"
 # In log odds. With the pack for half of the servers, the first hit is right for 57 % of everyday
 # requests to the other servers (54 % without this), 72 % (74 %) to that half, 75 % (73 %) to both.
 _SHIPPED_EXAMPLES = -0.26
+# In log odds. With -0.4 to -1 the first hit is right for 0.5 to 1.5 % more of the requests to
+# unknown servers, a third of which name theirs.
+_ELSEWHERE = -0.6
 _READINGS = 64  # readings whose factors are cached: computing a dozen factors takes 50 us
 _IDENTIFIER = int(ArgumentKind.IDENTIFIER)
 _TYPED = int(
@@ -311,6 +314,8 @@ class Trait(StrEnum):
     TAKES_IDENTIFIER = "takes_identifier"
     SHIPPED_EXAMPLES = "shipped_examples"
     """The tool has shipped requests, whose text would lift it above an equal tool without."""
+    ELSEWHERE = "elsewhere"
+    """The request names servers, and the tool is of none of them."""
 
 
 _RELATED = {
@@ -334,6 +339,8 @@ def traits(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
         yield from _of_kinds(reading.given, tool)
     if tool.has_shipped_examples:
         yield Trait.SHIPPED_EXAMPLES
+    if tool.is_elsewhere:
+        yield Trait.ELSEWHERE
 
 
 def _of_number(reading: RequestReading, tool: ToolProfile) -> Iterator[Trait]:
@@ -377,6 +384,7 @@ class Agreement:
             is_for_many=True,
             is_for_one=True,
             has_shipped_examples=True,
+            is_elsewhere=True,
         ).packed()
         self._factors: dict[int, float] = {}
 
@@ -421,6 +429,11 @@ def _moved(score: float, factor: float) -> float:
     return score * factor / (1 + score * (factor - 1))
 
 
+def without_elsewhere(relevance: float) -> float:
+    """Return about the relevance that a tool has if the request names no other server."""
+    return _moved(relevance, math.exp(-_ELSEWHERE))
+
+
 def agreement_with(reading: RequestReading) -> Agreement:
     """Return the agreement by the default weights; equal readings share one cached object."""
     return _agreement(reading._replace(arguments=(), text=""))  # `given` has the kinds
@@ -436,4 +449,4 @@ def default_weights() -> Mapping[Trait, float]:
     lines = _FILE.read_text(encoding="utf-8").splitlines()
     pairs = (line.split() for line in lines if line and not line.startswith("#"))
     fitted = {Trait(name): float(value) for name, value in pairs}
-    return {Trait.SHIPPED_EXAMPLES: _SHIPPED_EXAMPLES, **fitted}
+    return {Trait.SHIPPED_EXAMPLES: _SHIPPED_EXAMPLES, Trait.ELSEWHERE: _ELSEWHERE, **fitted}
