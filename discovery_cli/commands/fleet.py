@@ -188,7 +188,8 @@ def _say_gateways(output: Output, status: FleetStatus) -> None:
     for gateway in status.gateways:
         behind = status.newest_decision - gateway.decided
         state = "all decisions in force" if behind <= 0 else f"{counted(behind, 'decision')} behind"
-        output.say(f"gateway on {gateway.machine}: {state}, {ago(gateway.age)} ago")
+        silent = "; silent since: killed, or without the database" if gateway.is_silent else ""
+        output.say(f"gateway on {gateway.machine}: {state}, {ago(gateway.age)} ago{silent}")
 
 
 def _row(job: RefreshJob, now: float) -> list[str | Cell]:

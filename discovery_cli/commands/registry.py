@@ -133,7 +133,9 @@ def rules(invocation: Invocation, *, delete: bool) -> None:
         output.answer({"rules": rules, "deleted": delete})
         return
     for section in shared:
-        output.line(f"{section.name.removeprefix('registry.')}:\n{section.text.rstrip()}")
+        output.line(f"{section.name.removeprefix('registry.')}:")
+        for line in section.text.splitlines():
+            output.line(f"  {line}")
     if delete and shared:
         output.say("deleted")
     elif not shared:

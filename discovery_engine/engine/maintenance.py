@@ -57,7 +57,7 @@ _CHANGE_PAUSE = 0.5  # seconds in which further notifications count as the same 
 _LONGEST_CHANGE = 10.0  # seconds after which a server that goes on notifying is listed anyway
 
 _REPORT_PAUSE = 0.25  # seconds between two looks at a number in memory
-_REPORT_EVERY = 20.0  # seconds; a gateway that is silent for a minute counts as ended
+_REPORT_EVERY = 20.0  # seconds
 
 _NAME_EVERY = 3600.0  # seconds after which the servers are named again
 

@@ -34,6 +34,9 @@ TokenDocuments: TypeAlias = tuple[str, ...]
 """The record of each access token, as JSON, in the order in which they were made."""
 
 
+_SILENT = 60.0  # seconds in which a gateway reports three times
+
+
 class GatewayReport(Struct, frozen=True):
     machine: str
     version: str
@@ -42,6 +45,11 @@ class GatewayReport(Struct, frozen=True):
     """The number of the newest decision in force there."""
     age: float
     """Seconds since it was reported."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Return whether it missed reports: it was killed, or does not reach the database."""
+        return self.age > _SILENT
 
 
 TAKING = 5.0

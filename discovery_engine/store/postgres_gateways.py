@@ -107,7 +107,7 @@ class PostgresGateways:
         self._database.write(lambda db: gateway_table.withdraw_report(db, self.instance))
 
     def reports(self, scope: str) -> tuple[GatewayReport, ...]:
-        """Return the reports of the gateways that run, by machine."""
+        """Return the last report of each gateway that has not ended in order, by machine."""
         return self._database.read(lambda db: gateway_table.reports(db, scope))
 
     def result(self, key: bytes) -> bytes | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHANNEL = "discovery"
 RELAY_CHANNEL = "discovery_relay"
-_SILENT = 60.0  # seconds after which a gateway without a report counts as ended
+_FORGOTTEN = 600.0  # seconds after the last report of a gateway that was killed
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 
 
@@ -66,7 +66,7 @@ def report(connection: Connection, instance: str, scope: str, decided: int) -> N
     machine = to_column(f"{platform.node()}, process {os.getpid()}")
     values = (instance, key_of(scope), machine, __version__, decided)
     connection.execute(query, values)
-    connection.execute(f"DELETE FROM discovery.gateways WHERE seen_at < {_NOW} - %s", (_SILENT,))  # noqa: S608 - as above
+    connection.execute(f"DELETE FROM discovery.gateways WHERE seen_at < {_NOW} - %s", (_FORGOTTEN,))  # noqa: S608 - as above
 
 
 def withdraw_report(connection: Connection, instance: str) -> None:
@@ -78,7 +78,7 @@ def reports(connection: Connection, scope: str) -> tuple[GatewayReport, ...]:
         SELECT machine, version, decided, {_NOW} - seen_at FROM discovery.gateways
         WHERE scope_key = %s AND seen_at >= {_NOW} - %s ORDER BY machine
         """  # noqa: S608 - as above
-    rows = connection.execute(query, (key_of(scope), _SILENT))
+    rows = connection.execute(query, (key_of(scope), _FORGOTTEN))
     return tuple(GatewayReport(from_column(machine), *rest) for machine, *rest in rows)
 
 
