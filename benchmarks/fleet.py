@@ -23,6 +23,8 @@ SCRIPTS = {
     "unchanged": ("fleet_unchanged.py", ["--servers", "500"], []),
     "search": ("fleet_search.py", ["--sizes", "20000"], ["--sizes", "100000,1000000"]),
     "vectors": ("fleet_vectors.py", ["--sizes", "5000"], ["--sizes", "100000,200000"]),
+    "fill": ("fleet_fill.py", ["300", "--workers", "2"], ["10000", "--limit", "7200"]),
+    "large": ("fleet_large.py", ["--servers", "2000"], ["--servers", "20000"]),
     "opening": ("fleet_opening.py", ["--tools", "20000", "--servers", "400"], []),
     "gateways": ("fleet_gateways.py", ["--changes", "10"], []),
     "chaos": ("fleet_chaos.py", ["--minutes", "2", "--servers", "100"], []),

@@ -11,11 +11,14 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import Engine, open_engine
+from discovery_engine.engine.restore import stored_view
 from discovery_engine.errors import DiscoveryError, RegistryError
 from discovery_engine.store.backends import open_database, open_registry
+from discovery_engine.store.codec import settings_to_text
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
 from discovery_engine.store.postgres.shared_registry import LocalCopy
 from discovery_engine.store.registry import Registry
@@ -275,6 +278,31 @@ async def test_rules_are_kept_for_all_machines_whose_gateways_report_that_they_a
         assert not (await owner.fleet.status()).gateways
         await owner.changes.apply(await owner.changes.plan({"toolRules": ""}))
     assert await one.calls()
+
+
+@pytest.mark.requirement("PGS-2", "OWN-13")
+@pytest.mark.anyio
+async def test_what_a_program_without_shared_rules_saved_is_not_taken_for_what_holds(
+    machines: tuple[Machine, Machine],
+) -> None:
+    """Such a program reads the mark of servers and switches, and knows no rules of the registry."""
+    one, _ = machines
+    one.write(name="team")
+    assert await one.calls()
+    async with one.open() as owner:
+        await owner.changes.apply(
+            await owner.changes.plan({"toolRules": '- {pattern: "*", enabled: false}'})
+        )
+        database = owner._core.store.search
+        assert database
+        query = "SELECT mark FROM discovery.server_marks WHERE scope = 'name:team'"
+        mark = database.read(lambda db: db.execute(query).fetchone())[0]
+        older = settings_to_text(replace(owner.settings, tool_rules=(), registered=mark))
+        update = "UPDATE discovery.scopes SET settings = %s"
+        database.write(lambda db: db.execute(update, (older,)))
+
+    config, data = one.folder / "discovery.yaml", one.folder / "data"
+    assert stored_view(config, environ=one.environ, data_dir=data) is None
 
 
 async def _is_in_force(owner: Engine) -> bool:

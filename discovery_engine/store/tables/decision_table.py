@@ -338,9 +338,13 @@ def set_rules(
 
 def mark(connection: Connection, scope: str) -> str:
     """Return a text that differs after every change of a scope's servers, switches or rules."""
-    statement = "SELECT mark FROM server_marks WHERE key = ?"
-    row = connection.execute(statement, (key_of(scope),)).fetchone()
-    return str(row[0]) if row else ""
+    # Programs that know no rules save settings without them under the first of the two.
+    statement = """
+        SELECT mark, (SELECT max(number) FROM shared_rules WHERE scope_key = ?)
+        FROM server_marks WHERE key = ?
+        """
+    row = connection.execute(statement, [key_of(scope)] * 2).fetchone()
+    return " ".join(str(part) for part in row or () if part is not None)
 
 
 def marks(connection: Connection) -> dict[str, str]:
