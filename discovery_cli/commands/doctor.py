@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.doctor.checks import Check
 
 
+_MOST_ALIKE = 100  # checks with the same code that a person is shown
 _KEPT = {
     "registry": "tools, approvals, decisions and usage",
     "secrets": "stored secrets and logins, encrypted, and their key",
@@ -195,7 +197,16 @@ def _reserved(engine: Engine, invocation: Invocation) -> Iterator[Check]:
 
 
 def _show(output: Output, checks: Sequence[Check]) -> None:
-    output.table([row for check in checks for row in _rows(output, check)])
+    alike: Counter[str] = Counter()
+    shown = []
+    for check in checks:
+        alike[check.code] += 1
+        if alike[check.code] <= _MOST_ALIKE:
+            shown.append(check)
+    output.table([row for check in shown for row in _rows(output, check)])
+    for code, count in alike.items():
+        if count > _MOST_ALIKE:
+            output.say(f"{count - _MOST_ALIKE:,} more [{code}]: `discovery doctor --json` has all")
     problems = sum(check.level == "problem" for check in checks)
     notes = sum(check.level == "note" for check in checks)
     output.say(f"{counted(problems, 'problem')}, {counted(notes, 'note')}")

@@ -536,6 +536,19 @@ def test_doctor_starts_nothing_and_says_what_to_do(listed: Discovery) -> None:
 
 
 @pytest.mark.requirement("CLI-25")
+def test_doctor_shows_a_hundred_checks_that_are_alike_and_counts_the_others(
+    discovery: Discovery,
+) -> None:
+    discovery.configure(**{f"server{n}": {"command": "no-such-program"} for n in range(150)})
+
+    done = discovery("doctor")
+
+    assert done.out.count("[SERVER_CONNECTION_ERROR]") == 100
+    assert "50 more [SERVER_CONNECTION_ERROR]" in done.err
+    assert "150 problems" in done.err
+
+
+@pytest.mark.requirement("CLI-25")
 def test_doctor_lists_the_files_that_are_kept(discovery: Discovery) -> None:
     discovery("refresh")
     (discovery.home / "data" / "mine.txt").write_text("12345", "utf-8")
