@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import named
 from discovery_engine.tools.apps import app_of, is_of_app_alone
 from discovery_engine.tools.schemas import (
@@ -201,6 +202,9 @@ class Tool(Struct, frozen=True, gc=False):
         return _described_arguments(self.source, frozenset(self.overridden.pinned))
 
 
+_SENTENCE_END = lazy_pattern(r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bincl)\. ")
+
+
 # Parsed, a definition takes six times the memory of its text, so only those in use are cached.
 @lru_cache(maxsize=_PARSED)
 def parsed(source: str) -> JSONObject:
@@ -228,8 +232,8 @@ def _described_arguments(source: str, pinned: frozenset[str]) -> DescribedArgume
 def summary_of(description: str) -> str:
     """Return the first sentence of a description on one line, cut at a word if it is long."""
     text = " ".join(description.split())
-    sentence, stop, _ = text.partition(". ")
-    text = sentence + stop.strip()
+    if end := _SENTENCE_END.search(text):
+        text = text[: end.end()].rstrip()
     if len(text) <= _SUMMARY_LENGTH:
         return text
     return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"

@@ -82,6 +82,11 @@ def test_every_field_that_an_upstream_gives_is_in_the_fingerprint(change: dict[s
         pytest.param("", "", id="nothing"),
         pytest.param("Makes an issue", "Makes an issue", id="no full stop"),
         pytest.param("Makes an issue. Needs a token.", "Makes an issue.", id="first sentence"),
+        pytest.param(
+            "Submits a document (e.g. an invoice). Or not.",
+            "Submits a document (e.g. an invoice).",
+            id="abbreviation",
+        ),
         pytest.param("Reads\n\n  v1.2\tfiles.", "Reads v1.2 files.", id="one line"),
         pytest.param("word " * 40, "word " * 23 + "word…", id="cut at a word"),
         pytest.param("one, " * 40, "one, " * 23 + "one…", id="no comma before the cut"),
