@@ -107,6 +107,7 @@ class Gateway:
         self._subscriptions_of = subscriptions_of
         self._on_list_changed = on_list_changed
         self._offerings = Offerings(engine)
+        self._declared: JSONObject = {}
         self.subscriptions = Subscriptions() if subscriptions is None else subscriptions
         self._surfaces = ToolSurfaces(engine, on_list_changed)
 
@@ -238,8 +239,8 @@ class Gateway:
         if method not in methods_of(version) or not self._serves(method):
             raise method_not_found(method)
         check_params(method, params, version)
-        if version in MODERN_VERSIONS and params["_meta"][CLIENT_CAPABILITIES]:
-            self.engine.expect_client(askable(params))
+        if version in MODERN_VERSIONS:
+            self._expect_client(params)
         if method in TASK_METHODS:
             require_tasks(params)
             return None
@@ -253,6 +254,13 @@ class Gateway:
         if method == "tools/list":
             return None if self._is_listing(request) else self._tools(request)
         return completed(method, self._current(request), version)
+
+    def _expect_client(self, params: JSONObject) -> None:
+        """Declare the capabilities of a client to servers, unless the last request had the same."""
+        declared = params["_meta"][CLIENT_CAPABILITIES]
+        if declared != self._declared:  # a tenth of the time that declaring takes
+            self._declared = declared
+            self.engine.expect_client(askable(params))
 
     @property
     def has_tasks(self) -> bool:
