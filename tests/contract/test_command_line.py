@@ -608,6 +608,7 @@ def test_where_nothing_can_be_remembered_every_command_reports_it(discovery: Dis
         pytest.param("discovery why TOOL_D", ["TOOL_DISABLED"], id="code"),
         pytest.param("discovery logs --status TOOL_D", ["TOOL_DISABLED"], id="status"),
         pytest.param("discovery connect curs", ["cursor"], id="client"),
+        pytest.param("discovery init --from curs", ["cursor"], id="client to read"),
         pytest.param("discovery config export --format ze", ["zed"], id="format"),
     ],
 )
