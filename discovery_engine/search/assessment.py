@@ -74,6 +74,7 @@ class Assessor:
         self._tags = tags
         self._lexicon = lexicon
         self._analyze = analyze
+        self._last_names: tuple[str, set[str]] = "", set()
         self._names_of_servers: dict[ServerName, Counter[str]] = {}
 
     def assess(
@@ -119,7 +120,7 @@ class Assessor:
         arguments = self._argument_stems(query)
         own = [hit for hit in hits if hit.entry.tool.server == server]
         undone = _undone(query.reading, [*map(self._profile, self._doc_ids(own))])
-        products = "".join(self._names(query.text) & self._products.keys())
+        products = "".join(self._names_in(query) & self._products.keys())
         return Gaps(
             tuple(
                 word
@@ -205,7 +206,7 @@ class Assessor:
 
     def _is_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether a query names products, and a tool says nothing of any of them."""
-        products = self._names(query.text) & self._products.keys()
+        products = self._names_in(query) & self._products.keys()
         if at_end := _PRODUCT_AT_END.search(query.text):
             products |= self._names(at_end[1])
         if not products:
@@ -247,7 +248,7 @@ class Assessor:
         """The server that a query names as a whole, where the best tool is of another product."""
         if not self._is_elsewhere(query, tool):
             return ""
-        for name in self._names(query.text) & self._products.keys():
+        for name in self._names_in(query) & self._products.keys():
             for server in self._products[name]:
                 if name == _joined(server):
                     return server
@@ -262,19 +263,21 @@ class Assessor:
         reading = query.reading
         if not reading.is_short:
             return set()
-        idf = default_idf()
-        arguments = reading.arguments
-        capitalized = self._names(
-            " ".join(a.text(reading.text) for a in arguments if a.kind & ArgumentKind.NAME)
-        )
-        named: set[ServerName] = set()
-        is_sure = False
-        for name in self._names(intent_of(reading.text, arguments)) & self._products.keys():
-            servers = self._products[name]
-            if any(name == _joined(server) for server in servers):
-                named.update(servers)
-                is_sure |= name in capitalized or self._lexicon.stem(name) not in idf
-        return named if is_sure else set()
+        whole = [
+            name
+            for name in self._names_in(query) & self._products.keys()
+            if any(name == _joined(server) for server in self._products[name])
+        ]
+        if not whole:
+            return set()
+        said = self._names(intent_of(reading.text, reading.arguments))
+        names = (a for a in reading.arguments if a.kind & ArgumentKind.NAME)
+        capitalized = self._names(" ".join(name.text(reading.text) for name in names))
+        named = [name for name in whole if name in said]
+        stem, idf = self._lexicon.stem, default_idf()
+        if not any(name in capitalized or stem(name) not in idf for name in named):
+            return set()
+        return {server for name in named for server in self._products[name]}
 
     @cached_property
     def _products(self) -> Mapping[str, Sequence[ServerName]]:
@@ -286,6 +289,13 @@ class Assessor:
                 if len(name) > _SHORT and idf.get(name, 1.0) > _COMMON:
                     products[name].append(server)
         return products
+
+    def _names_in(self, query: AnalyzedQuery) -> set[str]:
+        """The names in a query; a search asks several times."""
+        last = self._last_names
+        if last[0] != query.text:
+            last = self._last_names = query.text, self._names(query.text)
+        return last[1]
 
     def _names(self, text: str) -> set[str]:
         """The stems of a text, and up to three words as one: `Digital Ocean` is digitalocean."""
