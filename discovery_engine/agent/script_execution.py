@@ -20,7 +20,6 @@ from anyio.lowlevel import RunVar
 from msgspec import Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject, JSONValue
-from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
 from discovery_engine.agent.answer_rendering import ANSWER, result_text
 from discovery_engine.agent.cutting import json_text
@@ -115,7 +114,7 @@ async def execute_script(
         except MontyError as error:
             failure = str(error)
         else:
-            note = calls.note
+            note = calls.note(value)
     outcomes = f"{note} {calls.summary}".lstrip() if failure or note else ""
     texts = [failure or _text(value), printed.text, outcomes]
     if not any(texts):
@@ -171,6 +170,7 @@ class _Printed:
 
 
 _UNDER_WAY = "under way"
+_COROUTINE = "<coroutine external_future("  # the text of a call that is not awaited
 
 
 class ScriptCall(Struct):
@@ -217,12 +217,12 @@ class ScriptCalls:
         outcomes = "; ".join(f"{call.tool}: {call.outcome}" for call in self.made)
         return f"Calls made: {outcomes}"
 
-    @property
-    def note(self) -> str:
-        """A line on the calls that are still under way; empty if there are none."""
-        if not self._open:
+    def note(self, value: object) -> str:
+        """A line for a script that ends before its calls, or whose value is one; else empty."""
+        is_call = isinstance(value, str) and value.startswith(_COROUTINE)
+        if not (self._open or is_call):
             return ""
-        return f"Note: not awaited: {counted(len(self._open), 'call')}; write `await call(…)`."
+        return "Note: a call was not awaited; write `await call(…)`."
 
     async def call(self, *positional: object, **named: JSONValue) -> JSONValue:
         """Return the structured content of the result of a tool, else its JSON, else its text.

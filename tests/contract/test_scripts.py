@@ -186,7 +186,7 @@ await asyncio.gather(call("results:wait", {"seconds": 0.3}), call("results:fail"
 
     assert "results:wait: ok" in text_of(answer)
     assert (
-        "not awaited: 1 call; write `await call(…)`. Calls made: results:fail: failed"
+        "a call was not awaited; write `await call(…)`. Calls made: results:fail: failed"
         in text_of(last)
     )
 
