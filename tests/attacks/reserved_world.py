@@ -125,6 +125,9 @@ META_QUESTIONS: dict[str, list[JSONObject]] = {
         {"steps": [{"tool": "docs:pay_out", "arguments": {}}]},
         {"steps": [{"tool": "payroll:transfer", "arguments": {}}]},
     ],
+    "execute_script": [
+        {"code": f"await call({tool!r})"} for tool in ("pay_out", "payroll:transfer")
+    ],
     "registry": [
         {"action": "find_tool", "query": WORDS},
         {"action": "find_tools", "queries": [WORDS, "transfer"]},
@@ -156,6 +159,11 @@ OFFERED: dict[str, list[JSONObject]] = {
         {"name": "payroll:raise"},
         {"name": "dismissal"},
         {"name": "summary"},
+    ],
+    "skills/list": [{}],
+    "skills/get": [
+        {"uri": "skill://raise/SKILL.md"},
+        {"uri": "discovery://servers/payroll/resources/skill://raise/SKILL.md"},
     ],
     "completion/complete": [
         {"ref": REF, "argument": {"name": "employee", "value": ""}},
@@ -218,7 +226,7 @@ async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIter
         tools=[make_definition("page", "A page.")]
     )
     written = [docs.server()] + [payroll.server(), page.server()] * with_reserved
-    server = {"steps": True, "registryTool": "read", **server}
+    server = {"steps": True, "script": True, "registryTool": "read", **server}
     folder.write(*written, server=server, **(RULES if with_reserved else RESERVING_NOTHING))
     content = json.loads(folder.config.read_text("utf-8"))
     if with_reserved:

@@ -182,6 +182,10 @@ def without_texts(answers: list[list[dict[str, Any]]]) -> Any:
 
 def _plain(answer: dict[str, Any]) -> dict[str, Any]:
     if "error" not in answer:
+        result = answer.get("result", {})
+        if "protocolVersion" in result:  # the SDK declares no extensions in the handshake
+            rest = {k: v for k, v in result["capabilities"].items() if k != "extensions"}
+            return answer | {"result": result | {"capabilities": rest}}
         return answer
     data = answer["error"].get("data")
     kept = {"data": data} if isinstance(data, dict) else {}

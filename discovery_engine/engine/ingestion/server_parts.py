@@ -287,7 +287,8 @@ def _digest(listing: Listing) -> bytes:
         ValueError, OverflowError: If a value cannot be encoded as JSON.
     """
     offerings = list(listing.offerings.items())
-    return digests.digest(_ENCODER.encode((replace(listing, offerings={}), offerings)))
+    plain = replace(listing, offerings={}, declared=dict(listing.declared))
+    return digests.digest(_ENCODER.encode((plain, offerings)))
 
 
 def _unchanged_part(

@@ -18,7 +18,7 @@ from mcp.server.lowlevel import Server
 
 from discovery_engine._util.version import __version__
 from discovery_engine.rpc.messages import RpcError
-from discovery_engine.rpc.protocol import TASKS_EXTENSION
+from discovery_engine.rpc.protocol import EXTENSIONS
 from discovery_engine.tools.meta_tools import ALL_META_TOOLS
 from discovery_server.eras import ClientRequest
 
@@ -51,7 +51,7 @@ def make_server(gateway: Gateway) -> Server[Any]:
         cache_hints={"server/discover": CacheHint(ttl_ms=60_000, scope="private")},
         get_tool_input_schema=_input_schema,
     )
-    server.extensions = {TASKS_EXTENSION: {}}
+    server.extensions = {name: {} for name in EXTENSIONS}
     adapter = _Adapter(gateway)
     for method, params in _PARAMS.items():
         server.add_request_handler(method, params, adapter.handle)

