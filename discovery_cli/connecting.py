@@ -40,12 +40,14 @@ from discovery_engine.engine.owner.server_export import program_entry
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.editing.import_plan import ImportPlan
+    from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
     from discovery_engine.errors import Diagnostic
 
 
 class Options(Struct, frozen=True):
     view: str = ""
+    mode: ServeMode | None = None
     in_project: bool = False
     move: bool = False
     undo: bool = False
@@ -84,6 +86,8 @@ def connect(
     output = replace(invocation, config=None).output  # its hints concern the files of clients
     config = None if options.undo else _config(invocation, options)
     target = config or (_own_config() if options.move else None)
+    if options.mode and target is None:
+        raise click.UsageError("--mode needs a configuration; `discovery init --global` writes one")
     for place in places:
         _planned(invocation, machine, place, target, options)
     forms = []
@@ -104,8 +108,11 @@ def connect(
         for line in _outcome(connection, machine.records, is_written=writes):
             output.say(line)
         forms.append(_form(connection, machine.records, is_written=writes))
+    if options.mode and target:
+        _set_mode(invocation, target, options.mode, yes=options.yes, dry_run=options.dry_run)
     if target and target.exists():
-        _say_needs(invocation, target, [place.client.label for place in places])
+        labels = [] if options.mode else [place.client.label for place in places]
+        _say_needs(invocation, target, labels)
     elif not (target or options.undo):
         output.say("note: there is no configuration yet; `discovery init --global` writes one")
     return forms
@@ -235,6 +242,19 @@ def _form(connection: Connection, records: Records, *, is_written: bool) -> JSON
     }
 
 
+def _set_mode(
+    invocation: Invocation, config: Path, mode: ServeMode, *, yes: bool, dry_run: bool
+) -> None:
+    """Show what changes in the configuration for `--mode`, and write it if that is agreed to."""
+    from discovery_engine.config.editing.edit import set_serve_mode
+
+    edit = set_serve_mode(config, mode)
+    if not invocation.as_json:
+        show_diff_lines(invocation.output, edit.diff())
+    if not (edit.is_empty or dry_run) and client_files.confirm(f"Write {config}?", yes=yes):
+        edit.apply()
+
+
 def _say_needs(invocation: Invocation, config: Path, clients: Sequence[str]) -> None:
     from discovery_engine.config.loading.loader import load_settings
     from discovery_server.surfaces import HOSTS
@@ -244,8 +264,8 @@ def _say_needs(invocation: Invocation, config: Path, clients: Sequence[str]) -> 
     if settings.server.mode == "meta":
         for title in (host.title for host in HOSTS.values() if host.title in clients):
             invocation.output.say(
-                f"note: {title} searches tools itself; with `mode: auto` under `server` it gets all"
-                " of them, and other clients the meta-tools"
+                f"note: {title} searches tools itself; with `connect --mode auto` it gets all of"
+                " them, and other clients the meta-tools"
             )
     if needs.variables:
         names = ", ".join(needs.variables)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_client, pass_invocation
+from discovery_engine.config.serve_settings import ServeMode
 
 
 @click.command("connect")
 @click.argument("clients", metavar="[CLIENT]...", nargs=-1, shell_complete=complete_client)
 @click.option("--view", metavar="NAME", default="", help="Serve only what this view shows.")
+@click.option(
+    "--mode",
+    type=click.Choice(get_args(ServeMode)),
+    help="Also set server.mode in discovery.yaml: auto shows all tools to clients that search tools"
+    " themselves.",
+)
 @click.option(
     "--project",
     "in_project",
@@ -44,14 +51,15 @@ def command(
       discovery connect
       discovery connect cursor vscode
       discovery connect claude-code --move
+      discovery connect claude-code --mode auto
       discovery connect cursor --undo
     """
     from discovery_cli import connecting
     from discovery_engine.engine.owner.connected_clients import Machine
 
     output, chosen = invocation.output, connecting.Options(**options)
-    if chosen.undo and (chosen.move or chosen.view or link):
-        raise click.UsageError("--undo cannot be combined with --move, --view or --link")
+    if chosen.undo and (chosen.move or chosen.view or chosen.mode or link):
+        raise click.UsageError("--undo cannot be combined with --move, --view, --mode or --link")
     machine = Machine.here(invocation.data_dir)
     if link:
         _show_links(invocation, clients, connecting.links(invocation, chosen.view))
@@ -72,7 +80,7 @@ def command(
 
 
 def _refuse_without_client(options: dict[str, Any]) -> None:
-    names = [name for name in ("view", "move", "undo") if options[name]]
+    names = [name for name in ("view", "mode", "move", "undo") if options[name]]
     if names:
         raise click.UsageError(f"--{names[0]} needs a CLIENT; `discovery connect` lists them")
 

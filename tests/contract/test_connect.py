@@ -101,8 +101,36 @@ def test_a_host_that_searches_tools_itself_is_named_with_the_mode_for_it(
         for client in ("codex", "cursor"):
             texts[client, mode] = discovery("connect", client, "--yes", "--dry-run").err
 
-    hinted = [key for key, text in texts.items() if "`mode: auto` under `server`" in text]
+    hinted = [key for key, text in texts.items() if "`connect --mode auto`" in text]
     assert hinted == [("codex", "meta")]
+
+
+@pytest.mark.requirement("MOD-40")
+@rows(
+    ("before", "after"),
+    [
+        ("servers: {}  # none\n", "servers: {}  # none\nserver:\n  mode: auto\n"),
+        ("server: {mode: 'meta'}\nservers: {}\n", "server: {mode: auto}\nservers: {}\n"),
+        ("server:\n  steps: true # yes\nservers: {}\n",
+         "server:\n  steps: true # yes\n  mode: auto\nservers: {}\n"),
+        ("discovery:\n  servers: {}\n", "discovery:\n  servers: {}\n  server:\n    mode: auto\n"),
+    ],
+)  # fmt: skip
+def test_connect_sets_the_mode_in_the_configuration(
+    discovery: Discovery, before: str, after: str
+) -> None:
+    (discovery.home / ".codex").mkdir(exist_ok=True)
+    config = discovery.home / "discovery.yaml"
+    config.write_text(before, "utf-8")
+
+    previewed = discovery("connect", "codex", "--mode", "auto", "--dry-run")
+    unchanged = config.read_text("utf-8")
+    done = discovery("connect", "codex", "--mode", "auto", "--yes")
+
+    assert "+" in previewed.out
+    assert unchanged == before
+    assert (done.code, config.read_text("utf-8")) == (0, after)
+    discovery("connect", "codex", "--undo", "--yes")
 
 
 @pytest.mark.requirement("CON-2")

@@ -35,6 +35,7 @@ from discovery_engine.config.files.inputs import read_input
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.model.config_file import MODELINE, SCHEMA_FILE, json_schema
 from discovery_engine.config.serialization import serialize, serialize_server
+from discovery_engine.config.serve_settings import ServeMode
 from discovery_engine.config.settings import ServerSettings, Settings, Source
 from discovery_engine.errors import ConfigurationError, Origin
 from discovery_engine.rules.rule import Rule
@@ -187,6 +188,25 @@ def disable_server(path: Path, name: str) -> Edit:
         ConfigurationError: If the file has no entry of that name, or does not load.
     """
     return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
+
+
+def set_serve_mode(path: Path, mode: ServeMode) -> Edit:
+    """Plan to set `server.mode`.
+
+    Raises:
+        ConfigurationError: If there is no file, or it does not load.
+    """
+    before = _content(path)
+    if before is None:
+        raise _error(path, "there is no such file", "`discovery init` writes one")
+    text, end = yaml_text.with_unix_lines(_decoded(path, before))
+    _, server = _member(yaml_text.configuration_node(text), "server")
+    _, value = _member(server, "mode")
+    if value is None:
+        after = yaml_text.with_entries(text, ("server",), {"mode": mode})
+    else:
+        after = _instead(text, value, mode)
+    return _edit(path, before, after.replace("\n", end))
 
 
 def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
