@@ -36,7 +36,7 @@ from tests.servers.programs import eventually
 from tests.tcp_proxy import TcpProxy, open_proxy
 
 SCOPE = "/etc/discovery.yaml"
-LATEST = 15
+LATEST = 16
 
 
 def registry_at(url: str, *, timeout: float = 60.0, connections: int = 4) -> PostgresRegistry:
@@ -179,6 +179,7 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
     searched |= {"search_spaces", "search_vector_servers"}
     shared = {
         "access_tokens",
+        "gateways",
         "kept_results",
         "relayed_requests",
         "sealing_salt",
