@@ -85,9 +85,7 @@ def connect(
     """
     output = replace(invocation, config=None).output  # its hints concern the files of clients
     config = None if options.undo else _config(invocation, options)
-    target = config or (_own_config() if options.move else None)
-    if options.mode and target is None:
-        raise click.UsageError("--mode needs a configuration; `discovery init --global` writes one")
+    target = _target(config, options)
     for place in places:
         _planned(invocation, machine, place, target, options)
     forms = []
@@ -145,6 +143,18 @@ def _config(invocation: Invocation, options: Options) -> Path | None:
             raise click.UsageError("there is no configuration, so it has no view")
         named_scope(settings, options.view)
     return Path(location.path) if location.path else None
+
+
+def _target(config: Path | None, options: Options) -> Path | None:
+    """Return the configuration to write to; None if nothing is written to any.
+
+    Raises:
+        UsageError: If there is none to set a mode in.
+    """
+    target = config or (_own_config() if options.move else None)
+    if options.mode and target is None:
+        raise click.UsageError("--mode needs a configuration; `discovery init --global` writes one")
+    return target
 
 
 def _own_config() -> Path:
