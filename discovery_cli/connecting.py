@@ -272,10 +272,10 @@ def _say_needs(invocation: Invocation, config: Path, clients: Sequence[str]) -> 
     settings = load_settings(config)
     needs = needs_of(settings, os.environ)
     if settings.server.mode == "meta":
-        for title in (host.title for host in HOSTS.values() if host.title in clients):
+        for host in (host for host in HOSTS.values() if host.title in clients):
             invocation.output.say(
-                f"note: {title} searches tools itself; with `connect --mode auto` it gets all of"
-                " them, and other clients the meta-tools"
+                f"note: {host.title} {host.reason}; with `connect --mode auto` it gets all tools,"
+                " and other clients the meta-tools"
             )
     if needs.variables:
         names = ", ".join(needs.variables)

@@ -5,7 +5,6 @@ Arguments that the owner pins are added to those of the caller and validated tog
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.tasks import finish
 from discovery_engine.config.entry_secrets import redact_transport
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 OnUnchecked: TypeAlias = Callable[[str], object]
 """Called with the reason before arguments are sent without validation; awaited if async."""
 
-_UNKNOWN = re.compile("not found|unknown tool|no such tool", re.IGNORECASE)
+_UNKNOWN = lazy_pattern("(?i)not found|unknown tool|no such tool")
 _PLACES = 20  # converted arguments, at most, that a result names
 
 

@@ -9,21 +9,21 @@ reviewed. Source: the extension `io.modelcontextprotocol/skills` (SEP-2640).
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.lazy_pattern import lazy_pattern
 
 TEXT = "text"
 MAX_TEXT = 64 * 1024
 """Bytes of a `SKILL.md`; more could not be reviewed."""
 _MAIN = "SKILL.md"
 _PIECE = 4_000  # characters: the scanner reads a string as far as twice that
-_NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
-_SPELLED = re.compile(r"[?#\\]|%2f", re.IGNORECASE)
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_NAME = lazy_pattern(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
+_SPELLED = lazy_pattern(r"(?i)[?#\\]|%2f")
+_DIGEST = lazy_pattern(r"sha256:[0-9a-f]{64}")
 _LONGEST_DESCRIPTION = 1024  # characters
 _MAX_FILES = 512
 _MAX_BYTES = 16 << 20
