@@ -9,4 +9,4 @@ declare module "@preact/signals" {
   export function signal<T>(value: T): Signal<T>;
 }
 declare module "htm";
-declare module "uplot";
+declare const uPlot: any;

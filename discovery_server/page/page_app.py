@@ -75,8 +75,9 @@ class PageFiles(Struct, frozen=True):
     @property
     def is_whole(self) -> bool:
         """True if the modules of other projects are there."""
-        names = json.loads(_resource("modules.json").read_text("utf-8"))["imports"].values()
-        return all(f"modules/{name}" in self.by_name for name in names)
+        packages = json.loads(_resource("modules.json").read_text("utf-8"))["packages"]
+        names = (file["to"] for package in packages for file in package["files"])
+        return all(f"modules/{name}" in self.by_name for name in names if "LICENSE" not in name)
 
 
 @cache

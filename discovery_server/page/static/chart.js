@@ -1,7 +1,6 @@
 // @ts-check
-// Calls over time, drawn by uPlot; the table beside it has the same figures.
+// Calls over time, drawn by uPlot, which is a script and no module; the table beside it has the same figures.
 import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
 import { html } from "./html.js";
 import { counted, Empty, took } from "./ui.js";
 
