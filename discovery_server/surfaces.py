@@ -62,6 +62,18 @@ class Host(Struct, frozen=True):
     reads_hints: bool = False
     """True if it reads `anthropic/searchHint` and `anthropic/alwaysLoad`."""
 
+    def tools_in(self, mode: ServeMode) -> str:
+        """Describe the tools that it gets in a mode, for people."""
+        match mode:
+            case "auto" if self in HOSTS.values():
+                pins = ", with search hints; those of `server.pins` are always at hand"
+                return "all tools" + (pins if self.reads_hints else "")
+            case "direct":
+                return "the tools of the servers, at most `server.poolLimit`"
+            case "dynamic":
+                return "a search, and the tools that it has found"
+        return "the meta-tools"
+
 
 HOSTS: Mapping[str, Host] = {
     "claude-code": Host(
@@ -74,6 +86,7 @@ HOSTS: Mapping[str, Host] = {
 """Hosts of `server.mode: auto` by the name that they have in `clientInfo`; all others are shown the
 meta-tools."""
 
+OTHER_HOSTS = Host("Any other client", "is not known to search tools itself")
 
 Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
 """Pairs of a tool's name towards clients and its definition."""

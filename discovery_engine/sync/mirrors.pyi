@@ -7,7 +7,9 @@ from typing import Literal, NoReturn
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.agent.agent_tool import ToolCalls
 from discovery_engine.catalog import Entry, RefreshReport
+from discovery_engine.config.editing.edit import Edit
 from discovery_engine.config.editing.section_edit import EditableSection
+from discovery_engine.config.serve_settings import ServeMode
 from discovery_engine.config.settings import Settings
 from discovery_engine.config.sources.source_reader import PastedServer
 from discovery_engine.engine.catalog_state import ReindexReport
@@ -139,7 +141,7 @@ class SyncCatalogLock(OnLoop):
     def write(self) -> LockReport: ...
 
 class SyncConfigurationChanges(OnLoop):
-    def apply(self, planned: PlannedChange) -> None: ...
+    def apply(self, planned: PlannedChange | Edit) -> None: ...
     def compare(
         self,
         projection: Projection,
@@ -152,6 +154,7 @@ class SyncConfigurationChanges(OnLoop):
         self, planned: PlannedChange, *, price: TokenPrice, view: str | None = ...
     ) -> ChangePlan: ...
     def plan(self, sections: Mapping[str, str | list[JSONValue]]) -> PlannedChange: ...
+    def plan_mode(self, mode: ServeMode) -> Edit: ...
     def sections(self) -> tuple[EditableSection, ...]: ...
 
 class SyncEnrichment(OnLoop):

@@ -12,6 +12,8 @@ from msgspec import Meta, Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.config.files.data_folder import data_folder
+from discovery_engine.config.serve_settings import ServeMode
+from discovery_engine.engine.json_forms.owner_forms import shown_diff
 from discovery_engine.engine.owner.connected_clients import (
     Connection,
     Machine,
@@ -31,6 +33,7 @@ from discovery_server.api.route import (
     Routes,
     to_confirm,
 )
+from discovery_server.surfaces import HOSTS, OTHER_HOSTS
 
 routes = Routes()
 
@@ -48,6 +51,23 @@ class ConnectClient(Struct, frozen=True, forbid_unknown_fields=True):
         Meta(description="Write the entry of this gateway, or restore the file."),
     ] = "connect"
     view: Annotated[str, Meta(description="Serve only what this view shows.")] = ""
+    digest: Confirmation = None
+
+
+class HostForm(Struct, frozen=True):
+    client: Annotated[str, Meta(description="Its name in `clientInfo`; empty for all others.")]
+    title: str
+    reason: Annotated[str, Meta(description="How it searches tools.")]
+    gets: Annotated[str, Meta(description="The tools that it is shown in the present mode.")]
+
+
+class HostList(Struct, frozen=True):
+    mode: Annotated[ServeMode, Meta(description="`server.mode`.")]
+    hosts: list[HostForm]
+
+
+class SetMode(Struct, frozen=True, forbid_unknown_fields=True):
+    mode: ServeMode
     digest: Confirmation = None
 
 
@@ -82,6 +102,28 @@ async def connect_client(request: ApiRequest[ConnectClient]) -> JSONObject:
     if not connection.is_empty:
         await run_sync(connection.apply)
     return {**form, "written": not connection.is_empty}
+
+
+@routes("GET", "/hosts")
+async def hosts(request: ApiRequest[Nothing]) -> HostList:
+    """List which tools clients are shown, and why."""
+    mode = request.owner.settings.server.mode
+    known = [*HOSTS.items(), ("", OTHER_HOSTS)]
+    return HostList(
+        mode, [HostForm(name, host.title, host.reason, host.tools_in(mode)) for name, host in known]
+    )
+
+
+@routes("PUT", "/hosts")
+async def set_mode(request: ApiRequest[SetMode]) -> JSONObject:
+    """Show what sets `server.mode` in the file, or write it as shown."""
+    body, owner = request.asked, request.owner
+    edit = await owner.changes.plan_mode(body.mode)
+    form = {"path": str(edit.path), "diff": shown_diff(edit.diff(), owner.settings)}
+    if to_show := to_confirm(form, body.digest, f"setting `server.mode` to {body.mode!r}"):
+        return to_show
+    await owner.changes.apply(edit)
+    return {**form, "written": not edit.is_empty}
 
 
 def _form(connection: Connection) -> JSONObject:

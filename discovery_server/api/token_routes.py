@@ -77,7 +77,7 @@ async def create_token(request: ApiRequest[NewToken]) -> CreatedToken:
 
 @routes("DELETE", "/access-tokens/{token}")
 async def revoke_token(request: ApiRequest[Nothing]) -> RevokedTokens:
-    """Revoke a token, by its id or name: its sessions and streams end within seconds."""
+    """Revoke a token by its id or name; its sessions end within seconds."""
     now = request.owner.call_log.now()
     ended = await run_sync(request.tokens.revoke, request.path["token"])
     return RevokedTokens([token_form(token, now) for token in ended])

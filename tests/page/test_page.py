@@ -20,6 +20,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from discovery_server.surfaces import HOSTS, OTHER_HOSTS
 from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
 from tests.page.conftest import Gateway, Opened, draw, gateway
 from tests.servers.mcp_registry_server import listed, registry_server
@@ -397,6 +398,37 @@ def test_a_client_is_connected_as_shown_and_its_file_is_restored_to_the_byte(
         page.get_by_role("button", name="Disconnect", exact=True).press("Enter")
         expect(page.get_by_text("○ not connected")).to_be_visible()
         assert file.read_text("utf-8") == text
+
+
+@pytest.mark.requirement("PAGE-14")
+def test_a_table_has_what_each_client_gets_and_sets_it_as_shown(
+    home: Home, chromium: Browser
+) -> None:
+    home.config.write_text("# mine\nserver: {mode: meta} # for now\nservers: {}\n", "utf-8")
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        opened.go("connect")
+        table = page.get_by_role("region", name="Which tools each client gets")
+        for host in (*HOSTS.values(), OTHER_HOSTS):
+            row = table.get_by_role("row", name=host.title)
+            expect(row).to_contain_text(host.reason)
+            expect(row).to_contain_text("the meta-tools")
+        assert violations(page) == []
+        choice = page.get_by_label("A client gets")
+        choice.select_option("auto")
+        dialog = page.get_by_role("dialog", name="Give each client what suits it?")
+        expect(dialog.locator(".diff .added")).to_have_text("+server: {mode: auto} # for now")
+        assert "meta" in home.config.read_text("utf-8")
+        assert violations(page) == []
+        dialog.get_by_role("button", name="Cancel").press("Enter")
+        expect(choice).to_have_value("meta")
+        choice.select_option("auto")
+        page.get_by_role("button", name="Save").press("Enter")
+        expect(table.get_by_role("row", name="Codex")).to_contain_text("all tools")
+        expect(table.get_by_role("row", name="Any other")).to_contain_text("the meta-tools")
+        expect(choice).to_have_value("auto")
+        after = "# mine\nserver: {mode: auto} # for now\nservers: {}\n"
+        assert home.config.read_text("utf-8") == after
 
 
 @pytest.mark.requirement("PAGE-3")

@@ -185,7 +185,7 @@ def copy_form(plan: ServerPlan) -> JSONObject:
 def shown_plan_form(plan: ServerPlan, settings: Settings) -> JSONObject:
     """A plan under these settings, for those who read no file: without secrets of the file."""
     form = server_plan_form(plan, is_written=False)
-    hidden = {key: _shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
+    hidden = {key: shown_diff(form[key], settings) for key in ("diff", "changes") if key in form}
     return form | {"verb": plan.verb} | hidden
 
 
@@ -330,7 +330,7 @@ def webhook_test_form(test: WebhookTest) -> JSONObject:
 _LONG = 500  # characters; a file in one line holds entries that could not be read
 
 
-def _shown_diff(diff: str, settings: Settings) -> str:
+def shown_diff(diff: str, settings: Settings) -> str:
     """A diff without what is secret in the configuration of before, also around the change."""
     redactor = Redactor(_written_secrets(settings))
     return "".join(_shown(line, redactor) for line in diff.splitlines(keepends=True))

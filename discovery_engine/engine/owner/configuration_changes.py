@@ -25,6 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
+from discovery_engine.config.editing.edit import Edit, set_serve_mode
 from discovery_engine.config.editing.section_edit import (
     RULES,
     EditableSection,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
     from discovery_engine.catalog import Entry
     from discovery_engine.config.editing.yaml_text import Entries
+    from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine.core import Environment
     from discovery_engine.engine.engine import Engine
@@ -177,6 +179,14 @@ class ConfigurationChanges:
         plan = partial(self._plan, await self._path(), *self._placed(texts), self._host.view)
         return await anyio.to_thread.run_sync(plan, limiter=self._one)
 
+    async def plan_mode(self, mode: ServeMode) -> Edit:
+        """Plan to set `server.mode` in the file.
+
+        Raises:
+            ConfigurationError: If there is no file, or it does not load.
+        """
+        return await anyio.to_thread.run_sync(set_serve_mode, await self._path(), mode)
+
     async def describe(
         self, planned: PlannedChange, *, price: TokenPrice, view: str | None = None
     ) -> ChangePlan:
@@ -227,7 +237,7 @@ class ConfigurationChanges:
 
         return await anyio.to_thread.run_sync(run, limiter=self._one)
 
-    async def apply(self, planned: PlannedChange) -> None:
+    async def apply(self, planned: PlannedChange | Edit) -> None:
         """Back up and write the file, or write the rules of the registry, and have both in force.
 
         A no-op for an empty change.
@@ -240,8 +250,8 @@ class ConfigurationChanges:
             return
 
         def write() -> None:
-            planned.edit.edit.apply()
-            if planned.has_other_rules:
+            (planned if isinstance(planned, Edit) else planned.edit.edit).apply()
+            if isinstance(planned, PlannedChange) and planned.has_other_rules:
                 self._store.set_rules(self._scope(), planned.rules, at=self._environment.clock())
 
         with anyio.CancelScope(shield=True):

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { get, part, post, put } from "../api.js";
 import { html } from "../html.js";
-import { revision } from "../live.js";
+import { reloads, revision } from "../live.js";
 import { Diff, Proposal } from "../plan.js";
 import { Command, counted, Empty, Problem, Prose, useLoaded } from "../ui.js";
 
@@ -25,11 +25,33 @@ export function Connect() {
       ${found && clients.length === 0 && html`<${Empty}>No MCP client was found on this machine.<//>`}
       <ul class="entries">${clients.map((one) => html`<li key=${one.client}><${Client} client=${one} view=${view} onChange=${() => setChanges((count) => count + 1)} /></li>`)}</ul>
     </section>
+    <${Hosts} clients=${clients} />
     <section aria-labelledby="elsewhere"><h3 id="elsewhere">Other ways</h3>
       ${found && html`<p class="bar">${Object.entries(LINKS).map(([id, name]) => html`<a key=${id} href=${found.links[id]}>Open ${name} with the entry</a>`)}</p>`}
       <p class="note">The command line does the same, also for a file of a project:</p>
       <${Command} text="discovery connect CLIENT" />
     </section>`;
+}
+
+const MODES = { auto: "what suits it", meta: "the meta-tools", direct: "the tools of the servers", dynamic: "a search, and what it has found" };
+
+/** Which tools each client gets and why, and the setting that decides it. */
+function Hosts({ clients }) {
+  const [found, error, isLoading] = useLoaded((signal) => get("/hosts", {}, signal), [], [revision.value, reloads.value]);
+  const [wanted, setWanted] = useState("");
+  const titles = (found?.hosts || []).map((one) => one.title);
+  const others = clients.filter((one) => !titles.includes(one.label)).map((one) => one.label).join(", ");
+  return html`<section aria-labelledby="hosts" aria-busy=${isLoading}><h3 id="hosts">Which tools each client gets</h3>
+    <${Problem} error=${error} />
+    ${found && html`<label>A client gets <select value=${wanted || found.mode} onChange=${(e) => setWanted(e.target.value)}>${Object.entries(MODES).map(([mode, text]) => html`<option key=${mode} value=${mode}>${text} (${mode})</option>`)}</select></label>
+      <table><thead><tr><th>Client</th><th>What it gets now</th><th>How it searches</th></tr></thead>
+        <tbody>${found.hosts.map((one) => html`<tr key=${one.client}><th scope="row">${one.title}${!one.client && others && html` <span class="note">here: ${others}</span>`}</th>
+          <td data-label="gets"><${Prose} text=${one.gets} /></td><td data-label="because it"><${Prose} text=${one.reason} /></td></tr>`)}</tbody></table>`}
+    ${wanted && html`<${Proposal} question=${`Give each client ${MODES[wanted]}?`} verb="Save" onClose=${() => setWanted("")}
+      load=${(signal) => put("/hosts", { mode: wanted }, signal)} save=${({ digest }) => put("/hosts", { mode: wanted, digest })}
+      show=${(plan) => html`<p class="note">This is written to <code>${plan.path}</code>. Clients that are connected are notified.</p>
+        ${plan.diff ? html`<${Diff} text=${plan.diff} />` : html`<p>Nothing has to be changed.</p>`}`} />`}
+  </section>`;
 }
 
 const STATES = { bad: ["▲", "cannot be read"], good: ["●", "connected"], off: ["○", "not connected"] };
