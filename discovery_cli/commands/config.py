@@ -281,9 +281,9 @@ def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool)
 
     Servers that are registered already are not changed. FILE, or $DISCOVERY_SETUP_FILE, is a JSON
     list of servers with `name`, `command` and `args`, or `url`; optional are `env`, `headers`,
-    `description`, `tags`, `secrets` and `auto_activate`. NAME.local.json beside NAME.json adds to
-    it. `$NAME` refers to an environment variable; other `secrets` are stored encrypted. Exits with
-    2 if an entry is invalid; the others are registered.
+    `description`, `tags`, `secrets` and `auto_activate` (`true` by default). NAME.local.json beside
+    NAME.json adds to it. `$NAME` refers to an environment variable; other `secrets` are stored
+    encrypted. Exits with 2 if an entry is invalid; the others are registered.
 
     \b
       discovery config sync servers.json --dry-run

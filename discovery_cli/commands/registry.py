@@ -48,12 +48,16 @@ def info(invocation: Invocation) -> None:
     from discovery_engine.engine.restore import registry_path
 
     report, output, now = _report(invocation), invocation.output, invocation.clock()
-    view, path = invocation.known(), registry_path(invocation.data_dir, os.environ)
+    path = registry_path(invocation.data_dir, os.environ)
+    # An engine would update the tables.
+    view = invocation.recall() if report.is_outdated else invocation.known()
     if output.as_json:
         form = _form(report) | {"on_this_machine": list(ON_THIS_MACHINE)}
-        output.answer(form | cache_form(view, path, now))
+        output.answer(form | (cache_form(view, path, now) if view else {}))
         return
     _show(output, report)
+    if view is None:
+        return
     output.table([_row(output, part, now) for part in view.catalog.parts.values()])
     output.say(f"{counted(len(view.catalog), 'tool')} in {path} ({size_of(path) / 1000:.0f} kB)")
     if name := view.settings.name:
@@ -81,7 +85,7 @@ def check(invocation: Invocation) -> None:
     _show(output, report)
     for line in advice:
         output.say(line)
-    if not (advice or report.ignored):
+    if not (advice or report.ignored or report.is_outdated):
         output.say("all is well")
 
 
@@ -95,7 +99,7 @@ def migrate(invocation: Invocation) -> None:
     \b
       discovery registry migrate
     """
-    report, output = _report(invocation), invocation.output
+    report, output = _report(invocation, is_updated=True), invocation.output
     if output.as_json:
         output.answer(_form(report))
     elif report.database:
@@ -239,17 +243,26 @@ def _settings(invocation: Invocation) -> Settings:
     return load_settings(invocation.config)
 
 
-def _report(invocation: Invocation) -> RegistryReport:
+def _report(invocation: Invocation, *, is_updated: bool = False) -> RegistryReport:
     from discovery_engine.engine.named_registry import report_on
 
-    settings = _settings(invocation)
-    return report_on(settings, data_dir=invocation.data_dir, environ=os.environ)
+    return report_on(
+        _settings(invocation),
+        data_dir=invocation.data_dir,
+        environ=os.environ,
+        is_updated=is_updated,
+    )
 
 
 def _show(output: Output, report: RegistryReport) -> None:
     output.line(report.place)
     for diagnostic in report.ignored:
         output.say(f"{diagnostic.sentence}: {diagnostic.hint}")
+    if report.is_outdated:
+        output.line(
+            "  its tables are missing, or of an older version: a gateway makes them, or `discovery "
+            "registry migrate`"
+        )
     if database := report.database:
         tls = "with TLS" if database.is_encrypted else "without TLS"
         output.line(f"  PostgreSQL {database.server}, tables of version {database.version}, {tls}")
@@ -263,7 +276,11 @@ def _show(output: Output, report: RegistryReport) -> None:
 
 def _form(report: RegistryReport) -> JSONObject:
     ignored = [diagnostic.sentence for diagnostic in report.ignored]
-    return {"place": report.place, "database": to_builtins(report.database), "ignored": ignored}
+    database = to_builtins(report.database)
+    return {
+        "place": report.place, "database": database, "outdated": report.is_outdated,
+        "ignored": ignored,
+    }  # fmt: skip
 
 
 def _row(output: Output, part: ServerPart, now: float) -> list[Cell | str]:

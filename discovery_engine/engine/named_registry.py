@@ -53,15 +53,21 @@ class RegistryReport(Struct, frozen=True):
     place: str
     """The path of its file, or its address without a password."""
     database: DatabaseState | None = None
-    """None for a file."""
+    """None for a file, and for tables that are outdated."""
+    is_outdated: bool = False
+    """True if the tables are missing, or of an older version of the program."""
     ignored: tuple[Diagnostic, ...] = ()
     """Registry settings of the configuration that do not count, as the file is not trusted."""
 
 
 def report_on(
-    settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
+    settings: Settings,
+    *,
+    data_dir: str | Path | None,
+    environ: Mapping[str, str],
+    is_updated: bool = True,
 ) -> RegistryReport:
-    """Reach the registry; a database is brought up to date by that.
+    """Reach the registry; `is_updated` brings a database up to date.
 
     Raises:
         RegistryError: If it cannot be used.
@@ -78,8 +84,10 @@ def report_on(
         closing(named_database(settings, path, environ)) as registry,
         _explained(f"`registry.url` in discovery.yaml, `{settings.registry.url}`"),
     ):
-        state = registry.state(has_secret=bool(environ.get(STATE_KEY)))
-        return RegistryReport(registry.database.address.name, state)
+        place = registry.database.address.name
+        if not is_updated and registry.database.is_outdated():
+            return RegistryReport(place, is_outdated=True)
+        return RegistryReport(place, registry.state(has_secret=bool(environ.get(STATE_KEY))))
 
 
 @contextmanager

@@ -170,9 +170,15 @@ class StoredDecisions(StoredRecords):
         """Set switches by server, or delete them with None; `at` is Unix time in seconds."""
         self._decide(scope, partial(decision_table.set_switches, scope=scope, wanted=wanted, at=at))
 
-    def set_rules(self, scope: str, texts: Mapping[str, str], *, at: float) -> None:
-        """Replace shared rules by section, with an empty text by none; `at` is as above."""
-        self._decide(scope, partial(decision_table.set_rules, scope=scope, texts=texts, at=at))
+    def set_rules(
+        self, scope: str, texts: Mapping[str, str], *, before: Mapping[str, str], at: float
+    ) -> bool:
+        """Replace shared rules by section, with an empty text by none; `at` is as above.
+
+        If one of these sections is not as in `before`, return False and change nothing.
+        """
+        work = partial(decision_table.set_rules, scope=scope, texts=texts, before=before, at=at)
+        return self._decide(scope, work) > 0
 
     def has_decisions(self, scope: str) -> bool:
         """Return whether a scope has any decision; a loss is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.contract.discovery import Discovery
@@ -74,6 +75,23 @@ def test_a_database_that_is_gone_is_exit_code_5_with_the_reason(
         assert "`${DATABASE_URL}`" in bad.err + bad.out
         assert "registry check" not in bad.err + bad.out
         assert not any(secret in bad.err + bad.out for secret in (PASSWORD, "hor5e"))
+
+
+@pytest.mark.requirement("PGS-18")
+def test_a_look_at_an_older_database_does_not_update_it(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    url = postgres_server.create_database()
+    discovery.configure(rules='registry: {url: "${DATABASE_URL}"}\n')
+    assert discovery("registry", "migrate", DATABASE_URL=url).code == 0
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("DROP SCHEMA discovery CASCADE; CREATE SCHEMA discovery")
+        tables = "SELECT 1 FROM pg_tables WHERE schemaname = 'discovery'"
+
+        for word in ("check", "info"):
+            shown = discovery("registry", word, DATABASE_URL=url)
+            assert (shown.code, "`discovery registry migrate`" in shown.out) == (0, True)
+            assert database.execute(tables).fetchone() is None
 
 
 @pytest.mark.requirement("PGS-16")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.engine.restore import stored_view
-from discovery_engine.errors import DiscoveryError, RegistryError
+from discovery_engine.errors import ConfigurationError, DiscoveryError, RegistryError
 from discovery_engine.store.backends import open_database, open_registry
 from discovery_engine.store.codec import settings_to_text
 from discovery_engine.store.postgres.postgres_registry import PostgresRegistry
@@ -261,7 +261,10 @@ async def test_rules_are_kept_for_all_machines_whose_gateways_report_that_they_a
     async with one.open() as owner, two.open() as gateway, open_task_group() as tasks:
         tasks.start_soon(gateway.run_maintenance)
         planned = await owner.changes.plan({"toolRules": rule})
+        outdated = await gateway.changes.plan({"toolRules": "- {tags: [mail]}"})
         await owner.changes.apply(planned)
+        with pytest.raises(ConfigurationError, match="its rules have changed"):
+            await gateway.changes.apply(outdated)
         await eventually(lambda: not [*gateway.view.catalog.visible])
         with anyio.fail_after(60):
             while not await _is_in_force(owner):  # noqa: ASYNC110

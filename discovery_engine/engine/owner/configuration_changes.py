@@ -243,16 +243,25 @@ class ConfigurationChanges:
         A no-op for an empty change.
 
         Raises:
-            ConfigurationError: If the file has changed since the plan, or cannot be written.
+            ConfigurationError: If the file or the rules of the registry have changed since the
+                plan, or the file cannot be written.
             RegistryError: If the rules cannot be written.
         """
         if planned.is_empty:
             return
 
         def write() -> None:
-            (planned if isinstance(planned, Edit) else planned.edit.edit).apply()
-            if isinstance(planned, PlannedChange) and planned.has_other_rules:
-                self._store.set_rules(self._scope(), planned.rules, at=self._environment.clock())
+            if isinstance(planned, Edit):
+                planned.apply()
+                return
+            if planned.has_other_rules and not self._store.set_rules(
+                self._scope(), planned.rules, before=planned.before, at=self._environment.clock()
+            ):
+                raise ConfigurationError.of_file(
+                    "CONFIG_NOT_EDITED", "the registry", "its rules have changed in the meantime",
+                    "make the change again",
+                )  # fmt: skip
+            planned.edit.edit.apply()
 
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(write)

@@ -21,7 +21,7 @@ from discovery_engine.errors import (
     RegistryTimeoutError,
     RegistryUnavailableError,
 )
-from discovery_engine.store.postgres.migrations import migrate
+from discovery_engine.store.postgres.migrations import is_outdated, migrate
 from discovery_engine.store.postgres.timed_connection import (
     DeadlineError,
     TimedConnection,
@@ -108,6 +108,15 @@ class PostgresDatabase:
     def check(self) -> None:
         """Reach the database, and bring its tables up to date."""
         self.read(lambda db: db.execute("SELECT 1"))
+
+    def is_outdated(self) -> bool:
+        """Return whether the first use would update the tables; they stay as they are."""
+        parameters = self.address.parameters
+        with (
+            self._errors(),
+            closing(open_connection(parameters, timeout=self.timeout)) as connection,
+        ):
+            return is_outdated(connection)
 
     def close(self) -> None:
         """Further calls raise; closing again does nothing."""

@@ -320,9 +320,20 @@ def rules(connection: Connection, scope: str) -> dict[str, str]:
 
 
 def set_rules(
-    connection: Connection, newest: int, scope: str, texts: Mapping[str, str], at: float
+    connection: Connection,
+    newest: int,
+    scope: str,
+    texts: Mapping[str, str],
+    before: Mapping[str, str],
+    at: float,
 ) -> int:
-    """Replace the rules of some sections, an empty text by none; return how many sections."""
+    """Replace the rules of some sections, an empty text by none; return how many sections.
+
+    If one of these sections is not as in `before`, nothing is replaced, and 0 is returned.
+    """
+    present = rules(connection, scope)
+    if any(present.get(section, "") != before.get(section, "") for section in texts):
+        return 0
     for section, text in texts.items():
         if not text:
             connection.execute("DELETE FROM shared_rules WHERE key = ?", (key_of(scope, section),))

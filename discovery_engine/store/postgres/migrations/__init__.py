@@ -41,9 +41,7 @@ def migrate(
             of which no step leads on.
         psycopg.Error: From the database.
     """
-    first, _, schema = (folder / "schema.sql").read_text("utf-8").partition("\n")
-    newest = int(first.removeprefix(_VERSION))
-    steps = sorted(folder.glob("[0-9]*.sql"))
+    newest, steps, schema = _versions(folder)
     oldest = newest - len(steps)
     if (version := _version(connection, oldest=oldest, newest=newest)) >= newest:
         return version
@@ -74,6 +72,22 @@ def migrate(
                 (newest, usable_from),
             )
     return max(version, newest)
+
+
+def is_outdated(connection: Connection) -> bool:
+    """Return whether `migrate` would change a database, and change nothing.
+
+    Raises:
+        RegistryError, psycopg.Error: As `migrate`.
+    """
+    newest, steps, _ = _versions(FOLDER)
+    return _version(connection, oldest=newest - len(steps), newest=newest) < newest
+
+
+def _versions(folder: Path) -> tuple[int, list[Path], str]:
+    """Return the present version, the steps to it, and the tables of an empty database."""
+    first, _, schema = (folder / "schema.sql").read_text("utf-8").partition("\n")
+    return int(first.removeprefix(_VERSION)), sorted(folder.glob("[0-9]*.sql")), schema
 
 
 def _version(connection: Connection, *, oldest: int, newest: int) -> int:
