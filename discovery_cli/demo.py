@@ -12,11 +12,8 @@ from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
-_SERVERS = {
-    "calendar": "Events, meetings and rooms",
-    "files": "Files and folders",
-    "issues": "Bugs and wishes of projects",
-}
+from discovery_engine.engine.owner.demo_server import demo_servers
+
 _STEPS = (
     (
         "Three servers with 30 tools. A tool is found by what it should do:",
@@ -42,15 +39,10 @@ class Step(Struct, frozen=True):
 
 def run_demo() -> Iterator[Step]:
     """Run each command as a person would, in a folder that is gone afterwards."""
-    server = str(Path(__file__).with_name("demo_server.py"))
-    servers = {
-        name: {"command": sys.executable, "args": [server, name], "description": about}
-        for name, about in _SERVERS.items()
-    }
     rules = [{"pattern": ["*delete*"], "enabled": False}]
     with TemporaryDirectory(prefix="discovery-demo-") as folder:
         config = Path(folder) / "discovery.yaml"
-        text = json.dumps({"servers": servers, "toolRules": rules}, indent=2)
+        text = json.dumps({"servers": demo_servers(), "toolRules": rules}, indent=2)
         config.write_text(text, encoding="utf-8")
         program = [sys.executable, "-m", "discovery_cli", "--no-progress"]
         program += ["--config", str(config), "--data-dir", f"{folder}/data"]

@@ -109,6 +109,7 @@ class SetupFile(Struct, frozen=True, forbid_unknown_fields=True):
     client: Annotated[str, Meta(max_length=100, description="The file is that of this client.")] = (
         ""
     )
+    demo: Annotated[bool, Meta(description="The servers of the demo, of no file.")] = False
     digest: Confirmation = None
 
 
@@ -148,11 +149,15 @@ async def change_server(request: ApiRequest[ServerChange]) -> JSONObject:
 @routes("POST", "/servers/sync")
 async def sync_servers(request: ApiRequest[SetupFile]) -> JSONObject:
     """Register the servers of a setup file or a client as shown."""
-    plan = await request.owner.servers.plan_sync(request.asked.path, client=request.asked.client)
+    body, servers = request.asked, request.owner.servers
+    if body.demo:
+        plan = await servers.plan_demo()
+    else:
+        plan = await servers.plan_sync(body.path, client=body.client)
     form = shown_sync_form(plan, request.owner.settings)
-    if to_show := to_confirm(form, request.asked.digest, f"registering {plan.path}"):
+    if to_show := to_confirm(form, body.digest, f"registering {plan.path}"):
         return to_show
-    await request.owner.servers.apply(*plan.plans)
+    await servers.apply(*plan.plans)
     return sync_plan_form(plan, is_written=True)
 
 

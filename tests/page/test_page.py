@@ -477,6 +477,21 @@ def test_a_first_visit_uses_the_servers_of_a_client_connects_it_and_sees_a_call(
 
 
 @pytest.mark.requirement("PAGE-3")
+def test_a_first_visit_tries_the_demo(home: Home, chromium: Browser) -> None:
+    home.write({})
+    with gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        page.get_by_role("button", name="Use the servers of the demo …").press("Enter")
+        dialog = page.get_by_role("dialog", name="Use the servers of the demo?")
+        expect(dialog.locator(".diff")).to_have_count(3)
+        assert violations(page) == []
+        dialog.get_by_role("button", name="Use them").press("Enter")
+        expect(page.get_by_text("30 enabled")).to_be_visible()
+        opened.go("search?q=when are all guests free")
+        expect(page.get_by_role("link", name="calendar:find_free_time").first).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE-3")
 def test_a_missing_value_is_entered_on_the_overview_and_the_server_connects(
     home: Home, chromium: Browser
 ) -> None:

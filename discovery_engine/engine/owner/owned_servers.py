@@ -24,6 +24,7 @@ from discovery_engine.config.sources.source_reader import PastedServer, read_pas
 from discovery_engine.engine.engine import Engine
 from discovery_engine.engine.owner.approvals import approve_file, taking_over
 from discovery_engine.engine.owner.candidates import approval_of
+from discovery_engine.engine.owner.demo_server import demo_servers
 from discovery_engine.engine.owner.server_export import ExportClient, ServerExport, export_server
 from discovery_engine.engine.owner.server_listing import (
     OwnedServer,
@@ -48,7 +49,15 @@ from discovery_engine.engine.owner.server_plans import (
     refuse_commands,
 )
 from discovery_engine.engine.owner.server_search import chosen
-from discovery_engine.engine.owner.setup_sync import SyncPlan, SyncReport, plan_sync, setup_path
+from discovery_engine.engine.owner.setup_sync import (
+    SetupEntry,
+    SyncPlan,
+    SyncReport,
+    plan_sync,
+    read_client,
+    read_setup,
+    setup_path,
+)
 from discovery_engine.engine.registered_servers import Registrations, registrations
 from discovery_engine.errors import (
     ConfigurationError,
@@ -440,12 +449,20 @@ class OwnedServers:
         Raises:
             ConfigurationError: See `sync`.
         """
-        settings, registrations = await self._settings(), await self._registrations()
         file = setup_path(path, self._environ)
-        at, data = self._clock(), self._data
-        plan = partial(plan_sync, settings, registrations, file, self._environ, at=at, data=data)
-        plan = partial(plan, client=client)
-        return await anyio.to_thread.run_sync(plan)
+        read = partial(read_client, client, environ=self._environ) if client else read_setup
+        return await self._plan_entries(file, await anyio.to_thread.run_sync(read, file))
+
+    async def plan_demo(self) -> SyncPlan:
+        """Plan registering the servers of the demo."""
+        entries = [SetupEntry(name, entry) for name, entry in demo_servers().items()]
+        return await self._plan_entries(Path("the demo"), entries)
+
+    async def _plan_entries(self, file: Path, entries: Sequence[SetupEntry]) -> SyncPlan:
+        settings, registrations = await self._settings(), await self._registrations()
+        at, data, environ = self._clock(), self._data, self._environ
+        plan = partial(plan_sync, settings, registrations, file, entries, environ)
+        return await anyio.to_thread.run_sync(partial(plan, at=at, data=data))
 
     async def sync(self, path: str | Path | None = None) -> SyncReport:
         """Register and approve the servers of a setup file that are not registered yet.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,20 +81,13 @@ def plan_sync(
     settings: Settings,
     registrations: Registrations,
     path: Path,
+    entries: Iterable[SetupEntry],
     environ: Mapping[str, str],
     *,
     at: float,
     data: Path,
-    client: str = "",
 ) -> SyncPlan:
-    """The servers of the file that are not registered yet; `at` is Unix time in seconds.
-
-    The file is a setup file, or the one of a client of this machine.
-
-    Raises:
-        ConfigurationError: If the file is not there, or cannot be read.
-    """
-    entries = read_client(client, path, environ) if client else read_setup(path)
+    """The servers of the file `path` that are not registered yet; `at` is Unix time in seconds."""
     there = {name.casefold() for name in registrations.servers}
     skipped: list[SyncProblem] = []
     errors: list[SyncProblem] = []

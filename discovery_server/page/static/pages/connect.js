@@ -66,7 +66,7 @@ function Client({ client, view, onChange }) {
   return html`<div class="bar"><strong>${client.label}</strong> <span class="state ${kind}"><span aria-hidden="true">${mark}</span> ${state}</span>
       <span class="note">${client.servers > 0 && `${counted(client.servers, "server")} of its own`}</span>
       ${!client.problem && html`<button type="button" onClick=${() => setOpen(true)} aria-label=${`${verb} ${client.label} …`}>${verb} …</button>`}
-      ${!client.problem && client.servers > 0 && html`<${UseServers} client=${client} />`}</div>
+      ${!client.problem && client.servers > 0 && html`<${UseServers} label=${client.label} of=${fileOf(client)} />`}</div>
     <p class="note"><code>${client.path}</code> ${client.problem}</p>
     ${isOpen && html`<${Proposal} question=${`${verb} ${client.label}?`} verb=${verb} onClose=${() => setOpen(false)}
       load=${(signal) => put(path, body, signal)} save=${async ({ digest }) => { await put(path, { ...body, digest }); onChange(); }}
@@ -82,16 +82,18 @@ function effectOf(plan, { connected }) {
   return plan.restored ? "is then as it was before." : "was changed by others since, so only the entry is taken out.";
 }
 
-/** A button that adds the servers of a client's file, which are shown first. @param {{client: any, isMain?: boolean}} given */
-export function UseServers({ client, isMain = false }) {
+export const fileOf = ({ path, client }) => ({ path, client });
+
+/** A button that adds the servers of a client's file, or of the demo, which are shown first.
+ * @param {{label: string, of: {path?: string, client?: string, demo?: boolean}, isMain?: boolean}} given */
+export function UseServers({ label, of: body, isMain = false }) {
   const [isOpen, setOpen] = useState(false);
-  const body = { path: client.path, client: client.client };
-  const question = `Use the servers of ${client.label}?`;
-  return html`<button type="button" class=${isMain ? "main" : ""} onClick=${() => setOpen(true)} aria-label=${`Use the servers of ${client.label} …`}>Use its servers …</button>
+  const question = `Use the servers of ${label}?`;
+  return html`<button type="button" class=${isMain ? "main" : ""} onClick=${() => setOpen(true)} aria-label=${`Use the servers of ${label} …`}>Use its servers …</button>
     ${isOpen && html`<${Proposal} question=${question} verb="Use them" onClose=${() => setOpen(false)}
       load=${(signal) => post("/servers/sync", body, signal)} save=${({ digest }) => post("/servers/sync", { ...body, digest })}
       show=${(plan) => html`
-        <p class="note">${plan.plans.length > 0 ? html`They are added here and approved; <code>${plan.path}</code> stays as it is. Secrets in it are stored encrypted.` : "There is nothing to add."}</p>
+        <p class="note">${plan.plans.length > 0 ? html`They are added here and approved${body.demo ? ", until you remove them." : html`; <code>${plan.path}</code> stays as it is. Secrets in it are stored encrypted.`}` : "There is nothing to add."}</p>
         ${plan.plans.map((one) => html`<${Diff} key=${one.name} text=${one.diff} />`)}
         <${LeftOut} of=${[...plan.skipped, ...plan.errors]} />`} />`}`;
 }

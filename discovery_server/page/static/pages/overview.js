@@ -7,7 +7,7 @@ import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } fr
 import { questions } from "../made_calls.js";
 import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
-import { UseServers } from "./connect.js";
+import { fileOf, UseServers } from "./connect.js";
 import { Recent } from "./metrics.js";
 import { LogIn, MissingValues } from "./server_parts.js";
 
@@ -91,8 +91,10 @@ function FirstContact() {
     <${Problem} error=${error} />
     ${clients.length > 0 && html`<section aria-labelledby="own"><h3 id="own">Use what a client of yours has</h3>
       <ul class="entries">${clients.map((one) => html`<li key=${one.path}><strong>${one.label}</strong> has ${counted(one.servers, "server")} <span class="note"><code>${one.path}</code></span>
-        <p class="bar"><${UseServers} client=${one} isMain=${one === clients[0]} /></p></li>`)}</ul></section>`}
+        <p class="bar"><${UseServers} label=${one.label} of=${fileOf(one)} isMain=${one === clients[0]} /></p></li>`)}</ul></section>`}
     <div class="pair">
+      <section aria-labelledby="try"><h3 id="try">Try it with the demo</h3><p>Three invented servers, a calendar, files and issues, with 30 tools that change nothing.</p>
+        <p class="bar"><${UseServers} label="the demo" of=${{ demo: true }} isMain=${found && clients.length === 0} /></p></section>
       <section aria-labelledby="add"><h3 id="add">Add a server</h3><p>A program on this machine or an address; a block of another client can be pasted.</p><p><a href="#/servers?add=1">Add a server</a></p></section>
       <section aria-labelledby="find"><h3 id="find">Find a server</h3><p>The marketplace has thousands, and shows what would run before it runs.</p><p><a href="#/marketplace">Open the marketplace</a></p></section>
       <section aria-labelledby="connect"><h3 id="connect">Connect a client</h3><p>Claude, Cursor, VS Code and others then start this gateway by themselves.</p><p><a href="#/connect">Connect a client</a></p></section>

@@ -8,6 +8,11 @@ import re
 import sys
 from typing import Any
 
+_SERVERS = {
+    "calendar": "Events, meetings and rooms",
+    "files": "Files and folders",
+    "issues": "Bugs and wishes of projects",
+}
 _TOOLS = {
     "calendar": """
         list_events(day) Show the events of a day. | 09:30 Standup\n12:30 Lunch with Ada
@@ -63,12 +68,20 @@ _ARGUMENTS = {
     "text": "The text, in Markdown",
     "title": "A short title",
 }
-_LINE = re.compile(r"(\w+)\((.*?)\) (.*?) \| (.*)")
+_LINE = r"(\w+)\((.*?)\) (.*?) \| (.*)"
+
+
+def demo_servers() -> dict[str, dict[str, Any]]:
+    """Return the entries of the demo's servers by name, as in `servers` of `discovery.yaml`."""
+    return {
+        name: {"command": sys.executable, "args": [__file__, name], "description": about}
+        for name, about in _SERVERS.items()
+    }
 
 
 def main(name: str) -> None:
     """Answer requests from stdin until it ends; `name` selects the tools."""
-    rows = [_LINE.fullmatch(line.strip().replace("\n", "\\n")) for line in _lines(name)]
+    rows = [re.fullmatch(_LINE, line.strip().replace("\n", "\\n")) for line in _lines(name)]
     tools = {row[1]: row for row in rows if row}
     for line in sys.stdin:
         request = json.loads(line)
