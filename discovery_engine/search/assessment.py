@@ -55,8 +55,10 @@ if TYPE_CHECKING:
 _SHORT = 2  # letters; no shorter word is taken for a product
 _COMMON = 0.5  # idf; nor are the words that many tools have
 _PRODUCT_AT_END = lazy_pattern(r", ([A-Z][\w.'-]*(?: [\w.'-]+){0,2})$")  # create issue, Jira
+_PRODUCT = lazy_pattern(r"(?<![A-Za-z0-9_./:@])[A-Za-z0-9]+(?![A-Za-z0-9_/@]|\.\w)")
 _RUN = lazy_pattern(r"[^\W_]+")
 _PRODUCT_TEXT = 300  # characters of a description that may say which product a tool is for
+_OF_PRODUCT = 0.25  # of a server's tools mention a product that the server is of
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
 
@@ -99,6 +101,7 @@ class Assessor:
                 tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
                 has_all_words=contains_all_words(terms, impacts, self._lexicon),
                 is_first_right=first_hit_model().is_right(signals)
+                and not self._is_of_another_product(query, hits[0].entry.tool)
                 and not operation_differs(query.reading, self._profile(doc_id))
                 and not self._has_other_object(query, hits[0].entry.tool),
             ),
@@ -206,13 +209,53 @@ class Assessor:
 
     def _is_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether a query names products, and a tool says nothing of any of them."""
-        products = self._names_in(query) & self._products.keys()
+        products = self._products_named(query)
+        others = self._names_in(query) & self._products.keys()
         if at_end := _PRODUCT_AT_END.search(query.text):
-            products |= self._names(at_end[1])
-        if not products:
+            products.add(_joined(at_end[1]))
+        if not (products or others):
             return False
-        texts = f"{tool.server} {tool.name}", tool.description[:_PRODUCT_TEXT]
-        return all(products.isdisjoint(self._names(text)) for text in texts)
+        said = self._names(f"{tool.server} {tool.name} {tool.description[:_PRODUCT_TEXT]}")
+        return said.isdisjoint(others - products) and not self._is_of(tool, products)
+
+    def _is_of_another_product(self, query: AnalyzedQuery, tool: Tool) -> bool:
+        """Return whether a query certainly names products, and a tool's server is of none."""
+        products = self._products_named(query)
+        if not products or self._is_of(tool, products):
+            return False
+        named = self._names_in(query) & self._products.keys()
+        return named.isdisjoint(self._names(tool.server))
+
+    def _products_named(self, query: AnalyzedQuery) -> set[str]:
+        """The products that a query certainly names: listed ones, and servers of rare names."""
+        idf, stem = default_idf(), self._lexicon.stem
+        names = _product_names(query.text)
+        servers = {
+            name
+            for name in names.keys() & self._products.keys()
+            if stem(name) not in idf and any(name == _joined(s) for s in self._products[name])
+        }
+        return servers | _listed(names)
+
+    def _is_of(self, tool: Tool, products: Iterable[str]) -> bool:
+        """Return whether a tool is of one of `products`, and does not only mention it.
+
+        The server says it, the beginning of the tool's name, or many tools of the server:
+        `application-saveGithubProvider` of Dokploy is no tool of GitHub.
+        """
+        server = self._names(tool.server)
+        verbs, stem = operation_words().verbs, self._lexicon.stem
+        name = "".join(word for word in words(tool.name) if stem(word) not in verbs)
+        return any(
+            product in server or name.startswith(product) or self._is_common(product, tool.server)
+            for product in products
+        )
+
+    def _is_common(self, product: str, server: ServerName) -> bool:
+        """Return whether many tools of a server mention a product."""
+        tools = self._index.servers[server].tools
+        texts = (f"{tool.name} {tool.description[:_PRODUCT_TEXT]}".lower() for tool in tools)
+        return sum(product in text for text in texts) >= len(tools) * _OF_PRODUCT
 
     def _has_other_object(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether other tools of the server are about a request's object, and not this one.
@@ -352,8 +395,8 @@ class Assessor:
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
 
 
-def _joined(server: ServerName) -> str:
-    return "".join(_RUN.findall(server.lower()))
+def _joined(name: str) -> str:
+    return "".join(_RUN.findall(name.lower()))
 
 
 def _similarity(similarities: Similarities | None, hit: Hit) -> float | None:
@@ -409,6 +452,43 @@ def _sentences(request: str) -> Iterator[str]:
         spaced = sentence.split()
         for start in range(0, len(spaced), _PASSAGE):
             yield " ".join(spaced[start : start + _PASSAGE])
+
+
+_LISTED = Path(__file__).parent / "data" / "products.txt"
+_MOST_WORDS = 3  # of the name of a product
+
+
+@cache
+def _listed_products() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the products in any spelling, and those that only a capital tells from words."""
+    lines = _LISTED.read_text(encoding="utf-8").splitlines()
+    names = [name for line in lines if not line.startswith("#") for name in line.split()]
+    capitalized = frozenset(name.lower() for name in names if name[0].isupper())
+    return frozenset(names) - capitalized, capitalized
+
+
+def _listed(names: Mapping[str, bool]) -> set[str]:
+    plain, capitalized = _listed_products()
+    return {
+        name
+        for name, has_capital in names.items()
+        if name in plain or (has_capital and name in capitalized)
+    }
+
+
+def _product_names(text: str) -> dict[str, bool]:
+    """Words of a text that may name a product, also several as one; no part of a path or address.
+
+    True for a name with a capital that does not begin the text.
+    """
+    names: dict[str, bool] = {}
+    found = [*_PRODUCT.finditer(text)]
+    for at, first in enumerate(found):
+        for last in found[at : at + _MOST_WORDS]:
+            run = text[first.start() : last.end()]
+            name = _joined(run)
+            names[name] = names.get(name, False) or (first.start() > 0 and run[0].isupper())
+    return names
 
 
 # A small catalog does not show that `information` is a common word of tools and `almanac` a rare

@@ -136,6 +136,25 @@ def test_a_tool_that_does_something_else_than_is_asked_for_is_no_match(engine: S
 
 
 @pytest.mark.requirement("ANS-6")
+def test_a_product_that_a_tool_only_mentions_is_not_the_product_of_the_tool(tmp_path: Path) -> None:
+    products = ("GitHub", "Slack", "S3", "Hooli")
+    hosting = [
+        tool(f"application-save{name}Provider", f"Saves the {name} provider of an application.")
+        for name in products
+    ]
+    others = ("domain", "port", "mount", "backup", "volume", "server", "registry", "certificate")
+    hosting += [tool(f"{name}-create", f"Create a {name} of an application.") for name in others]
+    bundle = [tool(f"{name.lower()}_list_items", f"List items of {name}.") for name in products]
+
+    with opened(tmp_path, {"dokploy": hosting, "bundle": bundle}) as engine:
+        near = [engine.search(f"create issue, {name}").decision for name in products]
+        served = [engine.search(f"list items, {name}").decision for name in products]
+
+    assert Decision.MATCH not in near
+    assert served == [Decision.MATCH] * len(products)
+
+
+@pytest.mark.requirement("ANS-6")
 @rows(
     ("query", "lack"),
     [
