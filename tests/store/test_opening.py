@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import anyio
 import pytest
+from click.testing import CliRunner
 from msgspec.structs import replace
 
+from discovery_cli.program import cli
 from discovery_engine.errors import ToolDisabledError, UnavailableError
 from discovery_engine.store.backends import open_database
 from discovery_engine.store.sqlite.sqlite_registry import open_sqlite
@@ -30,13 +34,17 @@ pytestmark = [pytest.mark.anyio, pytest.mark.requirement("CAC-8")]
 TOLD = ServerName("told")
 
 
+def is_of_engine(code: CodeType) -> bool:
+    return "discovery_engine" in code.co_filename
+
+
 @contextmanager
-def counted_calls() -> Iterator[list[int]]:
+def counted_calls(is_counted: Callable[[CodeType], bool] = is_of_engine) -> Iterator[list[int]]:
     """How many functions of the engine are called meanwhile, in this thread and in new ones."""
     count = [0]
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and "discovery_engine" in frame.f_code.co_filename:
+        if event == "call" and is_counted(frame.f_code):
             count[0] += 1
 
     threading.setprofile(profile)
@@ -75,6 +83,19 @@ async def test_opening_costs_the_same_however_many_tools_are_remembered(tmp_path
         work[count] = await work_of_opening(folder)
 
     assert work[1000] < work[10] + 100  # a tenth of a call for each further tool
+
+
+def test_doctor_looks_for_a_program_once_however_many_servers_run_it(folder: Folder) -> None:
+    searches = set[int]()
+    for count in (1, 30):
+        servers = {f"server{n}": {"command": "true"} for n in range(count)}
+        folder.config.write_text(json.dumps({"servers": servers}), "utf-8")
+        with counted_calls(lambda code: code is shutil.which.__code__) as calls:
+            command = ["--config", str(folder.config), "--data-dir", str(folder.data), "doctor"]
+            assert "REGISTRY_EMPTY" in CliRunner().invoke(cli, command).stdout
+        searches.add(calls[0])
+
+    assert len(searches) == 1
 
 
 async def usable(folder: Folder) -> list[str]:

@@ -11,7 +11,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,10 +52,10 @@ from discovery_engine.store.call_log.log_tables import CallLogError, Loss
 from discovery_engine.upstream.connection import admitted_transport
 from discovery_engine.upstream.server_output import OutputRedactor
 from discovery_engine.upstream.stdio.environment import child_environment
-from discovery_engine.upstream.stdio.executable import on_this_machine
+from discovery_engine.upstream.stdio.executable import Which, on_this_machine
 from discovery_engine.upstream.stdio.sandbox.choice import Choice, choose
 from discovery_engine.upstream.stdio.sandbox.launch import SandboxError
-from discovery_engine.upstream.stdio.sandbox.means import find_means
+from discovery_engine.upstream.stdio.sandbox.means import MeansState, find_means
 from discovery_engine.view.notices import Notice, lost
 
 if TYPE_CHECKING:
@@ -123,7 +123,11 @@ def _view_checks(
     now: float,
 ) -> Iterator[Check]:
     settings, catalog = view.settings, view.catalog
-    try_out: Callable[[ServerSettings], None] = partial(_resolve, environ=environ, secrets=secrets)
+    # Of 20,000 servers most have the same few programs, and all inherit the same variables.
+    try_out: Callable[[ServerSettings], None] = partial(
+        _resolve, environ=child_environment(environ, {}), secrets=secrets,
+        means=find_means(environ), which=cache(shutil.which),
+    )  # fmt: skip
     yield from checks.configuration(settings)
     for health in servers:
         yield checks.server(view.server_settings(health.name), health, try_out)
@@ -138,10 +142,18 @@ def _view_checks(
     yield checks.clients(_client_files(environ), [source.type for source in settings.sources])
 
 
-def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: SecretResolver) -> None:
+def _resolve(
+    server: ServerSettings,
+    *,
+    environ: Mapping[str, str],
+    secrets: SecretResolver,
+    means: Sequence[MeansState],
+    which: Which,
+) -> None:
     """Resolve a server's secrets and find its program, without starting it.
 
     It is known to be admitted. Its commands are run: a locked vault is a finding.
+    `environ` has the variables that it inherits.
 
     Raises:
         UnavailableError: If one of them is missing.
@@ -149,9 +161,9 @@ def _resolve(server: ServerSettings, environ: Mapping[str, str], secrets: Secret
     transport = admitted_transport(server, secrets, lambda _, __: None)
     if isinstance(transport, StdioTransport):
         try:
-            env = child_environment(environ, transport.env)
-            program = on_this_machine(server.name, transport, env).command
-            choose(server.name, server.sandbox, program, find_means(environ))
+            env = {**environ, **transport.env}
+            program = on_this_machine(server.name, transport, env, which=which).command
+            choose(server.name, server.sandbox, program, means)
         except UnavailableError as error:
             OutputRedactor.for_server(server, secrets).redact_error(error)
             raise

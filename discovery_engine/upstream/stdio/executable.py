@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,11 +22,17 @@ from discovery_engine.config.syntax import (
 from discovery_engine.errors import FailureKind, UnavailableError
 from discovery_engine.tools.model import ServerName
 
+Which: TypeAlias = Callable[..., "str | None"]
+
 _REMOTE = ("ssh", "wsl")  # their arguments are read by a shell of another machine
 
 
 def on_this_machine(
-    server: ServerName, stdio: StdioTransport, env: Mapping[str, str]
+    server: ServerName,
+    stdio: StdioTransport,
+    env: Mapping[str, str],
+    *,
+    which: Which = shutil.which,
 ) -> StdioTransport:
     """The transport with the path of its program, looked up on the `PATH` of its own environment.
 
@@ -39,12 +46,12 @@ def on_this_machine(
     cwd = _working_directory(server, stdio)
     path = env.get("PATH", os.defpath)
     command, *args = words = [stdio.command, *stdio.args]
-    executable = _which(command, cwd, path)
+    executable = which(_located(command, cwd), path=path)
     if executable is None:
         command, *args = command_words(command, args)
         command = _usual_name(command)
         if [command, *args] != words:
-            executable = _which(command, cwd, path)
+            executable = which(_located(command, cwd), path=path)
     if executable:
         return replace(stdio, command=executable, args=tuple(args))
     if program := _unexecutable(_located(command, cwd), path):
@@ -84,10 +91,6 @@ def _usual_name(command: str) -> str:
     name = program_name(command)
     is_usual = name in PACKAGE_RUNNERS or name in INSTALL_HINTS
     return name if is_usual or command.lower().startswith(f"{name}.") else command
-
-
-def _which(command: str, cwd: str | None, path: str) -> str | None:
-    return shutil.which(_located(command, cwd), path=path)
 
 
 def _located(command: str, cwd: str | None) -> str:
