@@ -125,13 +125,14 @@ class Invocation(Struct):
             self.shown_notes[note] = None
             self.output.say(f"note: {note}")
 
-    def view(self, concerned: Concerned | None = None) -> View:
+    def view(self, concerned: Concerned | None = None, *, is_searched: bool = False) -> View:
         """Return the view to answer from, after listing relevant servers that never were.
 
         Args:
             concerned: Selects the relevant servers; None for all. If they are only some of all
                 servers, they are waited for without a limit. Otherwise a script waits 10 s (see
                 `get_to_know`), and a person may end the wait with Ctrl-C.
+            is_searched: Store the search index, if none is stored.
 
         Raises:
             ConfigurationError: If the configuration cannot be used.
@@ -143,7 +144,10 @@ class Invocation(Struct):
         from discovery_cli.progress import is_watched
 
         max_wait = None if is_watched(self) else _MAX_WAIT
-        view = self.run(partial(self._first_contact, concerned=concerned, max_wait=max_wait))
+        contact = partial(
+            self._first_contact, concerned=concerned, max_wait=max_wait, is_searched=is_searched
+        )
+        view = self.run(contact)
         self._tell_age(view, concerned(view))
         return view
 
@@ -206,7 +210,7 @@ class Invocation(Struct):
             return self.interrupts.run(main)
 
     async def _first_contact(
-        self, engine: Engine, *, concerned: Concerned, max_wait: float | None
+        self, engine: Engine, *, concerned: Concerned, max_wait: float | None, is_searched: bool
     ) -> View:
         """Run `get_to_know` until Ctrl-C, and return a snapshot of the view so far."""
         import anyio
@@ -216,6 +220,9 @@ class Invocation(Struct):
             max_wait = None  # the command is about these servers in particular
         with anyio.CancelScope() as wait, self.interrupts.cutting_short(wait.cancel):
             await get_to_know(engine, concerned=concerned, max_wait=max_wait)
+        if is_searched:
+            # Lists nothing. An index of 100,000 tools takes a minute: the next command finds it.
+            await engine.refresh(())
         return engine.view.snapshot()
 
     def _tell_age(self, view: View, names: Iterable[ServerName]) -> None:

@@ -107,7 +107,8 @@ def command(  # noqa: PLR0913 - one for each option
     if not query:
         raise click.UsageError("the query is empty; give the words to search for")
     output = invocation.output
-    view = in_view(invocation.view(one_server(server) if server else None), view_name)
+    concerned = one_server(server) if server else None
+    view = in_view(invocation.view(concerned, is_searched=True), view_name)
     filters: Filters = {
         "server": server,
         "tags": tags,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
@@ -43,6 +46,22 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
         "registry", "copy", "--to", f"sqlite:///{discovery.home}/back.db", DATABASE_URL=url
     )
     assert back.code == 0
+
+
+@pytest.mark.requirement("PGS-9")
+def test_the_first_search_on_a_machine_keeps_its_index(
+    postgres_server: PostgresServer, discovery: Discovery
+) -> None:
+    url = postgres_server.create_database()
+    discovery.configure(rules='name: team\nregistry: {url: "${DATABASE_URL}"}\n')
+    assert discovery("refresh", DATABASE_URL=url).code == 0
+    shutil.rmtree(discovery.home / "data")
+
+    assert discovery("search", "echo", DATABASE_URL=url).code == 0
+
+    copy = next((discovery.home / "data" / "shared").rglob("*.db"))
+    with closing(sqlite3.connect(copy)) as database:
+        assert database.execute("SELECT count(*) FROM indexes").fetchone() == (1,)
 
 
 @pytest.mark.requirement("PGS-17")
