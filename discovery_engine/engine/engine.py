@@ -169,6 +169,7 @@ class Engine(ScopedEngine):
         query: str,
         *,
         view: str | None = None,
+        principal: str | None = None,
         server: str | None = None,
         tags: Sequence[str] = (),
         limit: int | None = None,
@@ -178,30 +179,33 @@ class Engine(ScopedEngine):
         Args:
             query: As for `search`.
             view: The view that the agent is in; None for none.
+            principal: The team or user that it stands for, as `team:NAME`; None for the owner.
             server: Only this server's tools.
             tags: Only tools that carry all of these.
             limit: The most hits.
 
         Raises:
             InputTooLongError, ServerNotFoundError, ViewNotFoundError: As `search` and `in_view`.
+            PrincipalError: If `principal` is neither a team nor a user.
         """
         from discovery_engine.engine.owner.search_examination import (  # noqa: PLC0415
             SearchExamination,
             hidden_hits,
         )
 
-        agent = self if view is None else self.in_view(view)
+        agent: ScopedEngine = self if principal is None else self.visible_to(principal)
+        agent = agent if view is None else agent.in_view(view)
         answer = await agent.search(query, server=server, tags=tags, limit=limit)
         embedding = await self._core.semantic.embed_query(query)
         agent_view = agent.view
         hidden = hidden_hits(
             self.view,
-            agent_view,
             query,
             view=view,
+            principal=principal,
             server=server,
             tags=tags,
-            limit=limit,
+            limit=agent_view.settings.search.limit if limit is None else limit,
             vectors=embedding.vectors,
         )
         return SearchExamination(answer, agent_view, hidden)

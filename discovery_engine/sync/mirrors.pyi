@@ -508,6 +508,7 @@ class EngineMirror(OnLoop):
         query: str,
         *,
         view: str | None = ...,
+        principal: str | None = ...,
         server: str | None = ...,
         tags: Sequence[str] = ...,
         limit: int | None = ...,

@@ -47,6 +47,9 @@ class ViewForm(Struct, frozen=True):
 
 class Views(Struct, frozen=True):
     views: list[ViewForm]
+    principals: Annotated[
+        list[str], Meta(description="Teams and users that servers or tools are reserved for.")
+    ]
 
 
 class Configuration(Struct, frozen=True):
@@ -81,7 +84,8 @@ async def views(request: ApiRequest[Nothing]) -> Views:
         view.name: [str(server.name) for server in owner.in_view(view.name).view.servers()]
         for view in owner.settings.views
     }
-    return Views([ViewForm(name, own.get(name, {}), names) for name, names in forms.items()])
+    listed = [ViewForm(name, own.get(name, {}), names) for name, names in forms.items()]
+    return Views(listed, sorted(owner.settings.principals))
 
 
 @routes("GET", "/configuration")

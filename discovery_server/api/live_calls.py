@@ -38,13 +38,14 @@ _MOST_OF_USER = 100  # running calls with an id of one user
 
 
 class CallCancelledError(DiscoveryError):
-    """A call that was cancelled over the API."""
+    """A call or login that was cancelled over the API."""
 
     code = "CALL_CANCELLED"
 
     def __init__(self, server: str, tool: str) -> None:
         hint = "what its server had done until then stays done"
-        super().__init__(f"the call of {server}:{tool} was cancelled", hint=hint)
+        subject = f"call of {server}:{tool}" if tool else f"login to {server}"
+        super().__init__(f"the {subject} was cancelled", hint=hint)
 
 
 class CallIdTakenError(DiscoveryError):
@@ -135,8 +136,10 @@ class LiveCalls:
         self._scheduler = FairScheduler()
 
     @contextmanager
-    def running(self, call_id: str, *, user: str, server: str, tool: str) -> Iterator[LiveCall]:
-        """Register a call for the duration of the block, which `LiveCall.scope` can cancel.
+    def running(
+        self, call_id: str, *, user: str, server: str, tool: str = ""
+    ) -> Iterator[LiveCall]:
+        """Register a call, or without `tool` a login, for the block; `LiveCall.scope` cancels it.
 
         Raises:
             CallIdTakenError: If this user has a running call with this id.

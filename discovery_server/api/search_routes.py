@@ -18,10 +18,11 @@ from discovery_engine.engine.json_forms.owner_forms import (
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.evaluation.eval_cases import case_file_form, case_run_form
 from discovery_engine.evaluation.suggest import drafted_requests
+from discovery_engine.rules.rule import PrincipalError
 from discovery_engine.tools.limits import QUERY_BYTES
 from discovery_engine.view.search_answers import SearchKind
 from discovery_engine.view.view import View
-from discovery_server.api.route import ApiRequest, Confirmation, Name, Nothing, Routes
+from discovery_server.api.route import ApiRequest, Confirmation, Name, Nothing, RequestError, Routes
 
 routes = Routes()
 
@@ -48,6 +49,9 @@ class ExaminedQuery(Struct, frozen=True, forbid_unknown_fields=True):
     tag: Annotated[tuple[str, ...], Meta(description="Only with all of these tags.")] = ()
     limit: Annotated[int, Meta(ge=1, le=_MOST_OF_AGENTS)] | None = None
     view: Annotated[str | None, Meta(description="As a client of this view would find.")] = None
+    principal: Annotated[
+        str | None, Meta(description="As this team or user would find, such as `team:ops`.")
+    ] = None
 
 
 @routes("GET", "/search", scope="read")
@@ -73,9 +77,15 @@ async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
 async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
     """Show what an agent finds, why, and what is hidden from it."""
     parameters, owner = request.asked, request.owner
+    principal = parameters.principal or None
+    try:
+        agent = owner if principal is None else owner.visible_to(principal)
+    except PrincipalError as error:
+        raise RequestError(422, str(error), hint=error.hint) from None
     examination = await owner.examine(
         parameters.query,
         view=parameters.view,
+        principal=principal,
         server=parameters.server,
         tags=parameters.tag,
         limit=parameters.limit,
@@ -87,7 +97,7 @@ async def examine(request: ApiRequest[ExaminedQuery]) -> JSONObject:
         "tags": list(parameters.tag) or None,
     }
     arguments = {name: value for name, value in options.items() if value is not None}
-    tools = owner.toolset(view=parameters.view)
+    tools = agent.toolset(view=parameters.view)
     answer = await tools.call_as_result("search_tools", arguments)
     return examination_form(examination, owner.view) | {
         "agent": _agent_form(answer, examination.shown)
@@ -226,22 +236,25 @@ class CostQuery(Struct, frozen=True, forbid_unknown_fields=True):
             " requests that are drafted from the descriptions.",
         ),
     ] = ""
+    each: Annotated[bool, Meta(description="Also those of each tool's definition.")] = False
 
 
 class ContextCosts(Struct, frozen=True):
     drafted: bool
     requests: int
     ways: Annotated[list[JSONObject], Meta(description="`all`, `meta`, `select`; estimated.")]
+    tools: Annotated[dict[str, int], Meta(description="By `server:tool`, with `each`.")]
 
 
 @routes("GET", "/tokens", scope="read")
 async def tokens(request: ApiRequest[CostQuery]) -> ContextCosts:
     """Estimate what the tools take of an agent's context."""
-    view, text = request.engine.view, request.asked.request
-    return await anyio.to_thread.run_sync(_costs, view, text)
+    return await anyio.to_thread.run_sync(_costs, request.engine.view, request.asked)
 
 
-def _costs(view: View, request_text: str) -> ContextCosts:
-    requests = [request_text] if request_text else drafted_requests(view)
+def _costs(view: View, query: CostQuery) -> ContextCosts:
+    requests = [query.request] if query.request else drafted_requests(view)
     costs = context_costs(view, requests) if requests else ()
-    return ContextCosts(not request_text, len(requests), [cost.to_json() for cost in costs])
+    visible = view.catalog.visible if query.each else ()
+    tools = {str(entry.key): definition_tokens(entry) for entry in visible}
+    return ContextCosts(not query.request, len(requests), [cost.to_json() for cost in costs], tools)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -88,6 +89,9 @@ class Login(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[
         float, Meta(gt=0, le=600, description="Seconds for the person in the browser.")
     ] = 300.0
+    call_id: Annotated[
+        str, Meta(max_length=64, description="With it `DELETE /calls/{call_id}` cancels the login.")
+    ] = ""
 
 
 class MissingValues(Struct, frozen=True):
@@ -202,7 +206,9 @@ async def log_in(request: ApiRequest[Login]) -> JSONObject:
     """Log in to a server; the event `login_address` has what its owner opens in a browser."""
     owner, name = request.owner, request.owner.view.server(request.path["server"]).name
     show = partial(request.calls.announce_login, name)
-    await owner.logins.log_in(name, show, timeout=request.asked.timeout)
+    running = request.calls.running(request.asked.call_id, user=request.user, server=name)
+    with running if request.asked.call_id else nullcontext():
+        await owner.logins.log_in(name, show, timeout=request.asked.timeout)
     return refresh_form(await owner.refresh([name]), owner.view)
 
 

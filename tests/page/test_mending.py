@@ -45,13 +45,18 @@ def test_servers_that_wait_are_shown_in_full_and_approved_on_the_page(
 
 
 @pytest.mark.requirement("PAGE-3", "AUT-1")
-def test_a_server_that_wants_a_login_is_logged_in_to_on_the_overview(
+def test_a_server_that_wants_a_login_is_logged_in_to_on_the_overview_after_one_was_cancelled(
     home: Home, chromium: Browser
 ) -> None:
     with oauth_world() as world:
         home.write({"files": {"url": world.resource}})
         with gateway(home) as served, served.opened(chromium) as opened:
             attention = opened.page.locator(".attention")
+            attention.get_by_role("button", name="Log in").click()
+            cancel = attention.get_by_role("button", name="Cancel")
+            cancel.click()
+            expect(cancel).to_have_count(0)
+            assert opened.faults.pop().endswith("409 (Conflict)")
             attention.get_by_role("button", name="Log in").click()
             address = attention.locator(".command code").inner_text()
             assert address.startswith(world.issuer)

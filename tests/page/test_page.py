@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from discovery_engine.store.call_log.log_database import FILE as LOG_FILE
 from discovery_server.surfaces import HOSTS, OTHER_HOSTS
 from tests.e2e.serving import FAULT_SERVER, Home, fault_entry
 from tests.page.conftest import Gateway, Opened, draw, gateway
@@ -319,6 +321,28 @@ def test_a_call_of_the_log_has_its_story_is_exported_and_called_again(
 
 
 @pytest.mark.requirement("PAGE-10")
+def test_an_export_has_the_newest_ten_thousand_entries_and_says_so(
+    home: Home, chromium: Browser
+) -> None:
+    home.write({"good": fault_entry()})
+    command = [sys.executable, "-m", "discovery_cli", "execute", "good:echo", "text=one"]
+    subprocess.run(command, env=home.environ, check=True, stdout=-1)
+    with sqlite3.connect(home.folder / "data" / LOG_FILE) as log:
+        names = [name for _, name, *_ in log.execute("PRAGMA table_info(entries)") if name != "id"]
+        columns = ", ".join(names)
+        copies = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10049)"
+        log.execute(f"{copies} INSERT INTO entries ({columns}) SELECT {columns} FROM entries, n")
+    with gateway(home) as served, served.opened(chromium) as opened:
+        opened.go("logs")
+        with opened.page.expect_download() as download:
+            opened.page.get_by_role("button", name="Export").click()
+        lines = download.value.path().read_text("utf-8").splitlines()
+        assert [json.loads(line)["id"] for line in lines] == list(range(51, 10_051))
+        said = "Only the newest 10,000 entries were saved"
+        expect(opened.page.get_by_text(said)).to_be_visible()
+
+
+@pytest.mark.requirement("PAGE-10")
 def test_the_story_of_a_call_says_that_another_one_ran_at_the_same_time(
     home: Home, chromium: Browser
 ) -> None:
@@ -356,6 +380,8 @@ def test_metrics_count_calls_as_they_happen_and_reset_errors(home: Home, chromiu
         refused = page.locator("tr.group", has_text="unknown or disabled tools")
         expect(refused).to_contain_text("▲ 1")
         expect(page.get_by_role("img", name="good 1 call, 0 errors")).to_be_visible()
+        sizes = page.get_by_role("listitem").filter(has_text=re.compile(r"\d tokens?, "))
+        expect(sizes.filter(has_text="good:echo")).to_contain_text("1 call")
         assert violations(page) == []
         refused.get_by_role("button", name="Reset").click()
         page.get_by_role("button", name="Reset", exact=True).click()
@@ -549,11 +575,12 @@ def test_a_rule_makes_an_exception_for_a_tool_that_is_switched_on_and_others_sta
 
 
 @pytest.mark.requirement("PAGE-13", "PAGE-20")
-def test_settings_say_what_each_view_and_team_sees_and_a_request_is_tried_as_a_view(
+def test_settings_say_what_each_view_and_team_sees_and_a_request_is_tried_as_one(
     home: Home, chromium: Browser
 ) -> None:
     servers = {"good": fault_entry(), "payroll": fault_entry(visibleTo="team:finance")}
-    home.write(servers, views={"readers": {"servers": ["good"]}})
+    rules = [{"pattern": "good:pid", "visibleTo": "team:ops"}]
+    home.write(servers, toolRules=rules, views={"readers": {"servers": ["good"]}})
     with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
         opened.go("settings")
@@ -562,9 +589,23 @@ def test_settings_say_what_each_view_and_team_sees_and_a_request_is_tried_as_a_v
         expect(rows.get_by_role("row", name="readers")).to_contain_text("good")
         assert violations(page) == []
         page.get_by_role("link", name="Try a request as readers").press("Enter")
-        expect(page.get_by_label("View")).to_have_value("readers")
+        client = page.get_by_label("As a client of")
+        expect(client.locator("option:checked")).to_have_text("the view readers")
         page.get_by_label("Request").fill("echo a text")
         expect(page.get_by_role("link", name="good:echo").first).to_be_visible()
+        opened.go("settings")
+        expect(rows.get_by_role("row", name="team:ops")).not_to_contain_text("payroll")
+        page.get_by_role("link", name="Try a request as team:ops").press("Enter")
+        page.get_by_label("Request").fill("echo a text")
+        hidden = page.get_by_role("listitem").filter(has_text="payroll:echo")
+        expect(hidden).to_contain_text("visibleTo reserves it for others")
+        page.get_by_label("Request").fill("process id, pid")
+        expect(page.get_by_role("link", name="good:pid").first).to_be_visible()
+        client.select_option(label="team:finance")
+        expect(page.get_by_role("link", name="payroll:pid").first).to_be_visible()
+        hidden = page.get_by_role("listitem").filter(has_text="good:pid")
+        expect(hidden).to_contain_text("visibleTo reserves it for others")
+        assert violations(page) == []
 
 
 @pytest.mark.requirement("PAGE-2")

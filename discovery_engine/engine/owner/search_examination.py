@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from discovery_engine.rules.rule import describe
-from discovery_engine.view.scope import ScopedViews, named_scope
+from discovery_engine.view.scope import Scope, ScopedViews, named_scope
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
@@ -44,36 +44,39 @@ class SearchExamination(Struct, frozen=True):
 
 def hidden_hits(
     whole: View,
-    visible: View,
     query: str,
     *,
     view: str | None,
+    principal: str | None,
     server: str | None,
     tags: Sequence[str],
-    limit: int | None,
+    limit: int,
     vectors: Sequence[Vector],
 ) -> tuple[HiddenHit, ...]:
     """Return the hidden tools that would otherwise be in the answer to a query, the best first.
 
     Args:
         whole: The view of everything.
-        visible: The view of the agent.
         query: The text of the search.
         view: The name of the view in the configuration that the agent has; None for none.
+        principal: The team or user that the agent stands for; None for the owner.
         server: The only server to search; None for all.
         tags: Only tools that carry all of these.
-        limit: The most hits of the answer; None for the limit of the settings.
+        limit: The most hits of the answer.
         vectors: The vectors of the query.
     """
-    most = visible.settings.search.limit if limit is None else limit
     answer = whole.search_everything(
-        query, server=server, tags=tags, limit=most, query_vectors=vectors
+        query, server=server, tags=tags, limit=limit, query_vectors=vectors
     )
     scoped = ScopedViews(named_scope(whole.settings, view)) if view is not None else None
-    return tuple(_hidden(whole, answer.hits or answer.nearest, scoped))
+    principals = frozenset([principal]) if principal is not None else frozenset()
+    scope = Scope() if principal is None else Scope.of_principals(whole.settings, principals)
+    return tuple(_hidden(whole, answer.hits or answer.nearest, scoped, ScopedViews(scope)))
 
 
-def _hidden(whole: View, ranked: Sequence[Hit], scoped: ScopedViews | None) -> Iterator[HiddenHit]:
+def _hidden(
+    whole: View, ranked: Sequence[Hit], scoped: ScopedViews | None, reserved: ScopedViews
+) -> Iterator[HiddenHit]:
     for rank, hit in enumerate(ranked, 1):
         by_view = scoped.why_hidden(whole, hit.entry) if scoped else ""
         name = scoped.scope.name if scoped and by_view else None
@@ -83,6 +86,8 @@ def _hidden(whole: View, ranked: Sequence[Hit], scoped: ScopedViews | None) -> I
             yield HiddenHit(hit, rank, both, rule)
         elif scoped and by_view:
             yield HiddenHit(hit, rank, by_view, scoped.hiding_rule(whole, hit.entry), name)
+        elif reserved.why_hidden(whole, hit.entry):
+            yield HiddenHit(hit, rank, "visibleTo reserves it for others")
 
 
 def _decider(whole: View, entry: Entry) -> tuple[str, Rule | None]:

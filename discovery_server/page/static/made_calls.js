@@ -64,7 +64,7 @@ async function readQuestions() {
   } catch { /* the connection says that it is lost */ }
 }
 
-function newId() {
+export function newId() {
   return Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 

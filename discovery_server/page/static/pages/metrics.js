@@ -4,14 +4,24 @@ import { useEffect, useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { Timeline } from "../chart.js";
 import { html } from "../html.js";
-import { follow, isCall, servers as known } from "../live.js";
-import { address, ago, Confirmed, counted, Empty, moment, Name, Problem, took, useLoaded } from "../ui.js";
+import { follow, isCall, revision, servers as known, status } from "../live.js";
+import { address, ago, Confirmed, counted, Empty, moment, Name, Problem, took, useLoaded, useSettled } from "../ui.js";
 
 const GATHERED = 1_000; // milliseconds in which calls are gathered before they are counted again
 const FEW = 30; // tools that are shown without being asked for
 const BARS = 12;
 const TOP = 5; // tools
 const SPANS = { 60: ["hour", 1], 720: ["12 hours", 10], 1440: ["day", 20], 10080: ["week", 120] }; // minutes: name, minutes of a span
+
+const FEW_TOOLS = 2_000; // the tokens of more are counted on request alone, since it takes seconds
+
+/** The tokens of tools by `server:tool`, unless there are too many, and what the ways to give tools to agents take. */
+export function useTokens(isWanted = false) {
+  const count = status.value?.enabled_count;
+  const isCounted = count !== undefined && (isWanted || count <= FEW_TOOLS);
+  const [costs] = useLoaded((signal) => (isCounted ? get("/tokens", { each: true }, signal) : null), [isCounted], [useSettled(revision.value, GATHERED)]);
+  return /** @type {const} */ ([costs, isCounted]);
+}
 
 const DRAWN = 5_000; // milliseconds between two drawings of a chart while calls happen
 
@@ -71,24 +81,27 @@ export function Metrics({ query }) {
     </div>`;
 }
 
-/** The tools that are called most, fail most and take longest, and servers whose tools nobody calls. */
+/** The tools that are called most, fail most, take longest and have the longest definitions, and servers whose tools nobody calls. */
 function TopTools({ servers }) {
+  const [costs] = useTokens();
   const tools = servers.flatMap((one) => one.tools.map((tool) => ({ ...tool, name: `${one.server}:${tool.tool}` }))).filter((tool) => tool.server);
-  const most = (key) => tools.filter((tool) => tool[key]).sort((one, other) => other[key] - one[key]).slice(0, TOP);
-  const list = (title, key, text) => most(key).length > 0 && html`<div><h4>${title}</h4><ol class="top">${most(key).map((tool) => html`<li key=${tool.name}>
-    <a href=${address("logs", { server: tool.server, tool: tool.tool })}><${Name} text=${tool.name} /></a> <span class="note">${text(tool[key])}</span></li>`)}</ol></div>`;
-  return html`<div class="tops">${list("Most called", "calls", (count) => counted(count, "call"))}${list("Fail most", "errors", (count) => counted(count, "error"))}
-    ${list("Slowest", "p95_seconds", (seconds) => `p95 ${took(seconds)}`)}<${Unused} servers=${servers} /></div>`;
+  const calls = new Map(tools.map((tool) => [tool.name, tool.calls]));
+  const sized = Object.entries(costs?.tools || {}).map(([name, tokens]) => ({ name, tokens, server: name.slice(0, name.indexOf(":")), tool: name.slice(name.indexOf(":") + 1), calls: calls.get(name) || 0 }));
+  const list = (title, of, key, text) => of.some((tool) => tool[key]) && html`<div><h4>${title}</h4><ol class="top">${of.filter((tool) => tool[key]).sort((one, other) => other[key] - one[key]).slice(0, TOP).map((tool) => html`<li key=${tool.name}>
+    <a href=${tool.calls ? address("logs", { server: tool.server, tool: tool.tool }) : `#/tools/${part(tool.server)}/${part(tool.tool)}`}><${Name} text=${tool.name} /></a> <span class="note">${text(tool)}</span></li>`)}</ol></div>`;
+  return html`<div class="tops">${list("Most called", tools, "calls", (tool) => counted(tool.calls, "call"))}${list("Fail most", tools, "errors", (tool) => counted(tool.errors, "error"))}
+    ${list("Slowest", tools, "p95_seconds", (tool) => `p95 ${took(tool.p95_seconds)}`)}${list("Longest definitions", sized, "tokens", (tool) => `${counted(tool.tokens, "token")}, ${tool.calls ? counted(tool.calls, "call") : "never called"}`)}
+    <${Unused} servers=${servers} sized=${sized} /></div>`;
 }
 
-/** Servers with tools that were never called: each costs its place in every search. */
-function Unused({ servers }) {
+/** Servers with tools that were never called: each costs its place in every search, and its tokens where definitions are listed. */
+function Unused({ servers, sized }) {
   const called = new Map(servers.map((one) => [one.server, one.tools.length]));
   const unused = known.value.filter((one) => one.enabled_count > (called.get(one.name) || 0))
-    .map((one) => ({ name: one.name, count: one.enabled_count - (called.get(one.name) || 0), of: one.enabled_count }))
-    .sort((one, other) => other.count - one.count).slice(0, TOP);
+    .map((one) => ({ name: one.name, count: one.enabled_count - (called.get(one.name) || 0), of: one.enabled_count, tokens: sized.filter((tool) => tool.server === one.name && !tool.calls).reduce((sum, tool) => sum + tool.tokens, 0) }))
+    .sort((one, other) => other.tokens - one.tokens || other.count - one.count).slice(0, TOP);
   return unused.length > 0 && html`<div><h4>Never called</h4><ol class="top">${unused.map((one) => html`<li key=${one.name}>
-    <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `${counted(one.of, "tool")}, none ever` : `${one.count} of ${counted(one.of, "tool")}`}</span></li>`)}</ol></div>`;
+    <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `${counted(one.of, "tool")}, none ever` : `${one.count} of ${counted(one.of, "tool")}`}${one.tokens > 0 && `, ${counted(one.tokens, "token")}`}</span></li>`)}</ol></div>`;
 }
 
 /** Grows as calls end, and when it is called: `[count, grow]`. @param {number} [gathered] milliseconds in which calls are gathered */

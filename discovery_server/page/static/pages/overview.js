@@ -8,12 +8,11 @@ import { questions } from "../made_calls.js";
 import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { fileOf, UseServers } from "./connect.js";
-import { Recent } from "./metrics.js";
+import { Recent, useTokens } from "./metrics.js";
 import { LogIn, MissingValues } from "./server_parts.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const NO_SERVERS = "CONFIG_NO_SERVERS";
-const FEW_TOOLS = 2_000; // more of them are counted on request alone, since it takes seconds
 const FEW_SERVERS = 2_000; // the queue of more is some megabytes
 
 export function Overview() {
@@ -41,7 +40,7 @@ export function Overview() {
       <${Figure} name="Servers" value=${servers.value.length} note=${`${servers.value.filter(hasProblem).length} with problems`} />
       <${Figure} name="Tools" value=${known?.tool_count} note=${known && `${known.enabled_count} enabled`} />
       <${Figure} name="Calls since this page was opened" value=${calls.value.length} note=${failures()} />
-      ${known?.enabled_count !== 0 && html`<${Spared} toolCount=${known?.enabled_count} />`}
+      ${known?.enabled_count !== 0 && html`<${Spared} />`}
     </dl>
     <${Problem} error=${error || askedError || hooksError || queueError} />
     <section aria-labelledby="attention">
@@ -119,10 +118,9 @@ function Figure({ name, value, note }) {
 }
 
 /** The tokens that definitions of all tools would take, less those of the meta-tools and a search. */
-function Spared({ toolCount }) {
+function Spared() {
   const [isWanted, want] = useState(false);
-  const isCounted = toolCount !== undefined && (isWanted || toolCount <= FEW_TOOLS);
-  const [costs] = useLoaded((signal) => (isCounted ? get("/tokens", {}, signal) : null), [isCounted], [revision.value]);
+  const [costs, isCounted] = useTokens(isWanted);
   const [all, meta] = costs?.ways || [];
   if (!isCounted) return html`<div><dt>Tokens spared</dt><dd><button type="button" onClick=${() => want(true)}>Count them</button></dd></div>`;
   const note = all && html`<details><summary>of ${all.definition_tokens.toLocaleString("en")}</summary>

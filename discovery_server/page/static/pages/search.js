@@ -15,29 +15,29 @@ const EDITING = 500; // of a plan, which costs more than a search
 
 export function Search({ query }) {
   const [words, setWords] = useState(query.get("q") || "");
-  const [view, setView] = useState(query.get("view") || "");
-  useEffect(() => { setWords(query.get("q") || ""); setView(query.get("view") || ""); }, [query]);
+  const [[view, principal], setClient] = useState(clientOf(query));
+  useEffect(() => { setWords(query.get("q") || ""); setClient(clientOf(query)); }, [query]);
   const asked = useSettled(words.trim(), TYPING);
   const [views] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value]);
   const lab = useChanges(asked, view);
-  const here = address("search", { q: asked, view });
+  const here = address("search", { q: asked, view, principal });
   useEffect(() => history.replaceState(null, "", here), [here]);
-  const [found, error, isLoading] = useLoaded((signal) => (asked ? get("/search/examination", { query: asked, view }, signal) : null),
-    [asked, view], [lab.written, revision.value, reloads.value]);
+  const [found, error, isLoading] = useLoaded((signal) => (asked ? get("/search/examination", { query: asked, view, principal }, signal) : null),
+    [asked, view, principal], [lab.written, revision.value, reloads.value]);
   const answer = useLast(found, isLoading);
   const isOther = answer !== found; // that of another request stays in sight until this one's is there
   return html`
     <h2>Search lab</h2>
     <form class="row" onSubmit=${(e) => e.preventDefault()}>
       <label class="wide">Request <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="what an agent would ask for" /></label>
-      <label>View <select value=${view} onChange=${(e) => setView(e.target.value)}>
-        <option value="">everything</option>${(views?.views || []).map(({ name }) => html`<option key=${name} value=${name}>${name}</option>`)}
+      <label>As a client of <select value=${JSON.stringify([view, principal])} onChange=${(e) => setClient(JSON.parse(e.target.value))}>
+        ${clientsOf(views).map(([text, ...client]) => html`<option key=${text} value=${JSON.stringify(client)}>${text}</option>`)}
       </select></label>
     </form>
     <div class="lab">
       <div aria-live="polite" aria-busy=${isLoading}>
         <${Problem} error=${error} />
-        ${answer && html`<${Answer} answer=${answer} move=${isOther ? null : lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
+        ${answer && html`<${Answer} answer=${answer} move=${isOther || principal ? null : lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
         ${!answer && !asked && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
       </div>
       <aside aria-label="Changes and saved queries">
@@ -48,6 +48,13 @@ export function Search({ query }) {
       </aside>
     </div>`;
 }
+
+/** The view and the team or user that an address names. @param {URLSearchParams} query */
+const clientOf = (query) => [query.get("view") || "", query.get("principal") || ""];
+
+/** Whom a request can be tried as: a text, a view, and a team or user. */
+const clientsOf = (known) => [["everything", "", ""], ...(known?.views || []).map(({ name }) => [`the view ${name}`, name, ""]),
+  ...(known?.principals || []).map((name) => [name, "", name])];
 
 /** The rules of the file, what of them is changed, and what that would do. */
 function useChanges(asked, view) {

@@ -1,9 +1,10 @@
 // @ts-check
 // Further parts of a server: differences that wait for review, its entry, secrets, metrics, stderr, events, export.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { get, part, post, put } from "../api.js";
+import { get, part, post, put, remove } from "../api.js";
 import { html } from "../html.js";
 import { follow, isCall, reloads, revision, servers } from "../live.js";
+import { newId } from "../made_calls.js";
 import { Plan } from "../plan.js";
 import { ChangedServer, RemovedServer } from "../server_entry.js";
 import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
@@ -140,11 +141,13 @@ function MissingValue({ server, name, place }) {
  * @param {{server: string}} given */
 export function LogIn({ server }) {
   const [target, setTarget] = useState("");
-  const [logIn, isWaiting, error] = useAction(() => post(`/servers/${part(server)}/login`));
+  const id = useRef("");
+  const [logIn, isWaiting, error] = useAction(() => { id.current = newId(); return post(`/servers/${part(server)}/login`, { call_id: id.current }); });
   useEffect(() => { const end = follow((event) => { if (event.type === "login_address" && event.server === server) setTarget(event.address); }); return () => { end(); }; }, [server]);
-  return html`<p class="bar"><button type="button" class="main" onClick=${() => { setTarget(""); logIn(); }} disabled=${isWaiting}>${isWaiting ? "Waiting for your browser …" : "Log in"}</button></p>
+  return html`<p class="bar"><button type="button" class="main" onClick=${() => { setTarget(""); logIn(); }} disabled=${isWaiting}>${isWaiting ? "Waiting for your browser …" : "Log in"}</button>
+      ${isWaiting && html`<button type="button" onClick=${() => remove(`/calls/${part(id.current)}`)}>Cancel</button>`}</p>
     ${isWaiting && target && html`<p>Open this address in a browser on the computer of the gateway, if you trust it; the server is connected when you have agreed there.</p><${Command} text=${target} />`}
-    <${Problem} error=${error} />`;
+    <${Problem} error=${error?.code === "CALL_CANCELLED" ? null : error} />`;
 }
 
 /** The names in `${secret:NAME}` of an entry, in the order of the text. */

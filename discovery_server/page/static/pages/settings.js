@@ -171,14 +171,13 @@ function limitsOf({ view, servers, tools, principals, scopes }) {
   return `${parts.filter(Boolean).join("; ") || "everything"} (${scopes.join(", ")})`;
 }
 
-/** Which servers each view and each team sees; a request can be tried as a client of a view. */
+/** Which servers each view and each team sees; a request can be tried as a client of it. */
 function Audiences() {
   const [found, error] = useLoaded((signal) => get("/views", {}, signal), [], [revision.value, reloads.value]);
   const [servers] = useLoaded(() => all("/servers", "servers"), [], [revision.value, reloads.value]);
   const admits = ({ visible_to: reservations }, name) => reservations.every((one) => one.principals.includes(name));
-  const teams = [...new Set((servers || []).flatMap((one) => one.visible_to.flatMap(({ principals }) => principals)))].sort()
-    .map((name) => ({ name, servers: servers.filter((one) => admits(one, name)).map((one) => one.name) }));
-  const views = (found?.views || []).map((one) => ({ ...one, isView: true }));
+  const teams = (found?.principals || []).map((name) => ({ name, as: { principal: name }, servers: (servers || []).filter((one) => admits(one, name)).map((one) => one.name) }));
+  const views = (found?.views || []).map((one) => ({ ...one, as: { view: one.name } }));
   return html`<section aria-labelledby="audiences" aria-busy=${!found && !error}>
     <h3 id="audiences">Who sees what</h3>
     <p class="note">A view is a selection that clients are given; <code>visibleTo</code> reserves servers and tools for teams and users, who have a token with that name. What is hidden from a client cannot be found or called by it.</p>
@@ -186,6 +185,6 @@ function Audiences() {
     ${found && views.length + teams.length === 0 && html`<${Empty}>Every client sees everything. <code>views</code> and <code>visibleTo</code> in the configuration limit that.<//>`}
     ${views.length + teams.length > 0 && html`<table><thead><tr><th>View or team</th><th>Servers</th><th>Try it</th></tr></thead>
       <tbody>${[...views, ...teams].map((one) => html`<tr key=${one.name}><th scope="row">${one.name}</th><td>${one.servers.join(", ") || "none"}</td>
-        <td>${one.isView && html`<a href=${address("search", { view: one.name })}>Try a request as ${one.name}</a>`}</td></tr>`)}</tbody></table>`}
+        <td><a href=${address("search", one.as)}>Try a request as ${one.name}</a></td></tr>`)}</tbody></table>`}
   </section>`;
 }

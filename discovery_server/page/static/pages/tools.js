@@ -8,6 +8,7 @@ import { visible } from "../texts.js";
 import { ToolSwitch } from "../tool_switch.js";
 import { TryTool } from "../try_tool.js";
 import { address, counted, Drawer, Empty, Problem, useLoaded, useSettled, withWords } from "../ui.js";
+import { useTokens } from "./metrics.js";
 
 const SHOWN = 100; // rows; more are a filter away
 const SETTLED = 500; // milliseconds
@@ -31,6 +32,7 @@ export function Tools({ rest, query }) {
   const found = useMemo(() => matching(tools || [], words).filter((tool) => isFitting(tool) && (!tag || tool.tags.includes(tag))), [tools, words, state, tag]);
   const tags = useMemo(() => commonTags(tools || []), [tools]);
   const here = address("tools", { state, tag });
+  const [costs] = useTokens();
   return html`
     <h2>Tools</h2>
     <label>Filter <input data-search type="search" value=${words} onInput=${(e) => setWords(e.target.value)} placeholder="server, name or words" /></label>
@@ -42,13 +44,14 @@ export function Tools({ rest, query }) {
     ${tools?.length === 0 && html`<${Empty}>No server has a tool yet. <a href="#/servers">Servers</a> says why, and adds others.<//>`}
     ${!tools && !error && html`<div aria-busy="true"></div>`}
     ${found.length > 0 && html`<table class="found">
-      <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th><th>Agents may call it</th></tr></thead>
+      <thead><tr><th>Tool</th><th>What it does</th><th>Tags</th><th class="number">Tokens</th><th>Agents may call it</th></tr></thead>
       <tbody>${found.slice(0, SHOWN).map((tool, index) => html`
-        ${tool.server !== found[index - 1]?.server && html`<tr key=${tool.server} class="grouping"><th colspan="4" scope="rowgroup"><a href="#/servers/${part(tool.server)}">${tool.server}</a></th></tr>`}
+        ${tool.server !== found[index - 1]?.server && html`<tr key=${tool.server} class="grouping"><th colspan="5" scope="rowgroup"><a href="#/servers/${part(tool.server)}">${tool.server}</a></th></tr>`}
         <tr key=${`${tool.server}:${tool.tool}`} class=${tool.enabled ? "" : "off"}>
         <th scope="row"><a href="#/tools/${part(tool.server)}/${part(tool.tool)}" title=${`${tool.server}:${tool.tool}`}>${tool.tool}</a></th>
         <td>${tool.summary}${!tool.enabled && html` <span class="note">Disabled: ${tool.reason.replace(/ ?\([^()]*:\d+:\d+\)/, "")}</span>`}</td>
         <td class="tags">${tool.tags.map((one) => html`<span class="tag" key=${one}>${one}</span> `)}</td>
+        <td class="number" data-label="tokens">${costs?.tools[`${tool.server}:${tool.tool}`]?.toLocaleString("en") ?? "–"}</td>
         <td><${ToolSwitch} tool=${tool} /></td></tr>`)}</tbody>
     </table>`}
     ${rest.length === 2 && html`<${Tool} key=${rest.join(":")} server=${rest[0]} tool=${rest[1]} started=${query.get("arguments")} onClose=${() => { location.hash = here; }} />`}`;
