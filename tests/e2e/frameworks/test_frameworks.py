@@ -17,18 +17,19 @@ class Adapter(NamedTuple):
     extra: str
     program: str
     module: str
-    runs_alone: bool = True
-    """Whether its example runs without the API that its program stands in for."""
+    example: tuple[str, ...] | None = ()
+    """The program, if any, that gives its example a model; None if nothing gives it one offline."""
 
 
 Get = Callable[[str], Framework]
+WITH_MODEL = ("offline_model.py",)
 ADAPTERS = [
     Adapter("pydantic-ai", "pydantic_ai_agents.py", "pydantic_ai"),
     Adapter("langchain", "langchain_agents.py", "langchain"),
-    Adapter("anthropic", "claude_messages.py", "anthropic", runs_alone=False),
-    Adapter("openai", "openai_conversation.py", "openai_responses", runs_alone=False),
-    Adapter("openai-agents", "openai_agents_runs.py", "openai_agents", runs_alone=False),
-    Adapter("smolagents", "smolagents_tasks.py", "smolagents", runs_alone=False),
+    Adapter("anthropic", "claude_messages.py", "anthropic", WITH_MODEL),
+    Adapter("openai", "openai_conversation.py", "openai_responses", WITH_MODEL),
+    Adapter("openai-agents", "openai_agents_runs.py", "openai_agents", None),
+    Adapter("smolagents", "smolagents_tasks.py", "smolagents", None),
     Adapter("google-adk", "google_adk_sessions.py", "google_adk"),
     Adapter("llama-index", "llama_index_runs.py", "llama_index"),
     Adapter("agent-framework", "agent_framework_runs.py", "agent_framework"),
@@ -48,7 +49,7 @@ def test_agents_of_the_framework_find_and_call_tools(framework: Get, adapter: Ad
     [
         pytest.param(one, marks=pytest.mark.landing if one.extra == "langchain" else [])
         for one in ADAPTERS
-        if one.runs_alone
+        if one.example is not None
     ],
     ids=lambda one: one.extra,
 )
@@ -56,7 +57,9 @@ def test_the_example_finds_a_tool_and_calls_it(framework: Get, adapter: Adapter)
     used = framework(adapter.extra)
     used.folder.write(good())
 
-    assert "{}" in used.run(EXAMPLES / f"with_{adapter.module}.py", "echo a text").splitlines()[-1]
+    program, *words = (*(adapter.example or ()), f"with_{adapter.module}.py", "echo a text")
+
+    assert "{}" in used.run(EXAMPLES / program, *words).splitlines()[-1]
 
 
 @pytest.mark.requirement("FRM-30")
