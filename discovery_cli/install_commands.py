@@ -126,7 +126,14 @@ def install(
             plan.require_ready()
         if dry_run or not is_agreed(f"Install {plan.name!r} as shown?", yes=yes, asks=asks):
             return plan, None
-        return plan, await engine.installer.install(plan, on_progress=_progress_of(invocation))
+        change = await engine.installer.install(plan, on_progress=_progress_of(invocation))
+        while change.needed and asks:
+            typed = await answers(change.needed)
+            update = await engine.installer.plan_update(
+                change.name, values=typed.values, secrets=typed.secrets
+            )
+            change = await engine.installer.update(update, on_progress=_progress_of(invocation))
+        return plan, change
 
     plan, change = invocation.run(work)
     if output.as_json:
@@ -136,6 +143,8 @@ def install(
         _say_installed(output, plan, change)
     elif not dry_run:
         output.say("nothing was installed" if asks else NO_TERMINAL)
+    if change and change.needed:
+        return ExitCode.SECRET_MISSING
     return ExitCode.OK if change or dry_run else ExitCode.DISABLED
 
 
@@ -467,7 +476,12 @@ def _say_started(output: Output, change: InstalledChange) -> None:
     if change.problem:
         problem = output.hint(visible_line(change.problem))
         output.say(f"{change.name} could not be started yet: {problem}")
-        output.say(f"`discovery tools {change.name}` tries again")
+        options = "".join(
+            f" --secret {field.key}" if field.is_secret else f" --with {field.key}=…"
+            for field in change.needed
+        )
+        way = f"marketplace update {change.name}{options}" if options else f"tools {change.name}"
+        output.say(f"`discovery {way}` {'gives it' if options else 'tries again'}")
     else:
         output.say(f"it was started, and its tools are listed: `discovery tools {change.name}`")
 

@@ -45,8 +45,13 @@ from discovery_engine.events import (
     ServerInstalled,
     ServerUninstalled,
 )
+from discovery_engine.marketplace.entry import Input
 from discovery_engine.marketplace.installer.bundles import unpack_bundle
-from discovery_engine.marketplace.installer.offered_inputs import GivenValues
+from discovery_engine.marketplace.installer.offered_inputs import (
+    AskedInput,
+    GivenValues,
+    is_secret_input,
+)
 from discovery_engine.marketplace.installer.packages import require_same
 from discovery_engine.marketplace.installer.plan import (
     InstalledChange,
@@ -73,6 +78,7 @@ from discovery_engine.store.install_records import (
 )
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.connection import stored_secrets, written_fields
+from discovery_engine.upstream.stdio.environment import missing_variables
 from discovery_engine.upstream.stdio.sandbox import sandboxes
 
 if TYPE_CHECKING:
@@ -81,7 +87,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
-    from discovery_engine.marketplace.installer.offered_inputs import AskedInput
     from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.marketplace.package_managers.manager_command import Environ
     from discovery_engine.store.server_records import PackagePin
@@ -444,7 +449,18 @@ class Installer:
             f"{failure.message} ({failure.hint})" if failure.hint else failure.message
             for failure in failures
         )
-        return InstalledChange(change.name, change.where, change.diff, pin, problem)
+        needed = await self._needed(change.name) if problem else ()
+        return InstalledChange(change.name, change.where, change.diff, pin, problem, needed)
+
+    async def _needed(self, name: str) -> tuple[AskedInput, ...]:
+        """Return the variables whose lack a server wrote to stderr."""
+        entry = serialize_server(self._host.view.server_settings(name))
+        stderr = "\n".join(await self._host.stderr(name))
+        inputs = [
+            Input(variable, "environment", is_required=True)
+            for variable in missing_variables(stderr, entry.get("env", {}))
+        ]
+        return tuple(AskedInput(field.name, field, is_secret_input(field)) for field in inputs)
 
     @contextmanager
     def _reporting(self, server: str, on_progress: OnProgress) -> Iterator[OnProgress]:

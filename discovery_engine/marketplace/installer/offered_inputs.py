@@ -163,6 +163,12 @@ class InputValues:
             and (not offered_input.is_secret or all(map(is_reference, values)))
         }
 
+    def undeclared(self) -> tuple[Input, ...]:
+        """Return the owner's values as variables, for a publisher that declares no input."""
+        stored = (name.rpartition("/")[2] for name in self._stored)
+        names = dict.fromkeys((*self._given, *stored))
+        return tuple(Input(name, "environment") for name in names if _NAME.fullmatch(name))
+
     def require_known(self) -> None:
         """Check that every new value belongs to an input.
 

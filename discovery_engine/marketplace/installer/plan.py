@@ -206,6 +206,8 @@ class InstalledChange(Struct, frozen=True):
     pin: PackagePin
     problem: str = ""
     """The failure of its first start; empty if there was none. The server is added anyway."""
+    needed: tuple[AskedInput, ...] = ()
+    """The variables that it named as missing when it failed; an update gives them."""
 
 
 class Difference(Struct, frozen=True):

@@ -267,7 +267,10 @@ def _package_inputs(
             " that is none of the programs with which packages are started"
         )
     options = runtime_options(offer, values)
-    variables = environment((*offer.environment, *options.environment), values)
+    inputs = (*offer.environment, *options.environment)
+    if offer.registry_type in {"npm", "pypi"} and not (inputs or offer.package_arguments):
+        inputs = values.undeclared()  # these package managers know of no inputs
+    variables = environment(inputs, values)
     return options, variables, server_arguments(offer.package_arguments, values)
 
 

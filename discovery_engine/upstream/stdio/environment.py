@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
@@ -80,6 +80,17 @@ def _is_inherited(name: str, passed: Sequence[str]) -> bool:
     )
 
 
+def missing_variables(stderr: str, env: Mapping[str, str]) -> list[str]:
+    """Return the variables that a program names as missing on its stderr, and `env` lacks."""
+    return _first(
+        name
+        for line in stderr.splitlines()
+        if re.search(_MISSING, line, re.IGNORECASE)
+        for name in re.findall(_VARIABLE, line)
+        if not env.get(name)
+    )
+
+
 def environment_hint(
     server: ServerName, stderr: str, environ: Mapping[str, str], env: Mapping[str, str]
 ) -> str:
@@ -87,7 +98,7 @@ def environment_hint(
 
     `env` is what it was given, of `environ` and besides.
     """
-    if missing := _first(_missing_in(stderr, env)):
+    if missing := missing_variables(stderr, env):
         secrets = (f"{server}/{name}" for name in missing if _is_stored(name, environ))
         assignments = ", ".join(f"{name}: {_reference(server, name, environ)}" for name in missing)
         ways = [
@@ -106,12 +117,6 @@ def environment_hint(
     if named := ", ".join(f"`{name}`" for name in _first(withheld)):
         return f"it is not given {named}, which is set here: `server.passEnv` passes it to programs"
     return ""
-
-
-def _missing_in(stderr: str, env: Mapping[str, str]) -> Iterator[str]:
-    for line in stderr.splitlines():
-        if re.search(_MISSING, line, re.IGNORECASE):
-            yield from (name for name in re.findall(_VARIABLE, line) if not env.get(name))
 
 
 def _first(names: Iterable[str]) -> list[str]:

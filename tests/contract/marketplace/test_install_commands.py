@@ -17,7 +17,7 @@ from tests.servers.package_index import PackageIndex, package_index
 from tests.servers.package_servers import node_server
 from tests.servers.programs import none_left_running
 
-FILES = "io.github.acme/files"
+FILES, BARE = "io.github.acme/files", "io.github.acme/bare"
 needs_npm = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 pytestmark = [pytest.mark.node, needs_npm]
 
@@ -53,6 +53,15 @@ class Buyer:
         for one in self.registry.entries:
             one["_meta"]["io.modelcontextprotocol.registry/official"]["isLatest"] = False
         self.registry.entries.append(listed(FILES, version=version, packages=[package], day=days))
+        shutil.rmtree(self.home / "npm-cache", ignore_errors=True)
+
+    def publish_bare(self, version: str) -> None:
+        """Publish a server whose metadata do not say that it needs a key."""
+        needs = "Error: ACME_KEY environment variable is required"
+        check = f"if (!process.env.ACME_KEY) {{ console.error({needs!r}); process.exit(1); }}\n"
+        self.index.add_npm("@acme/bare", version, script=check + node_server(version))
+        package = {"registryType": "npm", "identifier": "@acme/bare", "version": version}
+        self.registry.entries[:] = [listed(BARE, version=version, packages=[package])]
         shutil.rmtree(self.home / "npm-cache", ignore_errors=True)
 
     def __call__(self, *words: str, stdin: str = "") -> Finished:
@@ -164,6 +173,40 @@ def test_a_person_is_asked_for_values_and_for_approval(buyer: Buyer) -> None:
     assert "FILES_KEY (required secret); Opens them" in done.shown
     assert "Install 'files' as shown?" in done.shown
     assert buyer.seen()["env"]["FILES_KEY"] == "hunter-2"
+
+
+@pytest.mark.requirement("INS-10", "INS-40")
+def test_a_key_that_only_the_server_names_is_given_after_its_first_start_and_kept(
+    buyer: Buyer,
+) -> None:
+    buyer.publish_bare("1.0.0")
+    give = ("marketplace", "update", "bare", "--secret", "ACME_KEY")
+
+    first = buyer("marketplace", "install", BARE, "--yes")
+    given = buyer(*give, "--yes", stdin="hunter-2\n")
+    buyer.publish_bare("2.0.0")
+    buyer("marketplace", "sync", "--force")
+    updated = buyer("marketplace", "update", "--yes")
+    seen = json.loads(buyer("execute", "bare", "environment").out)
+
+    assert (first.code, f"`discovery {' '.join(give)}`" in first.err) == (6, True), first.err
+    assert given.code == 0, given.err
+    assert (updated.code, seen["version"]) == (0, "2.0.0"), updated.err
+    assert seen["env"]["ACME_KEY"] == "hunter-2"
+    assert "hunter-2" not in buyer.config.read_text()
+
+
+@pytest.mark.requirement("INS-10")
+def test_a_person_is_asked_for_a_key_that_only_the_server_names(buyer: Buyer) -> None:
+    buyer.publish_bare("1.0.0")
+
+    done = buyer.at_terminal(
+        *("marketplace", "install", BARE), typed="y\nhunter-2\n", after="Install 'bare' as shown?"
+    )
+
+    assert done.code == 0, done.shown
+    assert "ACME_KEY (required secret)" in done.shown
+    assert buyer("execute", "bare", "environment").code == 0
 
 
 @pytest.mark.requirement("INS-40", "INS-42")

@@ -75,6 +75,16 @@ def test_a_value_that_does_not_fit_is_refused_with_its_name(
     assert message in caught.value.message
 
 
+@pytest.mark.requirement("INS-2")
+def test_values_for_a_publisher_that_declares_nothing_are_harmless_variables() -> None:
+    values = InputValues("files", {"MODE": "x", "not a name": "x", "PATH": "/tmp"})
+
+    variables, left_out = environment(values.undeclared(), values)
+
+    assert variables == {"MODE": "x"}
+    assert left_out == ("the variable PATH is left out: it decides what is run or loaded",)
+
+
 @pytest.mark.requirement("INS-10")
 def test_a_value_that_nothing_asks_for_is_refused_with_the_nearest() -> None:
     values = InputValues("files", {"FOLDR": "x"})
