@@ -71,7 +71,9 @@ def find_client(machine: Machine, name: str, *, in_project: bool) -> ClientPlace
         raise click.UsageError(f"{client.label} has no file for a project: omit --project")
     if not place.is_here:
         looked = ", ".join(map(str, place.looked))
-        raise click.UsageError(f"{client.label} was not found: looked for {looked}")
+        raise click.UsageError(
+            f"{client.label} was not found: looked for {looked}; start it once, then connect it"
+        )
     return place
 
 
@@ -109,8 +111,7 @@ def connect(
     if options.mode and target:
         _set_mode(invocation, target, options.mode, yes=options.yes, dry_run=options.dry_run)
     if target and target.exists():
-        labels = [] if options.mode else [place.client.label for place in places]
-        _say_needs(invocation, target, labels)
+        _say_needs(invocation, target, () if options.mode else places)
     elif not (target or options.undo):
         output.say("note: there is no configuration yet; `discovery init --global` writes one")
     return forms
@@ -265,17 +266,18 @@ def _set_mode(
         edit.apply()
 
 
-def _say_needs(invocation: Invocation, config: Path, clients: Sequence[str]) -> None:
+def _say_needs(invocation: Invocation, config: Path, places: Iterable[ClientPlace]) -> None:
     from discovery_engine.config.loading.loader import load_settings
     from discovery_server.surfaces import HOSTS
 
     settings = load_settings(config)
     needs = needs_of(settings, os.environ)
     if settings.server.mode == "meta":
-        for host in (host for host in HOSTS.values() if host.title in clients):
+        hosts = {host.title: host for host in HOSTS.values()}
+        for client in (place.client for place in places if place.client.label in hosts):
             invocation.output.say(
-                f"note: {host.title} {host.reason}; with `connect --mode auto` it gets all tools,"
-                " and other clients the meta-tools"
+                f"note: {client.label} {hosts[client.label].reason}; `discovery connect {client.id}"
+                " --mode auto` gives it all tools, and other clients the meta-tools"
             )
     if needs.variables:
         names = ", ".join(needs.variables)

@@ -94,6 +94,20 @@ _RENAMED = {
     "worker": "fleet worker",
 }
 """The new names of renamed commands, by the old ones, which work for one more release."""
+_MEANT = {
+    "call": "execute",
+    "demo": "init --demo",
+    "export": "config export",
+    "install": "marketplace install",
+    "ls": "list",
+    "run": "execute",
+    "show": "inspect",
+    "start": "serve",
+    "status": "health",
+    "uninstall": "remove",
+    "update": "marketplace update",
+}
+"""Commands by the words that others have for them."""
 _SERVER_FIRST = ("logs", "metrics", "prompts", "resources")
 """Commands whose option `--server NAME` became their first argument."""
 
@@ -106,6 +120,15 @@ class Discovery(Group):
         if words[0] == "--version":
             click.echo(f"discovery {__version__}")
             ctx.exit()
+        if words[0] == "help":
+            if not words[1:]:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            is_code = words[1].isupper()
+            words = ["why", *words[1:]] if is_code else [*words[1:], "--help"]
+        if words[0] in _MEANT:
+            meant = f"`discovery {_MEANT[words[0]]}`"
+            raise click.UsageError(f"there is no command {words[0]!r}; {meant} does that", ctx)
         return super().resolve_command(ctx, words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -305,7 +305,7 @@ def _with_progress(text: str, progress: str) -> str:
 
 
 def tool_count(server: ServerReport) -> str:
-    """Return the number of enabled, of all and of unusable tools, in words.
+    """Return the number of enabled, of all and of unusable tools, and of skills, in words.
 
     A server that was never listed gives a dash.
     """
@@ -314,4 +314,7 @@ def tool_count(server: ServerReport) -> str:
     text = counted(server.tool_count, "tool")
     if server.enabled_count != server.tool_count:
         text = f"{server.enabled_count} of {text}"
+    if server.skill_count:
+        skills = counted(server.skill_count, "skill")
+        text = f"{text}, {skills}" if server.tool_count else skills
     return text + (f", {len(server.dropped)} unusable" if server.dropped else "")

@@ -41,7 +41,7 @@ from discovery_server.api.application import API_PATH, ROUTES
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PROJECT = ROOT / "zensical.toml"
-CURES = DOCS / "cures.toml"
+CURES = ROOT / "discovery_engine" / "errors" / "cures.toml"
 CHOICES = re.compile(r" \[([a-z|-]+)\]$")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 CODE_WITH_BAR = re.compile(r"`([^`]*\|[^`]*)`")
@@ -64,7 +64,7 @@ _EXIT_CODES = {
 def main(target: Path = ROOT / "site") -> int:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        shutil.copytree(DOCS, copy / "docs", ignore=shutil.ignore_patterns(CURES.name))
+        shutil.copytree(DOCS, copy / "docs")
         shutil.copy(PROJECT, copy)
         for name, text in reference().items():
             (copy / "docs" / "reference" / f"{name}.md").write_text(text, "utf-8")

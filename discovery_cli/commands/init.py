@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     help="Add the gateway to the file of this client; may be repeated. By default, you are asked.",
 )
 @click.option(
-    "--demo", is_flag=True, help="Show with made up servers what this is, and keep nothing."
+    "--demo", is_flag=True, help="Show what this is with made-up servers, and keep nothing."
 )
 @click.option("--dry-run", is_flag=True, help="Print the file instead of writing it.")
 @click.option("--force", is_flag=True, help="Replace an existing file.")
@@ -142,8 +142,8 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
     if not files:
         output.say("no configuration of another client was found on this machine")
         if yes or output.as_json or not client_files.may_ask():
-            output.say("`discovery init --demo` shows with made up servers what this is")
-        elif click.confirm("See with made up servers what this is?", err=True):
+            output.say("`discovery init --demo` shows what this is, with made-up servers")
+        elif click.confirm("See what this is, with made-up servers?", err=True):
             _show_demo(output)
         return []
     return _chosen(output, files, yes=yes)
@@ -224,14 +224,17 @@ def _connect(
         listed = ", ".join(place.client.id for place in here)
         if here and client_files.may_ask() and not yes:
             output.say(f"clients on this machine: {listed}")
-            question = "Which of them shall use this gateway? Names with blanks between, or Enter"
+            question = (
+                "Which of them shall use this gateway? Names with spaces between, or Enter for none"
+            )
             typed: str = click.prompt(question, default="", show_default=False, err=True)
             places = [
                 connecting.find_client(machine, name, in_project=False) for name in _words(typed)
             ]
         elif here:
             # A file that is only found in a folder must be named to the clients.
-            named = "" if is_global else f" --config {shlex.quote(str(config.absolute()))}"
+            is_named = is_global or invocation.config
+            named = "" if is_named else f" --config {shlex.quote(str(config.absolute()))}"
             output.say(
                 f"next: `discovery connect{named} CLIENT` adds the gateway to one of: {listed}"
             )

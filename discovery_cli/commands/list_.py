@@ -151,7 +151,9 @@ def _say_sum(output: Output, view: View, servers: Sequence[ServerReport]) -> Non
     tools = sum(server.tool_count for server in servers)
     enabled = sum(server.enabled_count for server in servers)
     off = f" ({tools - enabled} disabled)" if tools > enabled else ""
-    output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}")
+    skills = sum(server.skill_count for server in servers)
+    also = f", {counted(skills, 'skill')}" if skills else ""
+    output.say(f"{counted(len(servers), 'server')}, {counted(tools, 'tool')}{off}{also}")
     for alike in _alike(servers):
         _say_reason(output, alike)
     for server in servers:

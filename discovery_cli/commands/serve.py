@@ -259,7 +259,10 @@ async def _serve_stdio(
         tokens = _tokens(invocation, http.options)
         shared = app.SharedAddress(endpoint, tokens, tuple(_warnings(tokens, endpoint)))
     if sys.stdin.isatty():
-        sys.stderr.write("note: waiting for an MCP client on stdin; Ctrl-C stops the server\n")
+        sys.stderr.write(
+            "note: waiting for an MCP client on stdin; `discovery connect` makes your clients start"
+            " this, Ctrl-C ends it\n"
+        )
     await app.serve_stdio(
         invocation.config,
         data_dir=invocation.data_dir,

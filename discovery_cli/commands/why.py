@@ -19,7 +19,7 @@ from discovery_engine.engine.json_forms.catalog_forms import (
     verdict_form,
     visible_to_form,
 )
-from discovery_engine.errors.codes import CODES, FAMILIES
+from discovery_engine.errors.codes import CODES, FAMILIES, cure_of
 from discovery_engine.view.explanations import (
     explain_offering,
     explain_tool,
@@ -91,10 +91,12 @@ def _explain_code(output: Output, code: str) -> None:
     severity, meaning = CODES[code]
     part = next(title for title, codes in FAMILIES.items() if code in codes)
     if output.as_json:
-        output.answer({"code": code, "severity": severity, "meaning": meaning, "part": part})
+        form = {"code": code, "severity": severity, "meaning": meaning, "part": part}
+        output.answer({**form, "cure": cure_of(code)})
         return
     output.line(f"{code}  {severity or 'any severity'}  ({part})", "strong")
     output.line(f"  {meaning}")
+    output.line(f"  {cure_of(code)}")
     output.say(f"`discovery logs --status {code}` shows when it happened")
 
 

@@ -116,6 +116,7 @@ def _server_item(server: ServerReport) -> Item:
     unusable = len(server.dropped)
     count = counted(server.enabled_count, "tool") + (f", {off} disabled" if off else "")
     count += f", {unusable} unusable" if unusable else ""
+    count += f", {counted(server.skill_count, 'skill')}" if server.skill_count else ""
     state = reason = ""
     status = _lasting_status(server)
     if is_notable := status not in _CALLABLE:

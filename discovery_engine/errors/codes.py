@@ -7,6 +7,7 @@ given another meaning; one that is no longer used is removed, and the change log
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -469,6 +470,14 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
 CODES: Mapping[str, Row] = {
     code: row for family in FAMILIES.values() for code, row in family.items()
 }
+
+
+def cure_of(code: str) -> str:
+    """Return what a user should do about a code."""
+    import tomllib  # noqa: PLC0415 - only `discovery why CODE` needs it
+
+    file = Path(__file__).with_name("cures.toml")
+    return str(tomllib.loads(file.read_text("utf-8"))[code])
 
 
 def severity_of(code: str) -> Severity:

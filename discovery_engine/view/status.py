@@ -25,6 +25,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.rules.rule import REFUSALS, WITHHELD, Verdict, describe, public_decider
 from discovery_engine.tools.model import ServerName
+from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.state import ServerState, SessionStats, StateInfo
 from discovery_engine.view import notices
 
@@ -124,6 +125,8 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     """The last lines that its program wrote before it failed; external text."""
     tool_count: int = 0
     enabled_count: int = 0
+    skill_count: int = 0
+    """Visible skills."""
     withheld_count: int = 0
     """Tools, resources, templates and prompts that are quarantined until the owner has accepted
     their definitions."""
@@ -335,6 +338,7 @@ class ToolCounts(TypedDict):
 
     tool_count: int
     enabled_count: int
+    skill_count: int
     withheld_count: int
 
 
@@ -343,6 +347,7 @@ def tool_counts(part: ServerPart) -> ToolCounts:
     return {
         "tool_count": len(part.entries),
         "enabled_count": part.visible_count,
+        "skill_count": sum(entry.is_visible for entry in part.of_kind(OfferingKind.SKILL)),
         "withheld_count": withheld,
     }
 

@@ -168,8 +168,8 @@ def test_the_forms_of_json_are_stable(listed: Discovery) -> None:
 
     assert list(demo) == [
         "name", "description", "wanted", "status", "code", "reason", "hint", "detail", "tool_count",
-        "enabled_count", "dropped", "tags", "sandbox", "listed_at", "is_stale", "stderr", "source",
-        "package", "created_at", "updated_at", "visible_to",
+        "enabled_count", "skill_count", "dropped", "tags", "sandbox", "listed_at", "is_stale",
+        "stderr", "source", "package", "created_at", "updated_at", "visible_to",
     ]  # fmt: skip
     assert list(tool) == ["server", "tool", "summary", "enabled", "reason", "tags"]
     assert list(hit) == [*tool, "relevance", "parts"]
@@ -198,6 +198,8 @@ def test_only_v_shows_where_an_unexpected_failure_happened() -> None:
     ("words", "meant"),
     [
         (["serch"], "search"),
+        (["export"], "`discovery config export`"),
+        (["help", "serch"], "search"),
         (["list", "--statu"], "--status"),
         (["tools", "dem"], "demo"),
         (["execute", "dem:echo", "hi"], "demo"),
@@ -213,6 +215,13 @@ def test_a_slip_is_answered_with_what_was_meant(
 
     assert done.code == 2
     assert meant in done.err
+
+
+@pytest.mark.requirement("CLI-5")
+def test_help_is_a_word_for_a_command_and_a_code(listed: Discovery) -> None:
+    assert listed("help", "search").out == listed("search", "--help").out
+    assert listed("help").out == listed("--help").out
+    assert "Use one of the nearest names" in listed("help", "SERVER_NOT_FOUND").out
 
 
 @pytest.mark.requirement("CLI-2")

@@ -101,7 +101,7 @@ def test_a_host_that_searches_tools_itself_is_named_with_the_mode_for_it(
         for client in ("codex", "cursor"):
             texts[client, mode] = discovery("connect", client, "--yes", "--dry-run").err
 
-    hinted = [key for key, text in texts.items() if "`connect --mode auto`" in text]
+    hinted = [key for key, text in texts.items() if "`discovery connect codex --mode auto`" in text]
     assert hinted == [("codex", "meta")]
 
 

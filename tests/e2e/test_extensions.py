@@ -241,10 +241,12 @@ async def test_a_folder_of_skills_is_an_entry_of_its_own(home: Home) -> None:
         [skill] = await client.list_skills()
         text = (await client.read_resource(skill.uri))[0].text
     written = run(home, "config", "show")["configuration"]["servers"]["one"]
+    [server] = run(home, "list")["servers"]
     home.write({"one": {"skills": "one", "command": "prog"}})
     refused = run(home, "config", "check")
 
     assert text == TEXT
+    assert (server["tool_count"], server["skill_count"]) == (0, 1)
     assert Path(written["skills"]) == home.folder / "one"
     assert "servers.one.command" in json.dumps(refused)
 

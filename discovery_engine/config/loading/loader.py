@@ -114,7 +114,8 @@ def _read(place: Location, path: str) -> tuple[bytes, InputFile]:
     try:
         return read_input(path, limit=SIZE_LIMIT)
     except FileNotFoundError as error:
-        raise _unusable(path, "there is no such file", place.named_by) from error
+        hint = f"{place.named_by}; `discovery init` writes one"
+        raise _unusable(path, "there is no such file", hint) from error
     except OSError as error:
         raise _unusable(path, f"cannot be read: {error.strerror}", place.named_by) from error
 

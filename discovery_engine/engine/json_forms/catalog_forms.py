@@ -274,7 +274,7 @@ def server_form(report: ServerReport) -> JSONObject:
     return {
         **fields(report, "name description wanted=is_wanted status=state"),
         "code": None if report.is_healthy else error_code(report.state),
-        **fields(report, "reason hint detail tool_count enabled_count"),
+        **fields(report, "reason hint detail tool_count enabled_count skill_count"),
         "dropped": _dropped(report.dropped),
         **fields(
             report,

@@ -13,7 +13,7 @@ import discovery_cli
 import discovery_engine
 import discovery_server
 from discovery_engine.errors import DiscoveryError, codes
-from discovery_engine.errors.codes import CODES, FAMILIES
+from discovery_engine.errors.codes import CODES, FAMILIES, cure_of
 from discovery_engine.tools.findings import Finding, FindingKind, Severity
 from scripts.codes import PAGE, updated
 
@@ -44,6 +44,7 @@ def test_every_code_is_used_and_every_code_that_is_used_is_in_the_table() -> Non
     written = set(constants())
 
     assert CODES.keys() - written == set()
+    assert all(map(cure_of, CODES))
     unknown = {text for text in written if CODE.fullmatch(text)} - CODES.keys()
     assert unknown - CAUGHT_ONLY == NAMES
 
