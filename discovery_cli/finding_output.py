@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from operator import eq
 from typing import TYPE_CHECKING
 
+from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named, one_line, quoted, visible
 
 if TYPE_CHECKING:
@@ -82,8 +85,31 @@ def deviation_lines(deviation: Deviation) -> Iterator[str]:
 def change_lines(changes: Iterable[Change]) -> Iterator[str]:
     for change in changes:
         yield f"    {change.weight:<10}  {visible(change.path)}"
-        yield from _value_lines("-", change.before)
-        yield from _value_lines("+", change.after)
+        before, after = change.before, change.after
+        if isinstance(before, str) and isinstance(after, str) and "\n" in before:
+            yield from _text_lines(before.split("\n"), after.split("\n"))
+        else:
+            yield from _value_lines("-", before)
+            yield from _value_lines("+", after)
+
+
+def _text_lines(before: list[str], after: list[str]) -> Iterator[str]:
+    """Yield the lines from the first difference to the last, with one line around them."""
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    rest = before[len(before) - tail :]
+    if head > 1:
+        yield f"        … ({counted(head - 1, 'line')} as before)"
+    for sign, lines in ((" ", before[:head][-1:]), ("-", old), ("+", new), (" ", rest[:1])):
+        yield from (f"      {sign} {visible(line)}".rstrip() for line in lines)
+    if tail > 1:
+        yield f"        … ({counted(tail - 1, 'line')} as before)"
+
+
+def _common(left: list[str], right: list[str]) -> int:
+    """Return with how many equal lines both begin."""
+    return sum(1 for _ in takewhile(bool, map(eq, left, right)))
 
 
 def _name(review: Review) -> str:

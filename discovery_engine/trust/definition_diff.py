@@ -66,8 +66,36 @@ def _of_definitions(before: JSONObject, after: JSONObject) -> Iterator[Change]:
                 yield _change("breaking", key, old, new)
             case "annotations":
                 yield from _of_annotations(key, old, new)
+            case "frontmatter" | "text" | "resources":
+                yield from _of_skills(key, old, new, after.get("uri"))
             case _:
                 yield _change("text" if key in _TEXTS else "compatible", key, old, new)
+
+
+def _of_skills(key: str, old: JSONValue, new: JSONValue, uri: JSONValue) -> Iterator[Change]:
+    """Yield changes of a skill: no change of instructions is known to be compatible."""
+    match key:
+        case "frontmatter":
+            for name, was, now in _members(_map(old), _map(new)):
+                is_grant = name == "allowed-tools"
+                yield _change("breaking" if is_grant else "text", f"{key}.{name}", was, now)
+        case "resources":
+            for file, was, now in _members(_by_uri(old), _by_uri(new)):
+                if file != uri:  # its digest is that of the text
+                    yield _change("text", f"{key}.{file}", was, now)
+        case _:
+            yield _change("text", key, _whole(old), _whole(new))
+
+
+def _whole(text: JSONValue) -> JSONValue:
+    """Return the text of a skill, which a definition has in pieces, as one."""
+    is_cut = isinstance(text, list) and all(isinstance(piece, str) for piece in text)
+    return "".join(text) if is_cut else text
+
+
+def _by_uri(files: JSONValue) -> JSONObject:
+    listed = files if isinstance(files, list) else []
+    return {str(file.get("uri")): file for file in listed if isinstance(file, dict)}
 
 
 def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine.trust.definition_diff import diff_definitions, heaviest
+from discovery_engine.trust.definition_diff import Change, diff_definitions, heaviest
 from tests.rows import rows
 from tests.unit.trust.mutations import MUTATIONS, TOOL, moved
 
@@ -25,7 +25,39 @@ def argument(**members: Any) -> JSONObject:
 
 TEXT = {"type": "string"}
 
+SKILL: JSONObject = {
+    "uri": "skill://a/SKILL.md",
+    "frontmatter": {"name": "a", "description": "old", "allowed-tools": "Read"},
+    "resources": [
+        {"uri": "skill://a/SKILL.md", "digest": "sha256:1", "size": 3},
+        {"uri": "skill://a/b.md", "digest": "sha256:2", "size": 1},
+    ],
+    "text": ["one ", "two"],
+}
+
+
+def skill(name: str, value: Any) -> JSONObject:
+    return {**SKILL, name: value}
+
+
+OTHER_FILE = [SKILL["resources"][0], {"uri": "skill://a/b.md", "digest": "sha256:3", "size": 1}]
+
 TABLE = [
+    pytest.param(SKILL, skill("text", ["one ", "six"]), "text", id="instructions of a skill"),
+    pytest.param(SKILL, skill("resources", OTHER_FILE), "text", id="file of a skill"),
+    pytest.param(SKILL, skill("resources", OTHER_FILE[:1]), "text", id="file of a skill gone"),
+    pytest.param(
+        SKILL,
+        skill("frontmatter", {**SKILL["frontmatter"], "description": "new", "x": "1"}),
+        "text",
+        id="description of a skill",
+    ),
+    pytest.param(
+        SKILL,
+        skill("frontmatter", {**SKILL["frontmatter"], "allowed-tools": "Read Bash"}),
+        "breaking",
+        id="tools that a skill allows",
+    ),
     pytest.param(schema(), schema(properties={"a": TEXT}), "compatible", id="optional argument"),
     pytest.param(
         schema(), schema(properties={"a": TEXT}, required=["a"]), "breaking", id="needed argument"
@@ -122,6 +154,14 @@ def test_a_change_weighs_what_it_costs_a_caller(
     before: JSONObject, after: JSONObject, weight: str
 ) -> None:
     assert heaviest(diff_definitions(before, after)) == weight
+
+
+@pytest.mark.requirement("TRU-17", "EXT-6")
+def test_the_instructions_of_a_skill_are_compared_as_one_text() -> None:
+    files = [{**SKILL["resources"][0], "digest": "sha256:4"}, SKILL["resources"][1]]
+    after = {**SKILL, "resources": files, "text": ["one six"]}
+
+    assert diff_definitions(SKILL, after) == (Change("text", "text", "one two", "one six"),)
 
 
 @pytest.mark.requirement("TRU-17")
