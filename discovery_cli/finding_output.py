@@ -100,11 +100,11 @@ def _text_lines(before: list[str], after: list[str]) -> Iterator[str]:
     old, new = before[head : len(before) - tail], after[head : len(after) - tail]
     rest = before[len(before) - tail :]
     if head > 1:
-        yield f"        … ({counted(head - 1, 'line')} as before)"
-    for sign, lines in ((" ", before[:head][-1:]), ("-", old), ("+", new), (" ", rest[:1])):
+        yield f"      … ({counted(head - 1, 'line')} as before)"
+    for sign, lines in (("|", before[:head][-1:]), ("-", old), ("+", new), ("|", rest[:1])):
         yield from (f"      {sign} {visible(line)}".rstrip() for line in lines)
     if tail > 1:
-        yield f"        … ({counted(tail - 1, 'line')} as before)"
+        yield f"      … ({counted(tail - 1, 'line')} as before)"
 
 
 def _common(left: list[str], right: list[str]) -> int:

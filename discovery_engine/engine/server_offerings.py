@@ -11,16 +11,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import anyio.to_thread
+from cachetools import LRUCache
 
 from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.errors import (
     DiscoveryError,
+    FileWithheldError,
     NotFoundError,
     UpstreamProtocolError,
     concerning,
 )
 from discovery_engine.tools.offering import OfferingKind
-from discovery_engine.tools.skills import content_of, is_content
+from discovery_engine.tools.skills import MAX_FILE_TEXT, TEXT, content_of, is_content, text_in
+from discovery_engine.trust import scanner
 from discovery_engine.upstream.call import UpstreamRequest
 from discovery_engine.view.uris import expanded
 
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.log_entry import Actor, EntryKind
+    from discovery_engine.tools.findings import Finding
     from discovery_engine.tools.model import ServerName
     from discovery_engine.tools.offering import Offering
     from discovery_engine.view.offering_addresses import OfferingList, ResourceTarget
@@ -48,6 +53,7 @@ class ServerOfferings:
     def __init__(self, core: EngineCore, current: CurrentView) -> None:
         self._core = core
         self._current = current
+        self._suspicions: LRUCache[tuple[str, str], Finding | None] = LRUCache(1000)
 
     async def list(
         self, kind: OfferingKind, server: str | None = None, *, include_disabled: bool = False
@@ -88,6 +94,7 @@ class ServerOfferings:
             ResourceNotFoundError: With the nearest addresses.
             ResourceAmbiguousError: If several servers may have it; with the addresses.
             ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
+            FileWithheldError: If it is a file of a skill with a suspicious text.
             ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
         """
         with self._record(
@@ -113,23 +120,40 @@ class ServerOfferings:
         return result
 
     async def _require_accepted(self, target: ResourceTarget, result: JSONObject) -> None:
-        """Check that a file of a skill is as it was when the skill was accepted.
+        """Check that a file of a skill is as it was when the skill was accepted, and harmless.
 
         Raises:
-            UpstreamProtocolError: If it is not; the server is listed again.
+            UpstreamProtocolError: If it is another file; the server is listed again.
+            FileWithheldError: If its text is suspicious, or too long for the scanner.
         """
-        digest = self._current.live.offerings.digest(target)
-        if digest is None or result.get("resultType", "complete") != "complete":
+        skill = self._current.live.offerings.skill_of(target)
+        if skill is None or result.get("resultType", "complete") != "complete":
             return
-        try:
-            if is_content(content_of(result, target.uri), digest):
+        with suppress(ValueError):
+            content = content_of(result, target.uri)
+            if is_content(content, skill.files[target.uri]):
+                text = text_in(result, content)
+                if text is not None and target.uri != skill.identifier:
+                    await self._require_harmless(skill, target.uri, text)
                 return
-        except ValueError:
-            pass
         with suppress(DiscoveryError):
             await self._core.lister.list_server(target.server, max_wait=_RELISTING)
         reason = "a file of a skill that is not as the skill lists it: read the skill again"
         raise UpstreamProtocolError(target.server, reason)
+
+    async def _require_harmless(self, skill: Offering, uri: str, text: str) -> None:
+        state = self._core.state
+        policy = state.trust_store.trust.policy_of(state.view.settings.by_name[skill.server])
+        if policy == "open":
+            return
+        if len(text) > MAX_FILE_TEXT:
+            reason = f"it has more than {MAX_FILE_TEXT >> 10} KiB of text to scan"
+            raise FileWithheldError(skill.server, uri, reason)
+        key = skill.fingerprint, uri
+        if key not in self._suspicions:
+            self._suspicions[key] = await anyio.to_thread.run_sync(_suspicion, skill, text)
+        if finding := self._suspicions[key]:
+            raise FileWithheldError(skill.server, uri, finding.message, detail=finding.excerpt)
 
     async def get_prompt(
         self,
@@ -293,6 +317,12 @@ class ServerOfferings:
         view = self._current.live
         name = view.addresses.server(named)
         return None if view.is_known(name) else view.require_connectable(name).name
+
+
+def _suspicion(skill: Offering, text: str) -> Finding | None:
+    """Return a severe finding in a file of a skill."""
+    findings = scanner.scan(skill.with_text(text))
+    return next((about for about in findings if about.is_severe and about.where == TEXT), None)
 
 
 def _visible_values(

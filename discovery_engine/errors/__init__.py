@@ -31,6 +31,7 @@ continues, also with a code, a message and the next step. `codes` is the table o
     │   ├── ToolDisabledError           switched off by a rule, which is named
     │   │   └── ToolWithheldError       its owner has not accepted its current definition
     │   └── OfferingDisabledError       switched off by a rule, or not accepted by its owner
+    │       ├── FileWithheldError
     │       ├── ResourceDisabledError
     │       └── PromptDisabledError
     ├── PlanChangedError                the accepted plan differs from the current one
@@ -73,6 +74,7 @@ from discovery_engine.errors.discovery_error import DiscoveryError, concerning
 from discovery_engine.errors.refusals import (
     ConfigurationError,
     DisabledError,
+    FileWithheldError,
     InputTooLongError,
     InstallBusyError,
     InstallFailedError,
@@ -138,6 +140,7 @@ __all__ = [
     "DisabledError",
     "DiscoveryError",
     "FailureKind",
+    "FileWithheldError",
     "InputRequiredError",
     "InputTooLongError",
     "InstallBusyError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -227,6 +228,20 @@ class OfferingDisabledError(DisabledError):
 class ResourceDisabledError(OfferingDisabledError):
     code = "RESOURCE_DISABLED"
     noun = "resource"
+
+
+class FileWithheldError(OfferingDisabledError):
+    """A file of a skill that no scanner has cleared; `detail` is its passage, for the owner."""
+
+    code = "RESOURCE_DISABLED"
+    noun = "file"
+
+    def __init__(self, server: str, uri: str, reason: str, *, detail: str = "") -> None:
+        super().__init__(server, uri, reason, detail=detail)
+        shown = shlex.join(["discovery", "resources", server, uri])
+        self.hint = one_line(
+            f"its owner sees the text with `{shown}`, and may pass all of it with `trust: open`"
+        )
 
 
 class PromptDisabledError(OfferingDisabledError):

@@ -142,7 +142,11 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The text of a skill's `SKILL.md`; empty for others."""
-        return "".join(self.definition[TEXT]) if self.kind is OfferingKind.SKILL else ""
+        return _text(self.definition[TEXT]) if self.kind is OfferingKind.SKILL else ""
+
+    def with_text(self, text: str) -> Offering:
+        """Return the skill with the text of another of its files, for the scanner."""
+        return self.from_mcp(self.server, self.kind, {**self.definition, TEXT: text})
 
     @property
     def mime_type(self) -> str:

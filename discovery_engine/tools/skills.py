@@ -3,14 +3,13 @@
     {"uri": "skill://refunds/SKILL.md", "frontmatter": {"name": "refunds", "description": "…"},
      "resources": [{"uri": "skill://refunds/SKILL.md", "digest": "sha256:…", "size": 812}]}
 
-A definition has a member `text` besides, the text of `SKILL.md` in pieces: it is scanned and
-reviewed. Source: the extension `io.modelcontextprotocol/skills` (SEP-2640).
+A definition has a member `text` besides, that of `SKILL.md`, which is scanned and reviewed. Source:
+the extension `io.modelcontextprotocol/skills` (SEP-2640).
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
 from discovery_engine._util.json import JSONObject, JSONValue
@@ -19,8 +18,9 @@ from discovery_engine._util.lazy_pattern import lazy_pattern
 TEXT = "text"
 MAX_TEXT = 64 * 1024
 """Bytes of a `SKILL.md`; more could not be reviewed."""
+MAX_FILE_TEXT = 512 * 1024
+"""Bytes of another text file; more would take the scanner seconds."""
 _MAIN = "SKILL.md"
-_PIECE = 4_000  # characters: the scanner reads a string as far as twice that
 _NAME = lazy_pattern(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _SPELLED = lazy_pattern(r"(?i)[?#\\]|%2f")
 _DIGEST = lazy_pattern(r"sha256:[0-9a-f]{64}")
@@ -118,7 +118,7 @@ def with_text(definition: JSONObject, result: JSONObject) -> JSONObject:
     if len(content) > MAX_TEXT:
         raise ValueError(f"its {_MAIN} is larger than {MAX_TEXT >> 10} KiB")
     known = {name: definition[name] for name in ("uri", "frontmatter", "resources")}
-    return known | {TEXT: list(_pieces(content.decode()))}
+    return known | {TEXT: content.decode()}
 
 
 def content_of(result: JSONObject, uri: str) -> bytes:
@@ -135,19 +135,15 @@ def content_of(result: JSONObject, uri: str) -> bytes:
     raise ValueError("it was not read as one content")
 
 
+def text_in(result: JSONObject, content: bytes) -> str | None:
+    """Return the text of a file as somebody would show it; None for a binary file."""
+    if b"\0" in content and "blob" in result["contents"][0]:
+        return None
+    return content.decode("utf-8", "replace")
+
+
 def is_content(content: bytes, digest: str) -> bool:
     """Return whether content has a digest `sha256:…`."""
     import hashlib  # noqa: PLC0415 - loads OpenSSL, which most reading does not need
 
     return f"sha256:{hashlib.sha256(content).hexdigest()}" == digest
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Yield the text in pieces of whole lines, as far as lines are not longer than a piece."""
-    piece = ""
-    for line in text.splitlines(keepends=True):
-        if piece and len(piece) + len(line) > _PIECE:
-            yield piece
-            piece = ""
-        piece += line
-    yield piece

@@ -84,13 +84,7 @@ def _of_skills(key: str, old: JSONValue, new: JSONValue, uri: JSONValue) -> Iter
                 if file != uri:  # its digest is that of the text
                     yield _change("text", f"{key}.{file}", was, now)
         case _:
-            yield _change("text", key, _whole(old), _whole(new))
-
-
-def _whole(text: JSONValue) -> JSONValue:
-    """Return the text of a skill, which a definition has in pieces, as one."""
-    is_cut = isinstance(text, list) and all(isinstance(piece, str) for piece in text)
-    return "".join(text) if is_cut else text
+            yield _change("text", key, old, new)
 
 
 def _by_uri(files: JSONValue) -> JSONObject:

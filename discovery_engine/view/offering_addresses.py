@@ -158,10 +158,10 @@ class OfferingBook(Struct, frozen=True, dict=True):
         ]
         return entries[0] if len(entries) == 1 else None
 
-    def digest(self, target: ResourceTarget) -> str | None:
-        """Return the digest that a file of a skill was accepted with; None for other resources."""
+    def skill_of(self, target: ResourceTarget) -> Offering | None:
+        """Return the skill that has a resource as one of its files; None if none has."""
         skill = self._nearest_skill(target.uri, target.server)
-        return skill.offering.files.get(target.uri) if skill else None
+        return skill.offering if skill and target.uri in skill.offering.files else None
 
     def _in_skills(self, uri: str, entries: Iterable[OfferingEntry]) -> Iterator[OfferingEntry]:
         """Yield the entries that a URI may mean, each with the verdict on the skill it lies in.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,7 +75,8 @@ def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Find
 
 def scan_text(text: str, *, where: str) -> tuple[Finding, ...]:
     """Return the findings in a single text, such as a server's instructions."""
-    return _without_doubles(_in_passage(Passage(where, capped(text)), Topic()))
+    found = (_in_passage(passage, Topic()) for passage in _windows(where, text))
+    return _without_doubles(chain.from_iterable(found))
 
 
 def sentences_of(passages: Iterable[Passage]) -> Iterator[str]:
@@ -201,10 +203,11 @@ def _without_doubles(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 # The strings of a definition, with their places.
 #
-# Definitions are untrusted: the number, length and depth of the strings read are bounded.
+# Definitions are untrusted. All of it is read, since a bound would show where to hide; a listing
+# takes no definition of more than 64 KiB, beside the text of a skill.
 
-PASSAGE_LENGTH = 8192  # characters read of one string, from its beginning and its end
-_PASSAGES = 512
+PASSAGE_LENGTH = 8192  # characters that are read at a time
+_OVERLAP = 512  # characters: no shorter sentence is cut in two
 _DEPTH = 32
 _SPEAKING = (str, dict, list)  # types that can contain strings
 
@@ -221,19 +224,17 @@ def passages_of(definition: JSONObject) -> list[Passage]:
     return passages
 
 
-def capped(text: str) -> str:
-    """Return `text`, without its middle if it is longer than `PASSAGE_LENGTH`."""
-    if len(text) <= PASSAGE_LENGTH:
-        return text
-    half = PASSAGE_LENGTH // 2
-    return f"{text[:half]}\n{text[-half:]}"
+def _windows(where: str, text: str) -> Iterator[Passage]:
+    """Yield the passages of a string, which overlap."""
+    for start in range(0, max(1, len(text) - _OVERLAP), PASSAGE_LENGTH - _OVERLAP):
+        yield Passage(where, text[start : start + PASSAGE_LENGTH])
 
 
 def _add_strings(passages: list[Passage], value: JSONValue, where: str, depth: int) -> None:
     if isinstance(value, str):
-        if value and len(passages) < _PASSAGES:
-            passages.append(Passage(where, capped(value) if len(value) > PASSAGE_LENGTH else value))
-    elif not depth or len(passages) >= _PASSAGES:
+        if value:
+            passages.extend(_windows(where, value))
+    elif not depth:
         return
     elif isinstance(value, dict):
         for key, item in value.items():

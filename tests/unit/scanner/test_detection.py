@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from discovery_engine.trust.scanner import (
@@ -75,14 +77,27 @@ def test_a_credential_is_named_by_its_head_only() -> None:
     assert key not in finding.excerpt + finding.message
 
 
-def test_wide_and_deep_definitions_are_bounded() -> None:
+def test_deep_definitions_are_bounded() -> None:
     deep: object = ORDER
     for _ in range(200):
         deep = [deep]
-    wide = {f"p{at}": {"description": "x"} for at in range(5_000)}
 
-    assert len(list(passages_of({"a": wide, "b": deep}))) == 512
     assert list(passages_of({"b": deep})) == []
+
+
+HAY = "This line says how a release is made, and whom to ask. "
+
+
+@rows(
+    "members",
+    [
+        {"_meta": {"a": ["x"] * 600}, "description": ORDER},
+        {"description": HAY * 300 + ORDER + HAY * 300},
+        *({"description": f"{HAY * 140}{'y' * pad}. {ORDER} {HAY}"} for pad in range(0, 600, 50)),
+    ],
+)
+def test_an_order_is_found_beside_any_number_of_harmless_texts(members: dict[str, Any]) -> None:
+    assert scan(make_tool(**members))
 
 
 @pytest.mark.timeout(20)

@@ -79,6 +79,6 @@ async def test_a_malformed_skill_loses_only_itself() -> None:
 
     skills = listed[OfferingKind.SKILL]
     assert [skill["uri"] for skill in skills.definitions] == [skill["uri"] for skill in GOOD]
-    assert all(skill["text"] == ["text"] for skill in skills.definitions)
+    assert all(skill["text"] == "text" for skill in skills.definitions)
     assert len(skills.dropped) == len(BAD)
     assert all(dropped.reason for dropped in skills.dropped)

@@ -32,7 +32,7 @@ SKILL: JSONObject = {
         {"uri": "skill://a/SKILL.md", "digest": "sha256:1", "size": 3},
         {"uri": "skill://a/b.md", "digest": "sha256:2", "size": 1},
     ],
-    "text": ["one ", "two"],
+    "text": "one two",
 }
 
 
@@ -43,7 +43,7 @@ def skill(name: str, value: Any) -> JSONObject:
 OTHER_FILE = [SKILL["resources"][0], {"uri": "skill://a/b.md", "digest": "sha256:3", "size": 1}]
 
 TABLE = [
-    pytest.param(SKILL, skill("text", ["one ", "six"]), "text", id="instructions of a skill"),
+    pytest.param(SKILL, skill("text", "one six"), "text", id="instructions of a skill"),
     pytest.param(SKILL, skill("resources", OTHER_FILE), "text", id="file of a skill"),
     pytest.param(SKILL, skill("resources", OTHER_FILE[:1]), "text", id="file of a skill gone"),
     pytest.param(
@@ -159,7 +159,7 @@ def test_a_change_weighs_what_it_costs_a_caller(
 @pytest.mark.requirement("TRU-17", "EXT-6")
 def test_the_instructions_of_a_skill_are_compared_as_one_text() -> None:
     files = [{**SKILL["resources"][0], "digest": "sha256:4"}, SKILL["resources"][1]]
-    after = {**SKILL, "resources": files, "text": ["one six"]}
+    after = {**SKILL, "resources": files, "text": "one six"}
 
     assert diff_definitions(SKILL, after) == (Change("text", "text", "one two", "one six"),)
 
