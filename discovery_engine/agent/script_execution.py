@@ -11,9 +11,11 @@ few modules of the standard library. `call` is its only way out, and passes ever
 from __future__ import annotations
 
 import logging
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from textwrap import dedent
 from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
 
 import anyio
 from anyio.lowlevel import RunVar
@@ -42,6 +44,7 @@ MOST_CALLS = 100
 """The most calls of one script."""
 _AT_ONCE = 10  # calls
 _MAX_SCRIPTS = 16  # that run at once, whoever wrote them; others wait
+_MAX_SCRIPTS_OF_CLIENT = 4
 _MAX_SENT = 16 << 20  # bytes of the arguments of all calls, as JSON
 _MAX_CODE_LENGTH = 20_000  # characters
 _MAX_PRINTED_LENGTH = 20_000  # characters; what is printed beyond is dropped
@@ -53,7 +56,7 @@ _LIMITS: ResourceLimits = {
 """Of the code alone: seconds that it runs, bytes, seconds that it sleeps."""
 
 
-_slots: RunVar[anyio.CapacityLimiter] = RunVar("slots of scripts")
+_slots: RunVar[ScriptSlots] = RunVar("slots of scripts")
 
 
 class InvalidScriptError(DiscoveryError):
@@ -88,7 +91,7 @@ async def execute_script(
     printed = _Printed()
     value, failure, note = None, "", ""
     async with (
-        _slot(),
+        _script_slots().slot(caller.client_id),
         ScriptCalls(engine, caller) as calls,
         AsyncExitStack() as interpreters,
     ):
@@ -140,13 +143,27 @@ def _code(arguments: MetaArguments) -> str:
     return code
 
 
-def _slot() -> anyio.CapacityLimiter:
-    """Return the limiter of the scripts of this event loop; each script takes a process."""
+class ScriptSlots:
+    """The scripts of an event loop that run at once; each takes a process."""
+
+    def __init__(self) -> None:
+        self._all = anyio.CapacityLimiter(_MAX_SCRIPTS)
+        self._of_clients = WeakValueDictionary[str | None, anyio.CapacityLimiter]()
+
+    @asynccontextmanager
+    async def slot(self, client: str | None) -> AsyncIterator[None]:
+        """Wait for the other scripts of the client first, which takes nothing from others."""
+        own = anyio.CapacityLimiter(_MAX_SCRIPTS_OF_CLIENT)
+        async with self._of_clients.setdefault(client, own), self._all:
+            yield
+
+
+def _script_slots() -> ScriptSlots:
     try:
         return _slots.get()
     except LookupError:
-        _slots.set(limiter := anyio.CapacityLimiter(_MAX_SCRIPTS))
-        return limiter
+        _slots.set(slots := ScriptSlots())
+        return slots
 
 
 def _text(value: object) -> str:

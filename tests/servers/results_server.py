@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 LOG = Path(sys.argv[1])
+LOCK = threading.Lock()
 ROW = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "name": {"type": "string"}},
@@ -37,6 +39,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "image": {"inputSchema": {"type": "object", "properties": {"size": {"type": "integer"}}}},
     "echo": {"inputSchema": {"type": "object", "properties": {"value": {}}}},
     "fail": {"inputSchema": {"type": "object"}},
+    "hold": {"inputSchema": {"type": "object", "properties": {"until": {"type": "string"}}}},
     "wait": {"inputSchema": {"type": "object", "properties": {"seconds": {"type": "number"}}}},
 }
 
@@ -108,12 +111,31 @@ def result_of(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             return {"tools": [{"name": name, **described, **of} for name, of in TOOLS.items()]}
         case "tools/call":
             given = params.get("arguments") or {}
-            with LOG.open("a", encoding="utf-8") as log:
-                log.write(json.dumps({"tool": params["name"], "arguments": given}) + "\n")
+            note(params["name"], given)
             return answer(params["name"], given)
         case "ping":
             return {}
     return None
+
+
+def hold(message: dict[str, Any]) -> None:
+    """Answer once the file is there, beside other calls; the end is in the log, too."""
+    given = message["params"]["arguments"]
+    while not Path(given["until"]).exists():
+        time.sleep(0.02)
+    note("held", given)
+    write({"id": message["id"], "result": answer("held", given)})
+
+
+def note(tool: str, given: dict[str, Any]) -> None:
+    with LOCK, LOG.open("a", encoding="utf-8") as log:
+        log.write(json.dumps({"tool": tool, "arguments": given}) + "\n")
+
+
+def write(message: dict[str, Any]) -> None:
+    with LOCK:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
 
 
 def main() -> None:
@@ -122,6 +144,10 @@ def main() -> None:
         if "id" not in message or "method" not in message:
             continue
         params = message.get("params") or {}
+        if params.get("name") == "hold":
+            note("hold", params["arguments"])
+            threading.Thread(target=hold, args=(message,), daemon=True).start()
+            continue
         found = result_of(message["method"], params)
         outcome = (
             {"error": {"code": -32601, "message": "Method not found"}}
@@ -130,8 +156,7 @@ def main() -> None:
         )
         if error := (params.get("arguments") or {}).get("error"):
             outcome = {"error": error}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}) + "\n")
-        sys.stdout.flush()
+        write({"id": message["id"], **outcome})
 
 
 if __name__ == "__main__":
