@@ -132,12 +132,12 @@ class Asked:
             catalog, SearchSettings(), descriptions=descriptions, book=book
         )
         self._embedding = embedding
-        self._vectors = embedding.of(catalog, book) if embedding else None
+        self.vectors = embedding.of(catalog, book) if embedding else None
 
     def ask(self, request: dict[str, Any]) -> Outcome:
         similarities = None
-        if self._embedding and self._vectors:
-            similarities = self._embedding.similarities(self._vectors, request["query"])
+        if self._embedding and self.vectors:
+            similarities = self._embedding.similarities(self.vectors, request["query"])
         return ask(self.searcher, request, similarities)
 
     def show(self, requests: Sequence[dict[str, Any]], title: str) -> list[Outcome]:

@@ -6,7 +6,7 @@ import click
 
 from discovery_cli.command_group import Group
 
-_COMMANDS = ("lint", "eval", "plan", "tokens", "enrich", "model")
+_COMMANDS = ("lint", "eval", "calibrate", "plan", "tokens", "enrich", "model")
 
 
 @click.group("tune", cls=Group, modules={name: name for name in _COMMANDS})

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.config.marketplace_settings import MarketplaceSettings
@@ -488,6 +488,27 @@ class InputFile(SettingsSection, frozen=True):
     digest: str | None
 
 
+class Calibration(Struct, frozen=True):
+    """Confidence that was fitted to the catalog of a configuration; the registry keeps it."""
+
+    key: str
+    """The ranking and the search settings that it was fitted with; see `calibration_key`."""
+    first: tuple[float, ...]
+    """The coefficients of the `FirstHitModel`."""
+    slope: float
+    """The factor of the log odds that one of the first hits fits."""
+    offset: float
+    """What is added to them then."""
+    with_vectors: bool
+    """Whether it is for answers that the vectors of a sentence model had a part in."""
+    tools: int = 0
+    """The number of tools that agents could use."""
+    requests: int = 0
+    """The number of requests that it was fitted with."""
+    at: float = 0.0
+    """Unix time in seconds."""
+
+
 class Settings(SettingsSection, frozen=True, dict=True):
     """The configuration of `discovery`: servers, rules over their tools, and how to search."""
 
@@ -588,6 +609,8 @@ class Settings(SettingsSection, frozen=True, dict=True):
     inputs: Annotated[tuple[InputFile, ...], INTERNAL] = ()
     registered: Annotated[str, INTERNAL] = ""
     """The mark of the registered servers and switches that these settings take into account."""
+    calibration: Annotated[Calibration | None, INTERNAL] = None
+    """The confidence that the registry has for this configuration; None for the shipped one."""
     remembered: Annotated[Literal["", "whole", "in part"], INTERNAL] = ""
     """Whether these are stored settings; whole if servers can be started with them."""
     warnings: Annotated[tuple[Diagnostic, ...], INTERNAL] = ()

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.owner.search_examination import SearchExamination
     from discovery_engine.engine.owner.server_logins import ServerLogins
     from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
+    from discovery_engine.evaluation.calibration import Calibrator
     from discovery_engine.evaluation.enrichment.enrichment import Enrichment
     from discovery_engine.evaluation.enrichment.enrichment_run import EnrichmentReport
     from discovery_engine.evaluation.eval_cases import EvalCases
@@ -163,6 +164,19 @@ class Engine(ScopedEngine):
         from discovery_engine.evaluation.eval_cases import EvalCases  # noqa: PLC0415
 
         return EvalCases(self)
+
+    @cached_property
+    def calibration(self) -> Calibrator:
+        """The confidence of answers, fitted to this catalog: `fit`, `reset`."""
+        from discovery_engine.evaluation.calibration import Calibrator  # noqa: PLC0415
+
+        return Calibrator(
+            self,
+            self._core.store,
+            self._core.semantic,
+            self._decision_scope,
+            clock=self._core.environment.clock,
+        )
 
     async def examine(
         self,

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, json
 from msgspec.structs import replace
 
 from discovery_engine.config.files.location import decision_scope, scope_of
@@ -19,6 +19,7 @@ from discovery_engine.config.serialization import deserialize_server
 from discovery_engine.config.settings import (
     OWN_SOURCE,
     REGISTRY,
+    Calibration,
     ServerSettings,
     Settings,
     with_default_sandbox,
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+CALIBRATION = "calibration"
+"""The section of the shared rules that has the calibration of the confidence, as JSON."""
+
 
 class Registrations(Struct, frozen=True):
     """What the registry holds for one configuration."""
@@ -44,6 +48,7 @@ class Registrations(Struct, frozen=True):
     switches: Mapping[str, ServerSwitch] = {}
     rules: Mapping[str, str] = {}
     """Rules before those of the file, as YAML by section."""
+    calibration: Calibration | None = None
 
 
 class RegisteredServers:
@@ -121,14 +126,25 @@ def registrations(store: Registry, settings: Settings) -> Registrations:
         return Registrations()
     scope = decision_scope(settings)
     servers = {server.name: server for server in store.registered_servers(scope)}
-    return Registrations(mark, servers, store.switches(scope), store.shared_rules(scope))
+    rules = {**store.shared_rules(scope)}
+    calibration = _calibration(rules.pop(CALIBRATION, ""))
+    return Registrations(mark, servers, store.switches(scope), rules, calibration)
+
+
+def _calibration(text: str) -> Calibration | None:
+    if not text:
+        return None
+    try:
+        return json.decode(text, type=Calibration)
+    except MsgspecError:  # of another version of the program
+        return None
 
 
 def joined(settings: Settings, records: Registrations, environ: Mapping[str, str]) -> Settings:
     """The settings of a file and its sources, with what is registered."""
     if not records.mark:
         return settings
-    settings = replace(settings, registered=records.mark)
+    settings = replace(settings, registered=records.mark, calibration=records.calibration)
     if records.servers:
         settings = _merged(settings, records.servers.values(), environ)
     if records.switches:

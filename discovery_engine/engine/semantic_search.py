@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
 import anyio
 from cachetools import LRUCache
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine._util.tasks import Promise
 from discovery_engine.config.files.location import catalog_key_of
@@ -208,10 +209,38 @@ class SemanticSearch:
         self._waiting.cancel()
         return await promise.wait()
 
-    async def embed_query(self, query: str, view: View | None = None) -> QueryEmbedding:
+    async def vectors_of(self, catalog: Catalog, book: ExampleBook) -> ToolVectors | None:
+        """The vectors of any catalog, with the examples of a book; None without an embedder.
+
+        Texts that have none yet are embedded.
+
+        Raises:
+            EmbeddingError: If the embedder fails.
+        """
+        # Off by default, so a start does not load it.
+        from discovery_engine.engine.vector_cache import VectorCache  # noqa: PLC0415
+
+        target = _Wanted.by(self._view())
+        if not target.embeddings.is_on:
+            return None
+        await self._wait_settled(math.inf)
+        if self._embedder is None:
+            raise self._problem or EmbeddingError("the embedder is not there yet")
+        target = replace(target, book=book)
+        cache = self._cache(VectorCache, target, self._embedder)
+        return [vectors async for vectors in cache.update(catalog)][-1]
+
+    async def embed_query(
+        self,
+        query: str,
+        view: View | None = None,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - an answer, not an error
+    ) -> QueryEmbedding:
         """The vectors of a query within the time limit; none for a query that names a tool.
 
-        `view` is what is searched; the current one if None.
+        `view` is what is searched; the current one if None. `timeout` is that of the settings if
+        None, in seconds.
         """
         view = view or self._view()
         settings = view.settings.search.embeddings
@@ -220,7 +249,7 @@ class SemanticSearch:
             return QueryEmbedding()
         try:
             return QueryEmbedding(
-                await self._vectors_of(query, view, settings.timeout), _unfinished(view)
+                await self._vectors_of(query, view, timeout or settings.timeout), _unfinished(view)
             )
         except EmbeddingError as error:
             return QueryEmbedding(notices=(by_words(error.message, error.hint),))

@@ -274,6 +274,10 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "error",
             "`provider: discovery` is configured, and no model is installed",
         ),
+        "CALIBRATION_STALE": (
+            "warning",
+            "what `discovery tune calibrate` fitted no longer suits the tools or the search",
+        ),
         "EXTRA_MISSING": (
             "error",
             "a library is not installed that only an extra of the package brings",

@@ -26,7 +26,9 @@ from discovery_engine.search.ranking.confidence import (
     FIRST,
     AnswerSignals,
     Assessment,
+    FirstHitModel,
     Signals,
+    calibrated,
     contains_all_words,
     default_model,
     first_hit_model,
@@ -43,6 +45,7 @@ from discovery_engine.search.text.tokenizer import words
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
+    from discovery_engine.config.settings import Calibration
     from discovery_engine.search.index.index import DocId, Index, TagTable
     from discovery_engine.search.operations.request_reading import RequestReading
     from discovery_engine.search.query.analyzer import QueryTerms
@@ -80,7 +83,11 @@ class Assessor:
         self._names_of_servers: dict[ServerName, Counter[str]] = {}
 
     def assess(
-        self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
+        self,
+        query: AnalyzedQuery,
+        hits: Sequence[Hit],
+        similarities: Similarities | None = None,
+        calibration: Calibration | None = None,
     ) -> Assessment:
         """How good `hits` of `query` are: `FIRST` at least, if there are so many."""
         terms = query.terms
@@ -92,15 +99,19 @@ class Assessor:
         model = default_model(
             with_vectors=answer.similarity is not None, with_examples=answer.has_examples
         )
+        probability, first_hit = model.probability(signals), first_hit_model()
+        if calibration and calibration.with_vectors is (answer.similarity is not None):
+            probability = calibrated(probability, calibration)
+            first_hit = FirstHitModel(*calibration.first)
         kinds = [self.name_match(query, hit).kind for hit in hits]
         impacts = self._impacts(doc_id, terms)
         return Assessment(
             confidence=overall_confidence(
-                model.probability(signals),
+                probability,
                 name_match=kinds[0],
                 tagged=self._tags.shares(terms.stems).get(hits[0].entry.verdict.tags, 0.0),
                 has_all_words=contains_all_words(terms, impacts, self._lexicon),
-                is_first_right=first_hit_model().is_right(signals)
+                is_first_right=first_hit.is_right(signals)
                 and not self._is_of_another_product(query, hits[0].entry.tool)
                 and not operation_differs(query.reading, self._profile(doc_id))
                 and not self._has_other_object(query, hits[0].entry.tool),

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from discovery_engine.catalog import Catalog, Entry
-    from discovery_engine.config.settings import SearchSettings, Weights
+    from discovery_engine.config.settings import Calibration, SearchSettings, Weights
     from discovery_engine.search.assessment import Gaps
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.index.index import Tags
@@ -277,10 +277,14 @@ class Searcher:
         return explainer.explain(hit, self.assessor.name_match(query, hit), tags)
 
     def assess(
-        self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
+        self,
+        query: AnalyzedQuery,
+        hits: Sequence[Hit],
+        similarities: Similarities | None = None,
+        calibration: Calibration | None = None,
     ) -> Assessment:
         """How good `hits` of `query` are: `assessed_hits` at least, if there are so many."""
-        return self.assessor.assess(query, hits, similarities)
+        return self.assessor.assess(query, hits, similarities, calibration)
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
         """Return what the first of `hits` all lack of `query`; there is at least one hit."""

@@ -32,6 +32,7 @@ from discovery_engine.catalog import (
 from discovery_engine.config.marketplace_settings import MarketplaceSettings, MarketplaceSource
 from discovery_engine.config.serve_settings import SandboxSettings, ViewSettings
 from discovery_engine.config.settings import (
+    Calibration,
     InputFile,
     RemoteTransport,
     ServerSettings,
@@ -370,6 +371,6 @@ _PARTS: dict[str, type[Struct]] = {
     "origin": Origin,
     "rememberedSandbox": SandboxSettings,
     "sandbox": SandboxSettings,
-    "verdict": Verdict,
     "failure": Failure,
+    "calibration": Calibration,
 }

@@ -14,6 +14,7 @@ from discovery_engine.engine.owner.presets import Presets
 from discovery_engine.engine.owner.reviews import Reviews
 from discovery_engine.engine.owner.server_logins import ServerLogins
 from discovery_engine.engine.server_offerings import ServerOfferings
+from discovery_engine.evaluation.calibration import Calibrator
 from discovery_engine.evaluation.enrichment.enrichment import Enrichment
 from discovery_engine.evaluation.eval_cases import EvalCases
 from discovery_engine.marketplace.installer.installer import Installer
@@ -24,6 +25,7 @@ from discovery_engine.sync.blocking_call import mirror
 PARTS = (
     AgentRequests,
     Approvals,
+    Calibrator,
     CallLog,
     CatalogLock,
     ConfigurationChanges,

@@ -34,10 +34,11 @@ from discovery_engine.engine.refresh_worker import Reporter, WorkerOptions
 from discovery_engine.engine.result_store import ResultStore
 from discovery_engine.engine.scoped_engine import ServerTasks
 from discovery_engine.errors import Diagnostic
+from discovery_engine.evaluation.calibration import CalibrationReport
 from discovery_engine.evaluation.enrichment.enrichment import EnrichmentPlan
 from discovery_engine.evaluation.enrichment.enrichment_run import EnrichedTool, EnrichmentReport
 from discovery_engine.evaluation.eval_cases import CaseFile, CaseRun
-from discovery_engine.evaluation.queries import QueryCase
+from discovery_engine.evaluation.queries import Query, QueryCase
 from discovery_engine.evaluation.report import Cost
 from discovery_engine.marketplace.entry import MarketplaceEntry
 from discovery_engine.marketplace.entry_details import EntryDetails
@@ -98,6 +99,10 @@ class SyncApprovals(OnLoop):
     def approve(self, candidates: Iterable[Candidate]) -> None: ...
     def candidates(self, servers: Iterable[str] = ...) -> tuple[Candidate, ...]: ...
     def revoke(self, servers: Iterable[str] | None = ...) -> int: ...
+
+class SyncCalibrator(OnLoop):
+    def fit(self, queries: Sequence[Query] = ...) -> CalibrationReport: ...
+    def reset(self) -> bool: ...
 
 class SyncCallLog(OnLoop):
     def clear(self) -> int: ...
@@ -490,6 +495,8 @@ class ScopedEngineMirror(OnLoop):
 
 class EngineMirror(OnLoop):
     def apply_decisions(self) -> None: ...
+    @property
+    def calibration(self) -> SyncCalibrator: ...
     @property
     def call_log(self) -> SyncCallLog: ...
     @property

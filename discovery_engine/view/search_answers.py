@@ -24,10 +24,11 @@ from discovery_engine.view.scoped_catalog import ScopedCatalog
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog, Entry, ServerPart
-    from discovery_engine.config.settings import Settings
+    from discovery_engine.config.settings import Calibration, Settings
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.index.index import Subset
     from discovery_engine.search.query.retrieval import AnalyzedQuery
+    from discovery_engine.search.ranking.confidence import Assessment
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Similarities, ToolVectors
@@ -150,6 +151,7 @@ class QueryRunner(Struct, frozen=True):
     """The confidence below which nothing fits."""
     usage: Mapping[ToolKey, float]
     """The share of uses of each tool, from 0 to 1."""
+    calibration: Calibration | None = None
 
     def answer(
         self,
@@ -162,7 +164,7 @@ class QueryRunner(Struct, frozen=True):
         """
         ranked = self._find(max(self.limit, self.searcher.assessed_hits), accepts, within)
         candidates = tuple(hit for hit in ranked if hit.entry.tool.is_for_models)
-        assessment = self.searcher.assess(self.query, candidates, self.similarities)
+        assessment = self._assess(candidates)
         fits = bool(candidates) and assessment.confidence >= self.least
         hits = _head(candidates[: self.limit]) if fits else ()
         answer = SearchAnswer(
@@ -188,10 +190,13 @@ class QueryRunner(Struct, frozen=True):
         candidates = self._find(_COUNTED, accepts, within)
         if all(hit.relevance <= best for hit in candidates):  # usual; to assess them costs 0.4 ms
             return ()
-        assessment = self.searcher.assess(self.query, candidates, self.similarities)
+        assessment = self._assess(candidates)
         if assessment.confidence < self.least:
             return ()
         return tuple(hit for hit in _head(candidates) if hit.relevance > best)
+
+    def _assess(self, hits: Sequence[Hit]) -> Assessment:
+        return self.searcher.assess(self.query, hits, self.similarities, self.calibration)
 
     def _find(
         self, most: int, accepts: Callable[[Entry], bool], within: Subset | None
@@ -328,7 +333,14 @@ class ToolSearch(Struct, frozen=True):
         return runner.answer(is_asked_for, self._asked_for(only, required_tags, None))
 
     def _runner(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
-        settings, searcher = self.settings.search, self.searcher
+        settings, searcher, calibration = self.settings.search, self.searcher, None
+        if self.settings.calibration:
+            # The search has imported it already.
+            from discovery_engine.search.ranking.confidence import (  # noqa: PLC0415
+                calibration_in_use,
+            )
+
+            calibration = calibration_in_use(self.settings)
         return QueryRunner(
             searcher.analyze(query),
             searcher,
@@ -336,6 +348,7 @@ class ToolSearch(Struct, frozen=True):
             limit=limit if limit is not None else settings.limit,
             least=settings.min_confidence,
             usage=self.usage,
+            calibration=calibration,
         )
 
     def _shown(self) -> Subset | None:

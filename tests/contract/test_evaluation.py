@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from tests.catalogs import JSONObject, environ_of, opened, schema, tool
+from tests.catalogs import JSONObject, configure, environ_of, opened, schema, tool
 from tests.forked import Finished, Preloaded
 from tests.rows import rows
 
@@ -97,7 +97,7 @@ def test_a_file_with_problems_is_not_run_and_all_are_reported(run: Run, tmp_path
     assert f"{no_sense}:4:" in other.err
 
 
-@pytest.mark.requirement("EVA-3")
+@pytest.mark.requirement("EVA-2")
 @rows("name", ["github:gone", "github:delete_issue"])
 def test_a_tool_that_is_missing_or_hidden_is_a_problem_unless_it_may_be_missing(
     run: Run, tmp_path: Path, name: str
@@ -164,6 +164,60 @@ def test_ci_gets_junit_and_markdown(run: Run, tmp_path: Path) -> None:
     assert done.code == 7
     assert done.out.startswith("## Tool search\n")
     assert len(ET.fromstring(junit.read_text("utf-8"))[0]) == 4
+
+
+THINGS = "boat", "lamp", "horse", "oven", "clock", "bridge", "piano", "fence"
+SQUEAKY = "could the {} get a {} job, squeaky thing"
+UGLY = "{} ugly, {} quickly, before Aunt Agatha visits our lovely cottage"
+
+
+@pytest.mark.requirement("EVA-50")
+def test_confidence_is_fitted_to_the_own_tools_until_it_is_reset(
+    tmp_path: Path, forked: Preloaded
+) -> None:
+    verbs = "paint", "sell", "repair"
+    tools = {thing: [tool(f"{v}_{thing}", f"{v.title()}s one.") for v in verbs] for thing in THINGS}
+    queries = [
+        {"query": text.format(thing, verb), "tools": [f"{thing}:{verb}_{thing}"]}
+        for thing in THINGS
+        for verb in verbs
+        for text in (SQUEAKY, UGLY)
+    ]
+    (tmp_path / "queries.yaml").write_text(json.dumps({"queries": queries}))
+    (tmp_path / "few.yaml").write_text(json.dumps({"queries": queries[:39]}))
+
+    def asked(*words: str) -> JSONObject:
+        done = forked([*words, "--json"], cwd=tmp_path, environ=environ_of(tmp_path))
+        assert done.out, done.err
+        answer: JSONObject = done.json
+        return answer
+
+    def confidence() -> float:
+        return float(asked("search", SQUEAKY.format("boat", "paint"))["confidence"])
+
+    def advice() -> list[str]:
+        checks = asked("doctor")["checks"]
+        return [check["code"] for check in checks if check["subject"] == "search"]
+
+    with opened(tmp_path, tools):
+        pass
+    shipped = confidence()
+    few, after_few = asked("tune", "calibrate", "few.yaml"), confidence()
+    report, fitted = asked("tune", "calibrate", "queries.yaml"), confidence()
+    fresh = advice()
+    configure(tmp_path, tools, search={"synonyms": [["piano", "keys"]]})
+    stale, after_change = advice(), confidence()
+    reset = asked("tune", "calibrate", "--reset")
+
+    assert (few["applied"], few["requests"], after_few) == (False, 39, shipped)
+    assert "40" in few["problem"]
+    assert (report["applied"], report["requests"], report["source"]) == (True, 48, "queries")
+    matched = report["figures"][-1]
+    assert (matched["count"], matched["after"] > matched["before"]) == (48, True)
+    assert fitted > shipped
+    assert (fresh, stale) == (["CHECK_PASSED"], ["CALIBRATION_STALE"])
+    assert after_change == shipped
+    assert (reset["reset"], advice()) == (True, [])
 
 
 @pytest.mark.requirement("EVA-30")

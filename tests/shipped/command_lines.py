@@ -51,6 +51,7 @@ COMMAND_LINES: dict[str, CommandLine] = {
     "review accept": CommandLine("1", 2, ""),
     "review decline": CommandLine("1", 2, ""),
     "config lock": CommandLine("", 0, "x"),
+    "tune calibrate": CommandLine("", 0, "{home}/none.yaml"),
     "tune enrich": CommandLine("--forget", 0, "--tool shout"),
     "registry reindex": CommandLine("", 0, "x"),
     "registry clear": CommandLine("tiny", 0, "nobody"),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import (
+        Calibration,
         LogSettings,
         SearchSettings,
         ServerSettings,
@@ -53,6 +54,7 @@ MOST_IN_MEMORY = 200_000
 
 _TOOLS_NAMED = 5  # in a sentence that counts the rest
 _CONFIGURATION = "configuration"
+_CALIBRATION_DRIFT = 0.25  # of the tools that a calibration was fitted to
 _OVERDUE = 600.0  # seconds; gateways then list by themselves
 _CLOCK_DIFFERENCE = 60.0  # seconds
 _OLDEST_PYTHON = (3, 11)
@@ -234,6 +236,21 @@ def search_place(search: SearchSettings, tools: int) -> Check:
         hint = "`search: {where: database}` in the configuration searches them in the database"
         return Check("REGISTRY_ADVICE", message, hint, subject)
     return Check.passed(subject, f"{tools:,} tools, in the memory of each gateway")
+
+
+def calibration(calibration: Calibration, tools: int, *, is_used: bool) -> Check:
+    """Check whether the confidence was fitted to this search and to about so many tools."""
+    hint = "`discovery tune calibrate` fits it again, and `--reset` removes it"
+    if not is_used:
+        message = "the calibration is of another version or other search settings, and not used"
+        return Check("CALIBRATION_STALE", message, hint, "search")
+    if abs(tools - calibration.tools) > _CALIBRATION_DRIFT * calibration.tools:
+        message = (
+            f"the confidence was fitted to {calibration.tools:,} tools, and {tools:,} are there"
+        )
+        return Check("CALIBRATION_STALE", message, hint, "search")
+    requests = f"{calibration.requests:,} requests for {calibration.tools:,} tools"
+    return Check.passed("search", f"the confidence is fitted to {requests}")
 
 
 def call_log(

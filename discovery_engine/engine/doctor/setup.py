@@ -41,6 +41,7 @@ from discovery_engine.errors import (
 )
 from discovery_engine.search.embedders.opening import missing_extra
 from discovery_engine.search.embedders.sentence_model import installed_model
+from discovery_engine.search.ranking.confidence import calibration_in_use
 from discovery_engine.secrets.encrypted_store import EncryptedStore
 from discovery_engine.secrets.keys import working_keyring
 from discovery_engine.secrets.resolver import SecretResolver
@@ -92,6 +93,7 @@ async def check_setup(
             *_registry(data_dir, environ, loss, is_required=view.settings.cache.enabled),
             *_database(view.settings, data_dir, environ),
             *_search_place(view),
+            *_calibration(view),
             _call_log(view.settings, folder, now),
             *_secrets(view.settings, folder, environ),
             *_embeddings(view.settings.search.embeddings, folder),
@@ -246,6 +248,14 @@ def _search_place(view: View) -> Iterator[Check]:
     """Where tools are searched; none if there is one place."""
     if view.settings.registry.url and view.settings.cache.enabled:
         yield checks.search_place(view.settings.search, len(view.catalog))
+
+
+def _calibration(view: View) -> Iterator[Check]:
+    """Whether the calibration of the confidence suits the catalog; none without one."""
+    if calibration := view.settings.calibration:
+        is_used = calibration_in_use(view.settings) is not None
+        tools = sum(entry.is_visible for entry in view.catalog)
+        yield checks.calibration(calibration, tools, is_used=is_used)
 
 
 def _registry(

@@ -8,14 +8,15 @@ part of the request, since hardly any tool mentions them.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
+from discovery_engine._util.digests import blake2b
 from discovery_engine.search.index.documents import MAX_IMPACT
 from discovery_engine.search.operations.operation import Relation, relation
 from discovery_engine.search.query.retrieval import NameMatchKind
@@ -24,6 +25,7 @@ from discovery_engine.search.text.lexicon import CONCEPT, CONCEPT_WEIGHT, SUBJEC
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+    from discovery_engine.config.settings import Calibration, SearchSettings, Settings
     from discovery_engine.search.operations.operation import ToolProfile
     from discovery_engine.search.operations.request_reading import RequestReading
     from discovery_engine.search.query.analyzer import QueryTerms
@@ -293,6 +295,7 @@ UNSURE_CONFIDENCE = 0.49
 _LEAST_FIT = 0.01
 _LEAST_IDF = 0.1
 _LEAST_LEAD = 0.05
+_LEAST_PROBABILITY = 1e-9
 # Among 1,700 tools the best one for a request has a similarity of 0.4 to 0.9. Its logit improves
 # the log loss by 2 to 3 % over the similarity itself.
 _SIMILARITIES = (0.05, 0.98)
@@ -345,7 +348,7 @@ class ConfidenceModel(Struct, frozen=True):
         if others:
             best += self.second * others[0] - self.passages * math.log(len(passages))
             best += self.long_offset
-        return (1 + math.tanh(best / 2)) / 2  # the logistic; never overflows
+        return _logistic(best)
 
     def log_odds(self, signals: Signals) -> float:
         """Return the log odds of a request of one passage."""
@@ -371,8 +374,12 @@ class FirstHitModel(Struct, frozen=True):
     offset: float
 
     def is_right(self, passages: Sequence[Signals]) -> bool:
-        """Return whether the first hit is probably right, by the passage that fits it best."""
-        return max(map(self.log_odds, passages)) > 0
+        """Return whether the first hit is probably right."""
+        return self.log_odds(self.best(passages)) > 0
+
+    def best(self, passages: Sequence[Signals]) -> Signals:
+        """Return the passage that fits the first hit best."""
+        return max(passages, key=self.log_odds)
 
     def log_odds(self, signals: Signals) -> float:
         weighed = zip(astuple(self), first_hit_features(signals), strict=False)
@@ -416,10 +423,13 @@ def features(signals: Signals) -> tuple[float, ...]:
     )
 
 
+def _logistic(odds: float) -> float:
+    return (1 + math.tanh(odds / 2)) / 2  # never overflows
+
+
 def _logit(similarity: float) -> float:
     """Return the logit of a similarity, which stresses differences close to identity."""
-    bounded = min(max(similarity, _SIMILARITIES[0]), _SIMILARITIES[1])
-    return math.log(bounded / (1 - bounded))
+    return log_odds(min(max(similarity, _SIMILARITIES[0]), _SIMILARITIES[1]))
 
 
 def overall_confidence(
@@ -461,6 +471,39 @@ def default_model(*, with_vectors: bool = False, with_examples: bool = False) ->
 @cache
 def first_hit_model() -> FirstHitModel:
     return FirstHitModel(**_coefficients(FIRST_HIT_FILE))
+
+
+# A calibration replaces what was fitted on the catalogs of others: it has a model of the first hit
+# of its own, and scales the log odds of the confidence (Platt, "Probabilistic outputs for support
+# vector machines", 1999). It holds for one ranking and one way of searching.
+
+
+@lru_cache(8)
+def calibration_key(settings: SearchSettings) -> str:
+    """Return a digest of the shipped models, and of the settings that change what is found."""
+    models = [default_model(with_vectors=v, with_examples=e) for v in (0, 1) for e in (0, 1)]
+    # Without the address, which is not in stored settings.
+    embeddings = replace(settings.embeddings, url="", api_key="")
+    way = settings.weights, embeddings, settings.synonyms, settings.shipped_examples
+    return blake2b(repr((first_hit_model(), models, way)).encode(), digest_size=8).hexdigest()
+
+
+def calibration_in_use(settings: Settings) -> Calibration | None:
+    """Return the calibration of a configuration if it was fitted with this ranking."""
+    calibration = settings.calibration
+    if calibration and calibration.key == calibration_key(settings.search):
+        return calibration
+    return None
+
+
+def calibrated(probability: float, calibration: Calibration) -> float:
+    """Return the confidence of a model, scaled by a calibration."""
+    return _logistic(calibration.slope * log_odds(probability) + calibration.offset)
+
+
+def log_odds(probability: float) -> float:
+    bounded = min(max(probability, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+    return math.log(bounded / (1 - bounded))
 
 
 def _coefficients(file: Path) -> dict[str, float]:

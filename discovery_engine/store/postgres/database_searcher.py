@@ -37,7 +37,7 @@ from discovery_engine.tools.model import ServerName
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
-    from discovery_engine.config.settings import SearchSettings
+    from discovery_engine.config.settings import Calibration, SearchSettings
     from discovery_engine.search.assessment import Gaps
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.search.index.index import Subset
@@ -257,9 +257,13 @@ class DatabaseSearcher(Searcher):
         return self._answer(Searcher.search, query, **how)
 
     def assess(
-        self, query: AnalyzedQuery, hits: Sequence[Hit], similarities: Similarities | None = None
+        self,
+        query: AnalyzedQuery,
+        hits: Sequence[Hit],
+        similarities: Similarities | None = None,
+        calibration: Calibration | None = None,
     ) -> Assessment:
-        return self._answer(Searcher.assess, query, hits, similarities)
+        return self._answer(Searcher.assess, query, hits, similarities, calibration)
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
         return self._answer(Searcher.gaps, query, hits)
