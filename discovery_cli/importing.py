@@ -146,7 +146,9 @@ def show_plan(output: Output, plan: ImportPlan) -> None:
         [output.mark(good=True), Cell(candidate.server.name, "strong"), _about(candidate)]
         for candidate in plan.servers
     ]
-    rows += [[output.mark(good=False), Cell(o.name, "strong"), o.reason] for o in plan.skipped]
+    for server in plan.skipped:
+        mark = output.mark(good=not server.is_problem)
+        rows.append([mark, Cell(server.name, "strong"), server.reason])
     output.table(rows)
     for name, text in plan.secrets.items():
         output.say(f"stores {name}: ••••  {length_class(text)} characters")

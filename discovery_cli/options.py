@@ -91,7 +91,7 @@ def one_server_options(function: Callable[..., object]) -> Callable[..., object]
         "--command",
         "program",
         metavar="COMMAND",
-        help="Use only the server that COMMAND starts, without a configuration; it is `server`.",
+        help="Use only the server that COMMAND starts, as `server`, without a configuration.",
     )
     address = option(
         "--url", "address", metavar="URL", help="Use only the remote server at URL, likewise."

@@ -283,7 +283,8 @@ def _errors(cures: Mapping[str, str]) -> Iterator[str]:
         raise SystemExit(f"{CURES.relative_to(ROOT)} and the table of codes differ: {names}")
     yield (
         "Every code of an error or a notice: what happened, and what to do. The message itself"
-        " names the server, the tool or the line, and usually ends with a hint.\n"
+        " names the server, the tool or the line, and usually ends with a hint;"
+        " `discovery help CODE` prints what stands here.\n"
     )
     for family, rows in FAMILIES.items():
         yield f"## {family}\n"

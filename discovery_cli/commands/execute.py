@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     "target",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the result to FILE; an image or a file that is all of it as it is.",
+    help="Write the result to FILE; one image or file alone is written as its bytes.",
 )
 @click.option(
     "--timeout",

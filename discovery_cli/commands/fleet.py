@@ -56,7 +56,7 @@ def command() -> None:
 
 @command.command("status")
 @click.option(
-    "--state", "states", multiple=True, type=click.Choice(_STATES), help="Only servers in it."
+    "--state", "states", multiple=True, type=click.Choice(_STATES), help="Only this state."
 )
 @click.option("--all", "show_all", is_flag=True, help="Show all servers, not the first 100.")
 @pass_invocation

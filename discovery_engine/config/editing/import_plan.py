@@ -382,7 +382,7 @@ def _add_client(
             plan.add(own_copy(settings, live, secrets, is_stored=stores != "none"), live.name)
             continue
         if (same := servers.same_as(server)) is not None:
-            reason = f"it is there already, as {same!r}"
+            reason = f"from {client}: it is there already, as {same!r}"
             plan.skipped.append(SkippedServer(server.name, reason, is_problem=False))
             twins |= {server.name: same} if same in plan.names else {}
             continue
