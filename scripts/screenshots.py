@@ -25,7 +25,7 @@ from tests.page.conftest import NO_NETWORK, gateway  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 SIZE = {"width": 1300, "height": 800}
-WIDTHS = (360, 1280, 2560)
+WIDTHS = (360, 1280, 1920)
 AREAS = {
     "call": "logs/2",
     "overview": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page, expect
@@ -70,7 +71,7 @@ def ask(opened: Opened, request: str, view: str = "") -> Page:
 
 def edit(page: Page, section: str, text: str) -> None:
     tabs = page.get_by_role("group", name="What to change")
-    tabs.get_by_role("button", name=section).click()
+    tabs.get_by_role("button", name=re.compile(f"^{section}(?! of)")).click()
     page.get_by_role("textbox", name=section).fill(text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from playwright.sync_api import Browser, expect
 
 from tests.e2e.serving import Home
 from tests.page.conftest import gateway
-from tests.page.lab import ask, edit
+from tests.page.lab import ask, edit, write_config
+from tests.postgres import PostgresServer
 
 
 @pytest.mark.requirement("PAGE-20")
@@ -93,3 +95,51 @@ def test_queries_are_saved_with_the_right_tool_and_a_change_shows_how_they_move(
         expect(page.get_by_text("None yet.")).to_be_visible()
 
     assert config.with_name("discovery-queries.yaml").exists()
+
+
+@pytest.mark.requirement("PAGE-21", "PAGE-30")
+def test_rules_of_a_shared_registry_are_saved_there_and_hold_on_another_gateway(
+    tmp_path: Path,
+    chromium: Browser,
+    postgres_server: PostgresServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REGISTRY", postgres_server.create_database())
+    homes = [Home(tmp_path / name) for name in ("one", "other")]
+    texts = [_shared(home) for home in homes]
+    with (
+        gateway(homes[0]) as one,
+        gateway(homes[1]) as other,
+        one.opened(chromium) as here,
+        other.opened(chromium) as there,
+    ):
+        page = ask(here, "open an issue")
+        edit(page, "Tool rules", "- pattern: open_issue\n  enabled: false\n")
+        page.get_by_role("button", name="Save …").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("kept in the registry, and used at once by all")
+        expect(dialog).not_to_contain_text(str(homes[0].config))
+        dialog.get_by_role("button", name="Save", exact=True).click()
+        expect(page.get_by_text("Saved for all gateways of this configuration.")).to_be_visible()
+        here.go("tools")
+        page.get_by_role("switch", name="hub:list_issues for agents").press("Enter")
+        expect(page.get_by_role("dialog")).to_contain_text("the registry, for all")
+        page.get_by_role("button", name="Disable", exact=True).press("Enter")
+        there.go("tools")
+        for tool in ("hub:open_issue", "hub:list_issues"):
+            switch = there.page.get_by_role("switch", name=f"{tool} for agents")
+            expect(switch).not_to_be_checked()
+        there.go("tools/hub/open_issue")
+        expect(there.page.get_by_role("dialog")).to_contain_text("registry:")
+        there.go("search?q=open+an+issue")
+        rules = there.page.get_by_role("textbox", name="Tool rules")
+        expect(rules).to_have_value(re.compile("hub:list_issues(.|\\n)*open_issue"))
+    assert [home.config.read_text("utf-8") for home in homes] == texts
+
+
+def _shared(home: Home) -> str:
+    home.folder.mkdir()
+    config = write_config(home)
+    text = f"name: shared\nregistry: {{url: '${{REGISTRY}}'}}\n{config.read_text('utf-8')}"
+    config.write_text(text, "utf-8")
+    return text

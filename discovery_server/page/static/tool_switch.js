@@ -21,7 +21,7 @@ function Change({ name, enabled, onClose }) {
     show=${(planned) => {
     const switched = planned.tools.filter((one) => one.what !== "changes").map((one) => `${one.server}:${one.tool}`);
     const others = switched.filter((one) => one !== name);
-    return html`<p class="note">This is written to ${planned.where === "file" ? html`<code>${planned.path}</code>` : "the registry, for all of its gateways"}, and is in force at once.</p>
+    return html`<p class="note">This is written to ${planned.where === "file" ? html`<code>${planned.path}</code>` : "the registry, for all gateways of this configuration"}, and is in force at once.</p>
       <${Diff} text=${planned.diff} />
       ${!switched.includes(name) && html`<p class="notice">It changes nothing by itself: something else than a rule of this file decides.</p>`}
       ${others.length > 0 && html`<p class="notice">It also switches ${others.join(", ")}.</p>`}`;

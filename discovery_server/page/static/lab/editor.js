@@ -79,7 +79,7 @@ function Save({ changed, planned, isSpent, rules, onSaved, onRefused }) {
   const save = async () => {
     try {
       const written = await put("/rules", { sections: changed, digest: planned.digest });
-      const saved = written.backup ? `Saved. The file before is ${written.backup}` : "Saved for all gateways of the registry.";
+      const saved = written.backup ? `Saved. The file before is ${written.backup}` : "Saved for all gateways of this configuration.";
       onSaved(changed, planned, written.written ? saved : "Nothing was different.");
     } catch (error) {
       if (error.code === "PLAN_CHANGED") onRefused(planned);
@@ -88,7 +88,7 @@ function Save({ changed, planned, isSpent, rules, onSaved, onRefused }) {
   };
   const places = new Set(rules.sections.filter(({ name }) => changed[name] !== undefined).map(({ where }) => where));
   return html`<${Confirmed} label="Save …" question="Save this change?" verb="Save" isCalm isReady=${!isSpent} act=${save}>
-    ${places.has("registry") && html`<p>Rules are kept in the registry, and used at once by all of its gateways.</p>`}
+    ${places.has("registry") && html`<p>Rules are kept in the registry, and used at once by all gateways of this configuration.</p>`}
     ${places.has("file") && html`<p>It is written to <code>${rules.path}</code> and used at once. The file of now is kept beside it as <code>.bak</code>.</p>`}
     <${Diff} text=${planned.diff} /><//>`;
 }
