@@ -334,6 +334,7 @@ class Gateway:
             request.continuation,
             is_direct=meant.is_direct and request.version in MODERN_VERSIONS,
             on_found=meant.on_found,
+            on_call=meant.on_call,
             # The other meta-tools have no use for it.
             label=session.label(params) if session and meant.tool.name == REGISTRY.name else "",
         )

@@ -24,7 +24,6 @@ from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import INVALID_PARAMS, MODERN_VERSIONS
 from discovery_engine.tools.limits import NAME_LENGTH, shortened
 from discovery_engine.tools.meta_tools import (
-    EXECUTE_STEPS,
     META_TOOLS,
     POOL_SEARCH,
     POOL_SEARCHES,
@@ -36,7 +35,7 @@ from discovery_server.eras import client_name
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.answer_rendering import PoolReport
-    from discovery_engine.agent.meta_arguments import OnFound
+    from discovery_engine.agent.meta_arguments import OnCall, OnFound
     from discovery_engine.catalog import Entry
     from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
@@ -100,6 +99,7 @@ class Call(Struct, frozen=True):
     tool: MetaTool
     arguments: JSONObject
     on_found: OnFound | None = None
+    on_call: OnCall | None = None
     is_direct: bool = False
     """True if the client called a tool of a server by name."""
 
@@ -165,19 +165,19 @@ class ExposedSurface:
         """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""
         return self._tools.input_schema(name)
 
-    def _call(self, name: str, arguments: JSONObject, hint: str) -> tuple[Entry | None, Call]:
-        """Return the tool and its call; for a helper the tool is None.
+    def _call(self, name: str, arguments: JSONObject, hint: str) -> Call:
+        """Return the call of a tool or a helper.
 
         Raises:
             RpcError: If no usable tool has this name; its message ends with `hint`.
         """
         if helper := self._tools.helpers.get(name):
-            return None, Call(self._tools.engine, helper, arguments)
+            return Call(self._tools.engine, helper, arguments)
         entry = self._tools.named(name)
         if entry is None:
             raise _unknown_tool(name, hint)
         meant = execution(entry.key, arguments)
-        return entry, Call(self._tools.engine, _EXECUTE, meant, is_direct=True)
+        return Call(self._tools.engine, _EXECUTE, meant, is_direct=True)
 
 
 class DirectSurface(ExposedSurface):
@@ -201,7 +201,7 @@ class DirectSurface(ExposedSurface):
 
     def call(self, name: str, arguments: JSONObject) -> Call:
         """Return the call of an exposed tool or a helper; see `ToolSurface.call`."""
-        return self._call(name, arguments, "tools/list has the names of all tools")[1]
+        return self._call(name, arguments, "tools/list has the names of all tools")
 
     def _listed(self) -> list[Entry]:
         """Return up to `server.poolLimit` tools: the pinned ones, then one of each server in turn.
@@ -248,12 +248,10 @@ class DynamicSurface(ExposedSurface):
         if name in POOL_SEARCHES:
             return Call(self._tools.engine, POOL_SEARCH, arguments, self._register)
         hint = f"call {POOL_SEARCH.name}, which adds the tools that it finds to the list"
-        entry, call = self._call(name, arguments, hint)
-        if entry:
-            self._bound.use(entry)
-        for entry in self._tools.of_steps(arguments) if name == EXECUTE_STEPS.name else ():
-            self._bound.use(entry)
-        return replace(call, on_found=self._register) if name == REGISTRY.name else call
+        on_found = self._register if name == REGISTRY.name else None
+        return replace(
+            self._call(name, arguments, hint), on_found=on_found, on_call=self._bound.use
+        )
 
     def input_schema(self, name: str) -> JSONObject | None:
         """Return the schema of the arguments of a tool; see `ToolSurface.input_schema`."""

@@ -114,6 +114,9 @@ async def call_tool(
 ) -> JSONObject:
     """A tool's own result, whole, with a note if its arguments were sent unchecked."""
     unchecked: list[str] = []
+    if caller.on_call is not None:
+        with suppress(DiscoveryError):
+            caller.on_call(engine.view.find(server, tool))
     result = await engine.execute(
         server,
         tool,

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.answer_rendering import app_meta
-from discovery_engine.agent.call_steps import MOST_STEPS
 from discovery_engine.agent.execution import limit_of
 from discovery_engine.tools.model import ToolName
 from discovery_engine.view.scope import Scope
@@ -246,14 +245,6 @@ class ExposedTools:
             if any(other.tool.app for other in catalog.part(entry.tool.server).entries)
         ]
         return entries[0] if len(entries) == 1 else None
-
-    def of_steps(self, arguments: JSONObject) -> Iterator[Entry]:
-        """The tools that steps call, as far as they can be used."""
-        steps = arguments.get("steps")
-        for step in steps[:MOST_STEPS] if isinstance(steps, list) else ():
-            name = step.get("tool") if isinstance(step, dict) else None
-            if isinstance(name, str) and (entry := self.named(name)):
-                yield entry
 
     def usable(self, key: ToolKey) -> Entry | None:
         """The tool of that key, if it can be used."""

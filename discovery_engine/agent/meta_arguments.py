@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from discovery_engine.agent.answer_rendering import PoolReport
+    from discovery_engine.catalog import Entry
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.view.search_answers import SearchAnswer
 
@@ -303,6 +304,7 @@ def helpers_beside_tools(settings: Settings) -> Mapping[str, MetaTool]:
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Awaitable[None]]
 OnFound: TypeAlias = Callable[["Sequence[SearchAnswer]"], "PoolReport"]
+OnCall: TypeAlias = Callable[["Entry"], None]
 
 
 class Caller(Struct, frozen=True):
@@ -313,6 +315,8 @@ class Caller(Struct, frozen=True):
     on_progress: OnProgress | None = None
     continuation: Continuation | None = None
     """The client's answers to an `input_required` result of the same call of `execute_tool`."""
+    on_call: OnCall | None = None
+    """Makes a tool that is called, by name, in steps or a script, fresh in the client's list."""
     is_direct: bool = False
     """True if the client called an upstream tool by its own name, without `execute_tool`."""
     on_found: OnFound | None = None

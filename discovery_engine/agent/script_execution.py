@@ -208,7 +208,8 @@ class ScriptCalls:
         self.made: list[ScriptCall] = []
         self._engine = engine
         # A client cannot continue one call of several, so it is asked instead.
-        self._caller = Caller(AskedClient(caller.client) if caller.client else None)
+        client = AskedClient(caller.client) if caller.client else None
+        self._caller = Caller(client, on_call=caller.on_call)
         self._on_progress = caller.on_progress
         self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         self._sent = 0  # bytes

@@ -59,10 +59,11 @@ async def execute_steps(
 
     # A client cannot continue one step of several, so it is asked instead.
     client = AskedClient(caller.client) if caller.client else None
+    # Progress of several tools side by side would not grow.
+    caller_of_step = Caller(client, on_call=caller.on_call)
 
     async def call(step: CallStep, arguments: JSONObject) -> JSONObject:
-        # Progress of several tools side by side would not grow.
-        return await call_tool(engine, step.server, step.tool, arguments, Caller(client))
+        return await call_tool(engine, step.server, step.tool, arguments, caller_of_step)
 
     outcomes = await StepRunner(steps, call, goes_on=goes_on, on_done=report).run()
     return await anyio.to_thread.run_sync(partial(_answer, engine, outcomes, caller))

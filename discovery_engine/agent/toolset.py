@@ -45,7 +45,7 @@ from discovery_engine.agent.tool_pool import BoundTools, ToolPool, pool_rules
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.tools.client_names import Naming
 from discovery_engine.tools.limits import shortened_query
-from discovery_engine.tools.meta_tools import EXECUTE_STEPS, META_TOOLS, POOL_SEARCH, MetaTool
+from discovery_engine.tools.meta_tools import META_TOOLS, POOL_SEARCH, MetaTool
 
 if TYPE_CHECKING:
     from discovery_engine.agent.agent_tool import ToolFunction
@@ -347,11 +347,9 @@ class Toolset:
             ToolNotFoundError: If a change of the settings has removed the meta-tool.
         """
         exposed, bound = self._current, self._bound
-        caller = Caller(client or self._client, on_progress)
+        caller = Caller(client or self._client, on_progress, on_call=bound.use)
         if tool.origin:
-            if entry := exposed.usable(tool.origin):
-                self._turn += 1
-                bound.use(entry)
+            self._turn += exposed.usable(tool.origin) is not None
             tool_arguments = {
                 tool.renamed.get(name, name): value for name, value in arguments.items()
             }
@@ -364,8 +362,6 @@ class Toolset:
             return self._engine, *meant, caller
         if meta is POOL_SEARCH:
             caller = replace(caller, on_found=self._found)
-        for entry in exposed.of_steps(arguments) if meta.name == EXECUTE_STEPS.name else ():
-            bound.use(entry)
         return exposed.engine, meta, arguments, caller
 
     @property

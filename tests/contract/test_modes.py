@@ -15,6 +15,7 @@ from discovery_engine import Engine
 from discovery_server.gateway import Gateway
 from discovery_server.list_changed_hook import open_list_changed_hook
 from discovery_server.surfaces import HOSTS
+from tests.catalogs import JSONObject
 from tests.engines import Folder, good
 from tests.factories import make_definition
 from tests.rows import rows
@@ -325,17 +326,28 @@ async def test_pinned_tools_are_always_listed_and_never_evicted(folder: Folder) 
 
 
 @pytest.mark.requirement("MOD-31")
-async def test_a_tool_that_a_step_called_is_not_the_next_to_be_evicted(folder: Folder) -> None:
-    server = {"poolLimit": 2, "poolWeights": {"score": 0, "freshness": 1}, "steps": True}
+@rows(
+    ("meta_tool", "arguments"),
+    [
+        ("execute_steps", {"steps": [{"id": "a", "tool": "zoo__feed_cat"}]}),
+        ("execute_script", {"code": "await call('zoo:feed_cat')"}),
+    ],
+)
+async def test_a_tool_that_a_step_or_script_called_is_not_the_next_to_be_evicted(
+    folder: Folder, meta_tool: str, arguments: JSONObject
+) -> None:
+    server = {"poolLimit": 2, "poolWeights": {"score": 0, "freshness": 1}}
+    server |= {"steps": True, "script": True}
     async with (
         dynamic(folder, {"zoo": ANIMALS}, **server) as (_, gateway),
         client_of(gateway) as client,
     ):
         await client.found("feed a cat with fish")
         await client.found("wash a dog with soap")
-        await client.called("execute_steps", steps=[{"tool": "zoo__feed_cat"}])
+        called = await client.called(meta_tool, **arguments)
         found = await client.found("count the birds in a tree")
 
+    assert not called["result"]["isError"]
     assert found["evicted"] == ["zoo__wash_dog"]
 
 
