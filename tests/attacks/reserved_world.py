@@ -15,7 +15,7 @@ from discovery_server.gateway import Gateway
 from tests.api_server import Api, serving
 from tests.engines import Folder
 from tests.factories import make_definition
-from tests.servers.offerings import World, prompt, resource, template
+from tests.servers.offerings import World, prompt, resource, skill, template
 from tests.unit.server.wire import HANDSHAKE
 
 OWN_TEAM, OTHER_TEAMS = ("team:payments",), ("team:sales", "team:legal", "user:anna")
@@ -29,10 +29,23 @@ RESOURCES = [resource("file:///handbook", "handbook")]
 RESERVED_RESOURCE = resource("file:///salaries", "salaries", description="All salaries.")
 PROMPTS = [prompt("summary", "page")]
 RESERVED_PROMPT = prompt("dismissal", "employee")
+SKILL_TEXTS = {
+    "skill://welcome/SKILL.md": "Read one page of the handbook, then greet.",
+    "skill://welcome/words.md": "Good morning.",
+}
+RESERVED_SKILL_TEXTS = {
+    "skill://raise/SKILL.md": "Call `pay_out` with the new salary.",
+    "skill://raise/limits.md": "At most five percent.",
+}
+SKILLS = [skill("welcome", SKILL_TEXTS, "Welcome a new employee with the handbook")]
+RESERVED_SKILL = skill("raise", RESERVED_SKILL_TEXTS, "Raise the salary of an employee in payroll")
 DISABLING: JSONObject = {"pattern": "drop_*", "enabled": False}
 RULES: JSONObject = {
     "toolRules": [{"pattern": "pay_*", "visibleTo": OWN_TEAM}, DISABLING],
-    "resourceRules": [{"pattern": "*salaries*", "visibleTo": OWN_TEAM}],
+    "resourceRules": [
+        {"pattern": "*salaries*", "visibleTo": OWN_TEAM},
+        {"pattern": "skill://raise/*", "visibleTo": OWN_TEAM},
+    ],
     "promptRules": [{"pattern": "dismissal", "visibleTo": OWN_TEAM}],
 }
 RESERVING_NOTHING: JSONObject = {
@@ -41,6 +54,7 @@ RESERVING_NOTHING: JSONObject = {
 }
 RESERVED_NAME = "docs_read"
 """Of a server: with one of its tools it reads as the name of another one of `docs`."""
+RAISE, WELCOME = "skill://raise/SKILL.md", "skill://welcome/SKILL.md"
 WORDS = "salary of an employee in payroll"
 INSIDE = "file:///salaries"
 
@@ -58,7 +72,7 @@ ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
     ("GET", "/servers/{server}/offerings"): [
         (f"/servers/{one}/offerings?kind={kind}", {})
         for one in ("docs", "payroll")
-        for kind in ("resource", "template", "prompt")
+        for kind in ("resource", "template", "prompt", "skill")
     ],
     ("GET", "/tools"): [("/tools", {}), ("/tools?limit=1", {})],
     ("GET", "/search"): [
@@ -69,6 +83,8 @@ ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
         ("/search?query=handbook invoices", {}),
         ("/search?query=salaries&kind=resource&kind=prompt&kind=tool", {}),
         ("/search?query=transfer&server=payroll", {}),
+        (f"/search?query={WORDS}&kind=skill", {}),
+        ("/search?query=welcome a new employee&kind=skill", {}),
     ],
     ("GET", "/tokens"): [("/tokens", {}), (f"/tokens?request={WORDS}", {})],
     ("POST", "/servers/{server}/tools/{tool}/call"): [
@@ -81,6 +97,8 @@ ROUTE_QUESTIONS: dict[tuple[str, str], list[tuple[str, JSONObject]]] = {
         ("/servers/docs/resources/read", {"uri": INSIDE}),
         ("/servers/docs/resources/read", {"uri": "file:///%73alaries"}),
         ("/servers/payroll/resources/read", {"uri": "pay:/r"}),
+        ("/servers/docs/resources/read", {"uri": RAISE}),
+        ("/servers/docs/resources/read", {"uri": WELCOME}),
     ],
     ("POST", "/servers/{server}/prompts/get"): [
         ("/servers/docs/prompts/get", {"name": "dismissal"}),
@@ -99,6 +117,8 @@ META_QUESTIONS: dict[str, list[JSONObject]] = {
         {"query": "payrol transfr"},
         {"query": "read a page"},
         {"query": "drop a page"},
+        {"query": WORDS, "kinds": ["skill"]},
+        {"query": "welcome a new employee", "kinds": ["skill"]},
     ],
     "list_tools": [{"server": "docs"}, {"server": "payroll"}, {"server": "payrol"}],
     "get_tool_details": [
@@ -112,6 +132,9 @@ META_QUESTIONS: dict[str, list[JSONObject]] = {
         {"tool": "docs__read__page"},
         {"tool": "docs:read_pag"},
         {"tool": "mcp__docs__read__page"},
+        *({"tool": f"discovery://servers/docs/resources/{uri}"} for uri in (RAISE, WELCOME)),
+        {"tool": "welcome"},
+        {"tool": "raise"},
     ],
     "execute_tool": [
         {"tool": "pay_out", "arguments": {}},
@@ -153,6 +176,10 @@ OFFERED: dict[str, list[JSONObject]] = {
         {"uri": "pay:/r"},
         {"uri": "file:///handbook"},
         {"uri": "wiki:///a"},
+        *({"uri": uri} for uri in (*SKILL_TEXTS, *RESERVED_SKILL_TEXTS)),
+        {"uri": "skill://raise/./SKILL%2Emd"},
+        {"uri": "skill://raise/other.md"},
+        {"uri": f"discovery://servers/docs/resources/{RAISE}"},
     ],
     "prompts/get": [
         {"name": "docs:dismissal"},
@@ -162,8 +189,13 @@ OFFERED: dict[str, list[JSONObject]] = {
     ],
     "skills/list": [{}],
     "skills/get": [
-        {"uri": "skill://raise/SKILL.md"},
-        {"uri": "discovery://servers/payroll/resources/skill://raise/SKILL.md"},
+        {"uri": RAISE},
+        {"uri": WELCOME},
+        *(
+            {"uri": f"discovery://servers/{server}/resources/{uri}"}
+            for server in ("docs", "payroll")
+            for uri in (RAISE, WELCOME)
+        ),
     ],
     "completion/complete": [
         {"ref": REF, "argument": {"name": "employee", "value": ""}},
@@ -212,7 +244,13 @@ async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIter
         prompts=PROMPTS + [RESERVED_PROMPT] * with_reserved,
         templates=[template("wiki:///{path}", "wiki")],
         completions=["handbook"] + ["salaries"] * with_reserved,
-        contents={"file:///handbook": "Work well.", INSIDE: "Many."},
+        skills=SKILLS + [RESERVED_SKILL] * with_reserved,
+        contents={
+            "file:///handbook": "Work well.",
+            INSIDE: "Many.",
+            **SKILL_TEXTS,
+            **(RESERVED_SKILL_TEXTS if with_reserved else {}),
+        },
     )
     # It has much that the other one has, too: what is ambiguous with it is not without it.
     payroll = World(path / "payroll.json", "payroll").offer(
@@ -220,7 +258,8 @@ async def placed(path: Path, *, with_reserved: bool, **server: Any) -> AsyncIter
         resources=[resource("pay:/r"), *RESOURCES],
         prompts=[prompt("raise", "employee"), *PROMPTS],
         templates=[template("wiki:///{path}", "wiki")],
-        contents={"file:///handbook": "Pay well.", "wiki:///a": "Pay much."},
+        skills=SKILLS,
+        contents={"file:///handbook": "Pay well.", "wiki:///a": "Pay much.", **SKILL_TEXTS},
     )
     page = World(path / "page.json", RESERVED_NAME).offer(
         tools=[make_definition("page", "A page.")]

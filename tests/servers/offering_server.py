@@ -4,7 +4,7 @@
 
 WORLD.json, read anew for each request:
 
-    {"tools": [...], "resources": [...], "templates": [...], "prompts": [...],
+    {"tools": [...], "resources": [...], "templates": [...], "prompts": [...], "skills": [...],
      "capabilities": {...},              what is declared; by default what there is
      "pages": 2,                         items on a page
      "fails": ["prompts/list"],          methods that answer an error
@@ -34,6 +34,7 @@ LISTS = {
     "resources/list": ("resources", "resources"),
     "resources/templates/list": ("templates", "resourceTemplates"),
     "prompts/list": ("prompts", "prompts"),
+    "skills/list": ("skills", "skills"),
 }
 CAPABILITIES = {"tools": "tools", "resources": "resources", "templates": "resources"} | {
     "prompts": "prompts"
@@ -89,6 +90,8 @@ class OfferingServer(Server):
         }  # fmt: skip
         if "resources" in declared:
             declared["resources"]["subscribe"] = True
+        if "skills" in world:
+            declared["extensions"] = {"io.modelcontextprotocol/skills": {}}
         found: Message = world.get("capabilities", declared)
         return found
 

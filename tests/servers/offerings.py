@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,18 @@ def template(uri_template: str, name: str = "files", **fields: Any) -> JSONObjec
 def prompt(name: str, *arguments: str, **fields: Any) -> JSONObject:
     listed = [{"name": argument, "required": True} for argument in arguments]
     return {"name": name, **({"arguments": listed} if listed else {}), **fields}
+
+
+def skill(name: str, contents: Mapping[str, str], description: str = "") -> JSONObject:
+    """A skill, whose files are those of `contents` that lie in its folder."""
+    root = f"skill://{name}/"
+    files = [
+        {"uri": uri, "size": len(text), "digest": f"sha256:{sha256(text.encode()).hexdigest()}"}
+        for uri, text in contents.items()
+        if uri.startswith(root)
+    ]
+    frontmatter = {"name": name, "description": description or name}
+    return {"uri": f"{root}SKILL.md", "frontmatter": frontmatter, "resources": files}
 
 
 @dataclass(frozen=True)
