@@ -19,6 +19,9 @@ URL_VARIABLE = "OPENAPI_URL"
 HEADER_VARIABLE = "OPENAPI_HEADER_"
 """Before the name of a header."""
 
+LOST = "discovery/lost"
+"""The member of a tool's `_meta` with the references of its operation that lead nowhere."""
+
 # With -P no file of the working folder is imported in place of a module.
 _ARGS = ("-P", "-m", "discovery_engine.upstream.openapi_server")
 _SKILLS_ARGS = ("-P", "-m", "discovery_engine.upstream.skills_server")
@@ -67,6 +70,12 @@ def needs_extra(args: Sequence[str]) -> str:
 def serves_document(args: Sequence[str]) -> bool:
     """Return True if a program with these arguments serves the operations of a document."""
     return tuple(args[:-1]) == _ARGS
+
+
+def portable_words(program: StdioTransport) -> Sequence[str]:
+    """Return the command line of a program, without the path of this Python if it is ours."""
+    extra = needs_extra(program.args) and "mcp-discovery-engine[openapi]"
+    return (*(("uvx", "--from", extra, "python") if extra else (program.command,)), *program.args)
 
 
 def openapi_form(form: JSONObject) -> JSONObject:

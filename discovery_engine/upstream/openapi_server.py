@@ -12,19 +12,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import unquote, urljoin
 
 import httpx2
 import yaml
 
-from discovery_engine._util.json import JSONObject
-from discovery_engine.config.openapi_entry import HEADER_VARIABLE, URL_VARIABLE
+from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine.config.openapi_entry import HEADER_VARIABLE, LOST, URL_VARIABLE
 from discovery_engine.errors.extras import install_command, missing_library
 
 _CONNECT_TIMEOUT = 30.0  # seconds; `timeouts.call` of the gateway ends a call
 _LARGEST_DOCUMENT = 64 * 1024 * 1024  # bytes; that of Microsoft Graph has 35 MB
+_EXAMPLES = frozenset({"example", "examples", "default"})
 # How an HTTP method acts, in the words of MCP (RFC 9110, 9.2).
 _HINTS = {
     "GET": {"readOnlyHint": True},
@@ -59,10 +61,16 @@ def _server(spec: JSONObject, client: httpx2.AsyncClient) -> Any:
     from fastmcp.server.providers.openapi import OpenAPIProvider
     from fastmcp.tools.base import ToolAnnotations
 
+    dead = {reference for reference in _references(spec) if _target(spec, reference) is None}
+
     def annotate(route: Any, tool: Any) -> None:
-        """Say how the operation acts, for rules about `annotations`."""
+        """Say how the operation acts, for rules about `annotations`, and what it lacks."""
         hints = _HINTS.get(route.method.upper(), {})
         tool.annotations = ToolAnnotations(title=route.summary, **hints)
+        if lost := sorted(dead and dead & _needed(spec, route.path, route.method.lower())):
+            names = ", ".join(lost)
+            tool.description += f"\n\nWithout {names}: the document has nothing there."
+            tool.meta = {**(tool.meta or {}), LOST: lost}
 
     settings.log_level = "ERROR"  # what it logs would repeat the reason with a traceback
     server = FastMCP(spec["info"]["title"], instructions=spec["info"].get("description"))
@@ -126,6 +134,42 @@ def _checked(spec: Any) -> JSONObject:
     if not (isinstance(head.get("paths"), dict) and head["paths"]):
         raise ValueError("it describes no operation: `paths` is missing or empty")
     return head
+
+
+def _references(value: JSONValue) -> Iterator[str]:
+    """Yield the references in a part of a document, but for those in examples."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict):
+            if isinstance(reference := part.get("$ref"), str):
+                yield reference
+            parts += [member for key, member in part.items() if key not in _EXAMPLES]
+        elif isinstance(part, list):
+            parts += part
+
+
+def _target(spec: JSONObject, reference: str) -> JSONValue:
+    """Return what a reference leads to; None if there is nothing in this document."""
+    target: JSONValue = spec
+    head, *keys = reference.split("/")
+    for key in keys if head == "#" else ("",):
+        name = unquote(key).replace("~1", "/").replace("~0", "~")
+        target = target.get(name) if isinstance(target, dict) else None
+    return target
+
+
+def _needed(spec: JSONObject, path: str, method: str) -> set[str]:
+    """Return the references that the arguments of an operation need, directly or not."""
+    item = spec["paths"][path]
+    operation = item.get(method, {})
+    parts = [item.get("parameters"), operation.get("parameters"), operation.get("requestBody")]
+    needed: set[str] = set()
+    while parts:
+        new = set(_references(parts.pop())) - needed
+        needed |= new
+        parts += [_target(spec, reference) for reference in new]
+    return needed
 
 
 def _client(

@@ -106,6 +106,33 @@ async def test_operations_are_tools_under_the_owners_rules_and_are_called_as_des
     assert "the vet is on holiday" in failed["content"][0]["text"]
 
 
+def test_a_reference_that_leads_nowhere_is_named_with_its_operation(home: Discovery) -> None:
+    lost = [f"#/components/{place}" for place in ("parameters/a~1b", "schemas/Far", "schemas/Toy")]
+    far = {"properties": {"far": {"$ref": lost[1]}}, "example": {"$ref": "#/fine"}}
+    parameters = [{"$ref": lost[0]}, {"name": "toy", "in": "query", "schema": {"$ref": lost[2]}}]
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Near"}}}
+    operation = {"parameters": parameters, "requestBody": {"content": content}, **OK}
+    components = {"schemas": {"Pet": PET, "Near": far}, "parameters": {"Limit": LIMIT}}
+    paths = {**PETS["paths"], "/toys": {"post": {"operationId": "add_toy", **operation}}}
+    document = {**PETS, "components": components, "paths": paths}
+    entry = {"openapi": "pets.json", "url": "http://pets.example"}
+    (home.home / "discovery.yaml").write_text(json.dumps({"servers": {"pets": entry}}))
+    (home.home / "pets.json").write_text(json.dumps(document))
+
+    home("review", "servers", "pets", "--yes")
+    home("refresh")
+    checks = home("doctor", "--json").json["checks"]
+    added, other = (
+        home("inspect", f"pets:{name}", "--json").json["tool"]["description"]
+        for name in ("add_toy", "List_all_pets")
+    )
+
+    [check] = [check for check in checks if check["code"] == "DEFINITION_INVALID"]
+    assert check["message"] == f"add_toy lacks {', '.join(lost)}"
+    assert "Without #/components/parameters/a~1b, " in added
+    assert "Without" not in other
+
+
 def command_lines() -> list[bytes]:
     return [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
 

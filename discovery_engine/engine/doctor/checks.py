@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import named
+from discovery_engine.config.openapi_entry import LOST, serves_document
+from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine.doctor.next_steps import advice, next_command, with_detail
 from discovery_engine.errors import (
     Diagnostic,
@@ -166,6 +168,17 @@ def extensions(catalog: Catalog) -> Iterator[Check]:
             message = f"declares extensions that are not passed on: {', '.join(part.extensions)}"
             hint = "its tools, resources and prompts work; the methods of an extension do not"
             yield Check("SERVER_EXTENSION_UNKNOWN", message, hint, f"server {part.server}")
+
+
+def documents(catalog: Catalog, settings: Settings) -> Iterator[Check]:
+    """The operations of OpenAPI documents that lack what a reference leads nowhere for."""
+    for server in settings.servers:
+        if isinstance(server.transport, StdioTransport) and serves_document(server.transport.args):
+            for entry in catalog.part(server.name).entries:
+                if lost := (entry.tool.definition.get("_meta") or {}).get(LOST):
+                    message = f"{entry.tool.name} lacks {', '.join(map(str, lost))}"
+                    hint = "correct these references in the OpenAPI document"
+                    yield Check("DEFINITION_INVALID", message, hint, f"server {server.name}")
 
 
 def age(catalog: Catalog, *, ttl: float, now: float) -> Check:

@@ -139,6 +139,7 @@ def _view_checks(
         yield from checks.effects("overrides", lint_overrides_of(view))
     yield from checks.schemas(entry.tool for entry in catalog.visible)
     yield from checks.extensions(catalog)
+    yield from checks.documents(catalog, settings)
     if settings.servers:
         yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
     yield checks.clients(_client_files(environ), [source.type for source in settings.sources])

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from discovery_engine.config.editing.client_text import FileShape, with_entry
 from discovery_engine.config.editing.yaml_text import block
 from discovery_engine.config.entry_secrets import secrets_of
+from discovery_engine.config.openapi_entry import portable_words
 from discovery_engine.config.serialization import serialize_server_redacted
 from discovery_engine.config.settings import RemoteTransport, ServerSettings, StdioTransport
 from discovery_engine.config.sources.client_table import ClientRow, Pointer, load_table
@@ -163,7 +164,7 @@ class _EntryWriter:
             **program_entry(
                 self.row,
                 self._server.name,
-                [self._written(word, "ARGUMENT") for word in (stdio.command, *stdio.args)],
+                [self._written(word, "ARGUMENT") for word in portable_words(stdio)],
                 {name: value for name, value in env.items() if name not in named},
             ),
             **({shape.env_names[0]: named} if named else {}),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discovery_engine.config.openapi_entry import openapi_transport, skills_transport
 from discovery_engine.config.settings import (
     RemoteTransport,
     ServerSettings,
@@ -73,6 +74,22 @@ def check(servers: list[ServerSettings], client: str, folder: Path) -> None:
 @rows("client", CLIENTS)
 def test_every_client_can_be_given_servers(client: str, tmp_path: Path) -> None:
     check(EXAMPLE, client, tmp_path)
+
+
+@pytest.mark.requirement("SRC-31")
+@rows("client", EXPORT_CLIENTS)
+def test_no_export_has_the_python_of_this_machine(client: str) -> None:
+    service = openapi_transport("https://pets.example/openapi.json", "", {})
+    servers = [
+        ServerSettings(ServerName("pets"), service),
+        ServerSettings(ServerName("handbook"), skills_transport("skills")),
+    ]
+
+    exported = export_servers(servers, client).text
+
+    assert sys.prefix not in exported
+    assert "https://pets.example/openapi.json" in exported
+    assert exported.count("mcp-discovery-engine[openapi]") == (0 if client == "discovery" else 2)
 
 
 @pytest.mark.requirement("SRC-31")
