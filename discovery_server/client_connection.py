@@ -364,6 +364,11 @@ class ClientConnection:
             self._notified.start()
         return self._notified
 
+    @property
+    def client_name(self) -> str:
+        """The client's name for itself; empty before it is initialized."""
+        return self._session.client_name
+
     def _accept(self, era: HandshakeEra, initialize: JSONObject) -> None:
         era.accept(initialize)
         self._session.client_name = initialize["clientInfo"]["name"]
@@ -427,6 +432,7 @@ class HandshakeClient:
     ) -> None:
         """`output` is that of its call; without one it is asked for its roots only."""
         self.id = connection.client
+        self.name = connection.client_name
         self.origin = connection
         self.capabilities = era.capabilities
         self.log_level = era.log_level if output else None

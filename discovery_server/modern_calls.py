@@ -21,7 +21,7 @@ from discovery_engine.rpc.protocol import (
 from discovery_server.asking_calls import AskingCall, AskingCalls, CallChannel, InputRequired
 from discovery_server.client_messages import CallOutput
 from discovery_server.client_tasks import TASK_METHODS, declares_tasks, process_of
-from discovery_server.eras import completed
+from discovery_server.eras import client_name, completed
 from discovery_server.question_text import askable, present, presented_requests
 from discovery_server.request_state import (
     InvalidStateError,
@@ -230,6 +230,7 @@ class _ModernClient:
         takes_tasks: bool,
     ) -> None:
         self.id = client
+        self.name = client_name(request)
         self.origin = origin
         self.capabilities = askable(request.params)
         self.log_level: str | None = request.params["_meta"].get(LOG_LEVEL)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.lazy_pattern import lazy_pattern
+from discovery_engine._util.text import one_line
 from discovery_engine._util.version import __version__
 from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from discovery_engine.store.call_log.call_log import CallLog
 
 _CLIENT = 8  # characters: with the whole id, a reader of the log could use the session
+_NAME = 64  # characters
 _MOST_PROGRESS = 100  # entries of one call; a server may report each percent, and each byte
 _TRACE = lazy_pattern(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 
@@ -187,7 +189,7 @@ class CallRecord:
             outcome,
             seconds,
             queued,
-            client=caller.id[:_CLIENT] if caller and caller.id else "",
+            client=_label(caller) if caller else "",
             view=self._view,
             by=self._by,
             trace_id=self._trace_id,
@@ -308,11 +310,17 @@ def _parent(caller: Client | None) -> Any:
     return TraceContextTextMapPropagator().extract(carrier)
 
 
+def _label(client: Client) -> str:
+    """Return the client's name for itself, and the first characters of its id."""
+    return f"{one_line(client.name)[:_NAME]} {(client.id or '')[:_CLIENT]}".strip()
+
+
 class _TracedClient:
     """A client with other members in `_meta`."""
 
     def __init__(self, client: Client, meta: JSONObject) -> None:
         self.id = client.id
+        self.name = client.name
         self.origin = client.origin
         self.capabilities = client.capabilities
         self.log_level = client.log_level

@@ -71,6 +71,10 @@ class Client(Protocol):
         """The key of its own sessions and handles; None if there is only one client."""
 
     @property
+    def name(self) -> str:
+        """The name that it gave itself, for the log: untrusted text, which may be empty."""
+
+    @property
     def origin(self) -> object:
         """Equal for all calls that certainly come from one client, and only for those; hashable.
 
@@ -144,6 +148,7 @@ class Continuation(Struct, frozen=True):
 class CallbackClient:
     """A client of which only the id is known, or one that is asked through a callback."""
 
+    name = ""
     takes_input_required = False
     takes_tasks = False
 

@@ -420,6 +420,18 @@ async def test_a_host_that_searches_has_all_tools_and_others_the_meta_tools(
     assert "_meta" not in codex["big__tool_007"]
 
 
+@ERAS
+@pytest.mark.requirement("LOG-1")
+async def test_the_log_has_the_name_that_a_client_gave_itself(folder: Folder, era: str) -> None:
+    info = {"name": "claude\x1b[2J\n-code" + 99 * "x", "version": "2"}
+    async with opened(folder, {"zoo": ANIMALS}) as engine:
+        async with client_of(Gateway(engine), era, info) as client:
+            await client.called("execute_tool", tool="zoo:no_such_tool")
+        [entry] = await engine.call_log.entries()
+
+    assert entry.client == "claude -code" + 52 * "x"
+
+
 @rows("document", ["specs/modes.md", "docs/guides/when-not.md"])
 @pytest.mark.requirement("MOD-40")
 def test_tables_of_hosts_have_those_that_there_are(document: str) -> None:

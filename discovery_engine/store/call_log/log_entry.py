@@ -51,7 +51,8 @@ class LogEntry(Struct, frozen=True):
     """Characters, counted up to a limit, before anything is cut."""
     result_size: int = 0
     client: str = ""
-    """The first characters of the client's id, where clients are distinguished."""
+    """The client's name for itself, and where clients are distinguished the first characters of
+    its id."""
     view: str = ""
     """The view of the configuration that the client sees; empty for all."""
     by: Actor = "program"
