@@ -203,6 +203,7 @@ class AskedClient:
 
     def __init__(self, client: Client) -> None:
         self.id = client.id
+        self.name = client.name
         self.origin = client.origin
         self.capabilities = client.capabilities
         self.log_level = client.log_level
