@@ -193,14 +193,16 @@ def _summary(answer: SearchAnswer) -> str:
 def _answer(
     invocation: Invocation, view: View, query: str, filters: Filters, view_name: str | None
 ) -> SearchAnswer:
-    """Return the answer of the view, which is quick; of the engine only if an embedder is set."""
+    """Return the answer of the view, which is quick; of the engine only if a model is set."""
     embeddings = view.settings.search.embeddings
-    if not embeddings.is_on or view.searcher.is_tool_name(query):
+    needs_engine = embeddings.is_on or view.settings.search.reranker.is_on
+    if not needs_engine or view.searcher.is_tool_name(query):
         return view.search(query, **filters)
 
     async def search(engine: Engine) -> SearchAnswer:
         patience = embeddings.timeout if embeddings.is_remote else _LOCAL_EMBEDDING_TIMEOUT
-        await engine.wait_embedded(timeout=patience)
+        if embeddings.is_on:
+            await engine.wait_embedded(timeout=patience)
         return await engine_in_view(engine, view_name).search(query, **filters)
 
     return invocation.run(search)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from msgspec import NODEFAULT, Struct, convert, to_builtins
 from msgspec.structs import fields, replace
@@ -15,8 +15,10 @@ from discovery_engine.config.marketplace_settings import MarketplaceSettings
 from discovery_engine.config.openapi_entry import openapi_form, started_form
 from discovery_engine.config.settings import (
     OWN_SOURCE,
+    EmbeddingsSettings,
     EnrichSettings,
     RemoteTransport,
+    RerankerSettings,
     ServerSettings,
     Settings,
     StdioTransport,
@@ -26,6 +28,8 @@ from discovery_engine.errors import Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import REDACTED, redact_literals
+
+E = TypeVar("E", EmbeddingsSettings, RerankerSettings, EnrichSettings)
 
 _PATTERNS = ("pattern", "server", "matchTags")
 """Keys whose value is written as a single word if it is a list of one."""
@@ -157,16 +161,15 @@ def _defaults(cls: type[Struct]) -> dict[str, Any]:
 
 
 def _without_secrets(settings: Settings) -> Settings:
-    embeddings = settings.search.embeddings
-    redacted = replace(
-        embeddings,
-        url=redact_url(embeddings.url) if embeddings.url else "",
-        api_key=redact_literals(embeddings.api_key),
-    )
+    search = settings.search
     server = settings.server
     return replace(
         settings,
-        search=replace(settings.search, embeddings=redacted),
+        search=replace(
+            search,
+            embeddings=_without_key(search.embeddings),
+            reranker=_without_key(search.reranker),
+        ),
         enrich=_without_key(settings.enrich),
         marketplace=_without_headers(settings.marketplace),
         webhooks=tuple(
@@ -176,9 +179,9 @@ def _without_secrets(settings: Settings) -> Settings:
     )
 
 
-def _without_key(enrich: EnrichSettings) -> EnrichSettings:
-    url = redact_url(enrich.url) if enrich.url else ""
-    return replace(enrich, url=url, api_key=redact_literals(enrich.api_key))
+def _without_key(endpoint: E) -> E:
+    url = redact_url(endpoint.url) if endpoint.url else ""
+    return replace(endpoint, url=url, api_key=redact_literals(endpoint.api_key))
 
 
 def _without_headers(marketplace: MarketplaceSettings) -> MarketplaceSettings:

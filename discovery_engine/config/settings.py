@@ -398,6 +398,24 @@ class EmbeddingsSettings(SettingsSection, frozen=True):
         return self.provider in ("discovery", "static")
 
 
+class RerankerSettings(SettingsSection, frozen=True):
+    """A model that orders the first ten tools of an answer, at an address."""
+
+    url: Annotated[Template, Values(examples=["http://localhost:8000/v1"])] = ""
+    """The address before `/rerank`, of Cohere, Jina, vLLM, llama.cpp, LiteLLM or another with the
+    same API."""
+    model: Annotated[str, Values(examples=["BAAI/bge-reranker-v2-m3"])] = ""
+    """The model's name there."""
+    api_key: Annotated[Template, Values(examples=["${JINA_API_KEY}"])] = ""
+    """The key for the address. Refer to it, do not write it."""
+    timeout: Annotated[float, UNTRUSTED, Values(gt=0, le=60, examples=[1])] = 0.3
+    """Seconds that a search waits for the order at most; after that the first order is sent."""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.url)
+
+
 class SearchSettings(SettingsSection, frozen=True):
     """How tools are searched for."""
 
@@ -418,6 +436,11 @@ class SearchSettings(SettingsSection, frozen=True):
         Values(examples=[{"provider": "onnx", "path": "models/all-MiniLM-L6-v2"}]),
     ] = EmbeddingsSettings()
     """A model that finds tools by meaning, beside the search by words."""
+    reranker: Annotated[
+        RerankerSettings,
+        Values(examples=[{"url": "http://localhost:8000/v1", "model": "reranker"}]),
+    ] = RerankerSettings()
+    """A model that orders the first ten tools of an answer, at an address."""
     synonyms: Annotated[
         tuple[tuple[str, ...], ...],
         UNTRUSTED,

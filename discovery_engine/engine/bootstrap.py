@@ -31,6 +31,7 @@ from discovery_engine.engine.executor import ToolExecutor
 from discovery_engine.engine.health import ServerProber
 from discovery_engine.engine.lister import ServerLister
 from discovery_engine.engine.registered_servers import RegisteredServers
+from discovery_engine.engine.reranking import Reranking
 from discovery_engine.engine.restore import (
     open_registry_or_fallback,
     registry_path,
@@ -119,6 +120,7 @@ async def open_engine(  # noqa: PLR0913 - each by its name
                 environment, store, tasks, load, record=record, replay=replay, worker=worker
             )
             at_end.push_async_callback(_close_log, core.call_log)
+            at_end.push_async_callback(core.reranking.aclose)
             if not (unchanged and await core.state.restore_unchanged(unchanged)):
                 files = settings if unchanged is None else await anyio.to_thread.run_sync(load)
                 await core.state.restore(await core.configuration.join(files))
@@ -171,6 +173,7 @@ def _wired(
             secrets=secrets,
             data=environment.data,
         ),
+        reranking=Reranking(secrets),
         upstreams=upstreams,
         lister=listing.lister,
         executor=ToolExecutor(state, upstreams, secrets=secrets),

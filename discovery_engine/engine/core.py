@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from discovery_engine.engine.executor import ToolExecutor
     from discovery_engine.engine.health import ServerProber
     from discovery_engine.engine.lister import ServerLister
+    from discovery_engine.engine.reranking import Reranking
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.engine.semantic_search import SemanticSearch
     from discovery_engine.engine.upstreams import Upstreams
@@ -82,6 +83,7 @@ class EngineCore(Struct, frozen=True):
     state: CatalogState
     configuration: ConfigurationLoader
     semantic: SemanticSearch
+    reranking: Reranking
     upstreams: Upstreams
     lister: ServerLister
     executor: ToolExecutor

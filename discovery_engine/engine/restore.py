@@ -217,7 +217,9 @@ def unchanged_settings(
     has_untrusted = any(
         server.is_untrusted_origin and not server.is_registered for server in settings.servers
     )
-    needs_more = has_untrusted or settings.sources or settings.search.embeddings.is_on
+    search = settings.search
+    has_addresses = search.embeddings.is_on or search.reranker.is_on
+    needs_more = has_untrusted or settings.sources or has_addresses
     return None if needs_more else settings
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from discovery_engine.engine.call_record import CallRecord
 from discovery_engine.engine.core import CurrentView, EngineCore
+from discovery_engine.engine.reranking import RERANKED
 from discovery_engine.engine.server_offerings import ServerOfferings
 from discovery_engine.errors import (
     DiscoveryError,
@@ -31,6 +32,7 @@ from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.scope import Scope, named_scope, scope_or_nothing
 from discovery_engine.view.search_answers import TOOLS_ONLY, SearchAnswer, SearchKind
+from discovery_engine.view.view import View
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from discovery_engine.tools.client_names import Style
     from discovery_engine.upstream.open_tasks import OpenTask
     from discovery_engine.view.notices import Notice
-    from discovery_engine.view.view import ToolList, View
+    from discovery_engine.view.view import ToolList
 
 
 FIRST_LISTING = 3.0  # seconds to wait for servers that were never listed
@@ -202,19 +204,27 @@ class ScopedEngine:
             )
         await self._current.prepare_search()
         embedding = await self._core.semantic.embed_query(query, self._current.searched)
-        answer = await self._found(
-            lambda view: view.search(
-                query,
-                server=server,
-                tags=tags,
-                any_tag=any_tag,
-                limit=limit,
-                include_disabled=include_disabled,
-                query_vectors=embedding.vectors,
-            )
+        search = partial(
+            View.search,
+            query=query,
+            server=server,
+            tags=tags,
+            any_tag=any_tag,
+            include_disabled=include_disabled,
+            query_vectors=embedding.vectors,
         )
+        order = await self._order(query, search)
+        answer = await self._found(partial(search, limit=limit, order=order))
         self._core.uses.record_found(hit.entry.key for hit in answer.hits)
         return replace(answer, notices=(*answer.notices, *embedding.notices))
+
+    async def _order(self, query: str, search: Callable[..., SearchAnswer]) -> Sequence[ToolKey]:
+        """Return the order of the first hits by the owner's reranker, if there is one."""
+        reranking, settings = self._core.reranking, self.settings
+        if not reranking.is_usable(settings) or self.view.searcher.is_tool_name(query):
+            return ()
+        candidates = await self._found(partial(search, limit=RERANKED))
+        return await reranking.order(query, [hit.entry for hit in candidates.hits], settings)
 
     async def _found(self, search: Callable[[View], SearchAnswer]) -> SearchAnswer:
         """Return what `search` finds; it runs in a thread if it may wait for a database."""

@@ -269,6 +269,10 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
             "warning",
             "search by meaning is configured and failed; words alone were used",
         ),
+        "RERANKER_ERROR": (
+            "warning",
+            "the reranker cannot be used; tools are in the order that the search found",
+        ),
         "MODEL_ERROR": ("error", "the model for search by meaning cannot be installed or removed"),
         "MODEL_MISSING": (
             "error",

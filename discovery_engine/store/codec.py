@@ -70,6 +70,8 @@ def without_secrets(settings: Settings) -> Settings:
         enrich = replace(enrich, url="", api_key="")
     if embeddings.url or embeddings.api_key:
         search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
+    if search.reranker.is_on:
+        search = replace(search, reranker=replace(search.reranker, url="", api_key=""))
     if server.on_list_changed:
         server = replace(server, on_list_changed=())
     stored = replace(

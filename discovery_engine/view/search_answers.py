@@ -152,6 +152,8 @@ class QueryRunner(Struct, frozen=True):
     usage: Mapping[ToolKey, float]
     """The share of uses of each tool, from 0 to 1."""
     calibration: Calibration | None = None
+    order: Sequence[ToolKey] = ()
+    """The order of some tools, which takes the place of theirs."""
 
     def answer(
         self,
@@ -201,14 +203,25 @@ class QueryRunner(Struct, frozen=True):
     def _find(
         self, most: int, accepts: Callable[[Entry], bool], within: Subset | None
     ) -> tuple[Hit, ...]:
-        return self.searcher.search(
+        hits = self.searcher.search(
             self.query,
-            limit=most,
+            limit=max(most, len(self.order)),
             accepts=accepts,
             similarities=self.similarities,
             usage=self.usage,
             within=within,
         )
+        return _reordered(hits, self.order) if self.order else hits
+
+
+def _reordered(hits: Sequence[Hit], order: Sequence[ToolKey]) -> tuple[Hit, ...]:
+    """Put the hits that `order` names in its order, at the places and relevances that they have."""
+    by_key = {hit.entry.key: hit for hit in hits}
+    moved = (by_key[key] for key in order if key in by_key)
+    named = set(order)
+    return tuple(
+        next(moved).with_relevance(hit.relevance) if hit.entry.key in named else hit for hit in hits
+    )
 
 
 def _head(hits: Sequence[Hit]) -> tuple[Hit, ...]:
@@ -262,6 +275,7 @@ class ToolSearch(Struct, frozen=True):
         limit: int | None,
         include_disabled: bool,
         query_vectors: Sequence[Vector],
+        order: Sequence[ToolKey],
     ) -> SearchAnswer:
         """Search the tools; see `View.search`."""
         limits.require_query(query)
@@ -283,7 +297,7 @@ class ToolSearch(Struct, frozen=True):
         def is_hidden(entry: Entry) -> bool:
             return is_asked_for(entry) and not is_listed(entry)
 
-        runner = self._runner(query, query_vectors, limit)
+        runner = self._runner(query, query_vectors, limit, order)
         view_tools = self._shown()
         candidates = self._asked_for(only, frozenset(required_tags), view_tools, any_tag=any_tag)
         has_hidden = self._has_hidden(only)
@@ -332,7 +346,13 @@ class ToolSearch(Struct, frozen=True):
 
         return runner.answer(is_asked_for, self._asked_for(only, required_tags, None))
 
-    def _runner(self, query: str, vectors: Sequence[Vector], limit: int | None) -> QueryRunner:
+    def _runner(
+        self,
+        query: str,
+        vectors: Sequence[Vector],
+        limit: int | None,
+        order: Sequence[ToolKey] = (),
+    ) -> QueryRunner:
         settings, searcher, calibration = self.settings.search, self.searcher, None
         if self.settings.calibration:
             # The search has imported it already.
@@ -349,6 +369,7 @@ class ToolSearch(Struct, frozen=True):
             least=settings.min_confidence,
             usage=self.usage,
             calibration=calibration,
+            order=order,
         )
 
     def _shown(self) -> Subset | None:

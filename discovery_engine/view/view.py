@@ -207,6 +207,7 @@ class View(Struct, frozen=True, dict=True):
         limit: int | None = None,
         include_disabled: bool = False,
         query_vectors: Sequence[Vector] = (),
+        order: Sequence[ToolKey] = (),
     ) -> SearchAnswer:
         """Search for the tools that fit a query best, the best first.
 
@@ -220,6 +221,7 @@ class View(Struct, frozen=True, dict=True):
                 included.
             query_vectors: The vectors of the query and then of its clauses, to find tools by
                 meaning.
+            order: The order of some tools, which takes the place of theirs.
 
         Raises:
             InputTooLongError: If `query`, `server` or `tags` exceed their limits.
@@ -233,6 +235,7 @@ class View(Struct, frozen=True, dict=True):
             limit=limit,
             include_disabled=include_disabled,
             query_vectors=query_vectors,
+            order=order,
         )
 
     def search_everything(

@@ -61,6 +61,7 @@ from discovery_engine.config.settings import (
     EmbeddingsSettings,
     EnrichSettings,
     RegistrySettings,
+    RerankerSettings,
     SearchSettings,
     Settings,
     Source,
@@ -346,7 +347,7 @@ def _secure(text: str) -> str:
     if text and "${" not in text and not is_secure_address(text):
         raise custom_error(
             "must be an https:// address, or http:// of this machine",
-            hint="write the address before /chat/completions, such as http://localhost:11434/v1",
+            hint="write the address of the API, such as http://localhost:11434/v1",
         )
     return text
 
@@ -359,8 +360,19 @@ def _languages(codes: list[str]) -> list[str]:
 
 
 _EmbeddingsSection = section(EmbeddingsSettings, check=_has_what_it_needs)
+
+
+def _has_address(reranker: Any) -> None:
+    if (reranker.model or reranker.api_key) and not reranker.url:
+        raise custom_error("has no address", key="url", hint="add url")
+
+
+_RerankerSection = section(
+    RerankerSettings, check=_has_address, url=Annotated[Template, AfterValidator(_secure)]
+)
 SearchSection = section(
     SearchSettings,
+    reranker=Annotated[_RerankerSection, mapping_or_nothing],
     embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing, BeforeValidator(_no_word)],
     synonyms=Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing],
 )

@@ -32,6 +32,7 @@ from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.doctor.checks import Check
 from discovery_engine.engine.doctor.entry_lint import lint_overrides_of, lint_rules_of
 from discovery_engine.engine.named_registry import report_on
+from discovery_engine.engine.reranking import RerankerError, Reranking
 from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import (
     ConfigurationError,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from discovery_engine.view.status import ServerReport
     from discovery_engine.view.view import View
 
+_RERANKED = "open an issue", ("delete an issue", "create an issue")
 _WEEK = 7 * 86_400.0  # seconds
 
 
@@ -85,6 +87,7 @@ async def check_setup(
     """
     loss = lost(view.lost_at) if view.lost_at else None  # the check of the database has the rest
     folder = registry_path(data_dir, environ).parent
+    reranker = await _reranker(view.settings, StoredSecretResolver(environ, folder))
 
     def run() -> tuple[Check, ...]:
         return (
@@ -94,6 +97,7 @@ async def check_setup(
             *_database(view.settings, data_dir, environ),
             *_search_place(view),
             *_calibration(view),
+            *reranker,
             _call_log(view.settings, folder, now),
             *_secrets(view.settings, folder, environ),
             *_embeddings(view.settings.search.embeddings, folder),
@@ -249,6 +253,24 @@ def _search_place(view: View) -> Iterator[Check]:
     """Where tools are searched; none if there is one place."""
     if view.settings.registry.url and view.settings.cache.enabled:
         yield checks.search_place(view.settings.search, len(view.catalog))
+
+
+async def _reranker(settings: Settings, secrets: SecretResolver) -> tuple[Check, ...]:
+    """Whether the reranker answers in time; none if there is none."""
+    if not settings.search.reranker.is_on:
+        return ()
+    reranking = Reranking(secrets)
+    try:
+        # Twice: the first time may be over before all that it needs is loaded.
+        with suppress(RerankerError):
+            await reranking.ask(*_RERANKED, settings)
+        await reranking.ask(*_RERANKED, settings)
+    except RerankerError as error:
+        message = f"the reranker is not used: {error.message}"
+        return (Check(error.code, message, error.hint, "search"),)
+    finally:
+        await reranking.aclose()
+    return (Check.passed("search", "the reranker answers in time"),)
 
 
 def _calibration(view: View) -> Iterator[Check]:

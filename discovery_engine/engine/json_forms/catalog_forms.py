@@ -251,7 +251,7 @@ def _rule_form(rule: Rule) -> JSONObject:
 
 
 def hit_form(hit: Hit, view: View) -> JSONObject:
-    parts = fields(hit.parts, "exact partial tag usage")
+    parts = fields(hit.parts, "exact partial tag usage rerank")
     return tool_form(hit.entry, view) | {"relevance": hit.relevance, "parts": parts}
 
 

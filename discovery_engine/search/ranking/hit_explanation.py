@@ -51,6 +51,8 @@ class Reason(StrEnum):
     """The query names tags of it."""
     USED = "used"
     """It was used before, after it had been found."""
+    RERANKED = "reranked"
+    """The owner's reranker moved it."""
     AGREEMENT = "agreement"
     """It does what the request asks for, to as many things; or it does not."""
 
@@ -73,6 +75,7 @@ _SENTENCES = {
     Reason.MEANING: "what it does is near in meaning",
     Reason.TAG: "the query names its tags: {word}",
     Reason.USED: "it was found and used before",
+    Reason.RERANKED: "the reranker moved it",
 }
 _AGREEMENTS = {
     Trait.SAME: "it does what the request asks for",
@@ -244,3 +247,4 @@ def _by_others(hit: Hit, tags: Sequence[str]) -> Iterator[Share]:
     yield Share(Reason.MEANING, hit.parts.meaning)
     yield Share(Reason.TAG, hit.parts.tag, ", ".join(tags))
     yield Share(Reason.USED, hit.parts.usage)
+    yield Share(Reason.RERANKED, hit.parts.rerank)

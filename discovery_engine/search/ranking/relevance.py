@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry
 from discovery_engine.search.index.documents import MAX_IMPACT
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class ScoreParts(Struct, frozen=True):
-    """The parts of the relevance; `exact`, `partial`, `tag` and `usage` add up to it."""
+    """The parts of the relevance; `exact`, `partial`, `tag`, `usage` and `rerank` add up to it."""
 
     exact: float
     partial: float
@@ -45,6 +46,8 @@ class ScoreParts(Struct, frozen=True):
     """The change of `partial` by the agreement of request and tool, see `Agreement`."""
     usage: float = 0.0
     """The part of earlier uses, which is very small."""
+    rerank: float = 0.0
+    """The change of the relevance by a reranker, which may be negative."""
 
 
 class Hit(Struct, frozen=True):
@@ -83,6 +86,11 @@ class Hit(Struct, frozen=True):
             usage=by_usage,
         )
         return cls(entry, sum(parts) + by_usage, score_parts)
+
+    def with_relevance(self, relevance: float) -> Hit:
+        """Return the hit with the relevance that a reranker gives it."""
+        parts = replace(self.parts, rerank=relevance - self.relevance)
+        return replace(self, relevance=relevance, parts=parts)
 
 
 _USAGE_SHARE = 0.02  # the most that usage adds: less than separates a better tool from a worse

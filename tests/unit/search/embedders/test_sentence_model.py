@@ -61,7 +61,7 @@ def test_the_model_of_an_installed_package_is_used(
     assert embedded(tmp_path / "data", "east") == [pytest.approx((1, 0, 0))]
 
 
-@pytest.mark.requirement("EMB-30", "EMB-32")
+@pytest.mark.requirement("EMB-30")
 def test_the_model_of_a_wheel_is_used_until_it_is_removed(tmp_path: Path, model: Path) -> None:
     data = tmp_path / "data"
 
@@ -83,7 +83,7 @@ def test_a_model_that_an_earlier_version_built_stays_installed(tmp_path: Path, m
     assert embedded(tmp_path / "data", "up") == [pytest.approx((0, 0, 1))]
 
 
-@pytest.mark.requirement("EMB-30", "EMB-32")
+@pytest.mark.requirement("EMB-30")
 @rows("files", [(), ("tokenizer.json",), FILES])
 def test_a_file_that_is_not_the_wheel_of_the_model_changes_nothing(
     tmp_path: Path, files: tuple[str, ...]
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_the_wheel_of_the_model_changes_nothing(
     assert digests(installed.folder) == digests(model)
 
 
-@pytest.mark.requirement("EMB-32")
+@pytest.mark.requirement("EMB-30")
 def test_a_damaged_model_is_repaired(tmp_path: Path, model: Path) -> None:
     wheel, data = wheel_of(model, *FILES), tmp_path / "data"
     installed = install_model(data, wheel, digests(model))
