@@ -71,7 +71,11 @@ def without_secrets(settings: Settings) -> Settings:
     if embeddings.url or embeddings.api_key:
         search = replace(search, embeddings=replace(embeddings, url="", api_key=""))
     if search.reranker.is_on:
-        search = replace(search, reranker=replace(search.reranker, url="", api_key=""))
+        # Its address says that there is one.
+        from discovery_engine.secrets.masking import redact_url  # noqa: PLC0415 - as in `_is_safe`
+
+        reranker = replace(search.reranker, url=redact_url(search.reranker.url), api_key="")
+        search = replace(search, reranker=reranker)
     if server.on_list_changed:
         server = replace(server, on_list_changed=())
     stored = replace(

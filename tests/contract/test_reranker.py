@@ -45,11 +45,16 @@ def search(folder: Path, url: str = "", timeout: float = 5) -> SearchAnswer:
 
 
 @pytest.mark.requirement("EMB-50")
-def test_the_order_of_a_reranker_takes_the_place_of_the_first(tmp_path: Path) -> None:
+def test_the_order_of_a_reranker_takes_the_place_of_the_first(
+    tmp_path: Path, forked: Preloaded
+) -> None:
     plain = search(tmp_path / "plain")
     with chat_endpoint(falling) as (url, asked):
         ranked = search(tmp_path / "ranked", url)
+        words = "search", REQUEST, "--json"
+        done = forked(words, cwd=tmp_path, environ=environ_of(tmp_path / "ranked"))
 
+    assert [hit["tool"] for hit in done.json["results"]] == names(ranked)
     assert names(ranked) == names(plain)[::-1]
     assert len(names(plain)) > 1
     assert [hit.relevance for hit in ranked.hits] == [hit.relevance for hit in plain.hits]
