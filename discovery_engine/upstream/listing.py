@@ -34,7 +34,7 @@ from discovery_engine.rpc.request_timer import PausableClock
 from discovery_engine.tools.apps import APP_MIME_TYPE, app_of
 from discovery_engine.tools.limits import PROMPT_NAME_LENGTH, URI_LENGTH
 from discovery_engine.tools.offering import OfferingKind, decision_key
-from discovery_engine.tools.skills import fault_of_skill, with_text
+from discovery_engine.tools.skills import TEXT, fault_of_skill, with_text
 
 T = TypeVar("T")
 FetchPage: TypeAlias = Callable[[JSONObject, RequestTimeout], Awaitable[JSONObject]]
@@ -43,6 +43,8 @@ FindFault: TypeAlias = Callable[[Any], str | None]
 """Returns why a definition cannot be used; None if it can."""
 
 _READS = 8  # skills that are read at a time
+_ROUNDS = 6  # times the limit of one request, in which all skills of a server must be read
+_MAX_TEXTS = 16 << 20  # characters of all skills of a server
 _OFFERINGS = 10.0  # seconds, at most, that resources and prompts delay the list of tools
 _MAX_PAGES = 1000
 _MAX_LISTED = 20_000  # definitions of one list
@@ -360,17 +362,28 @@ async def _list_kind(
 async def _with_texts_of_skills(
     skills: Iterable[JSONObject], fetch: FetchList, seconds: float
 ) -> tuple[tuple[JSONObject, ...], tuple[DroppedTool, ...]]:
-    """Read the `SKILL.md` of each skill; one that cannot be read is dropped."""
+    """Read the `SKILL.md` of each skill; one that cannot be read, or not in time, is dropped."""
     limiter = anyio.Semaphore(_READS)
+    deadline = anyio.current_time() + _ROUNDS * seconds
+    length = 0
     read: dict[str, JSONObject] = {}
     dropped: list[DroppedTool] = []
 
+    def require_room() -> None:
+        if anyio.current_time() >= deadline:
+            raise TimeoutError(f"the skills before it took {_ROUNDS * seconds:g} s")
+        if length > _MAX_TEXTS:
+            raise ValueError(f"the skills before it have {_MAX_TEXTS >> 20} MiB of text")
+
     async def read_one(skill: JSONObject) -> None:
+        nonlocal length
         uri = skill["uri"]
         try:
             async with limiter:
+                require_room()
                 result = await fetch("resources/read", {"uri": uri}, RequestTimeout(seconds))
             read[uri] = with_text(skill, result)
+            length += len(read[uri][TEXT])
         except (RpcError, TimeoutError, ValueError) as error:
             dropped.append(DroppedTool(uri[:_NAME_SHOWN], str(error)[:_MESSAGE_LENGTH]))
 

@@ -25,7 +25,7 @@ def main() -> None:
     from fastmcp.server.providers.skills import SkillsDirectoryProvider
     from fastmcp.skills.extension import SkillsExtension
 
-    settings.log_level = "ERROR"
+    settings.log_level = "WARNING"  # it names each skill that it omits
     provider = SkillsDirectoryProvider(folder, reload=True, experimental_skills=True)
     server = FastMCP(folder.name, providers=[provider])
     server.add_extension(SkillsExtension(providers=[provider]))

@@ -12,6 +12,7 @@ from discovery_engine.rpc.messages import RequestTimeout, RpcError
 from discovery_engine.rpc.protocol import SKILLS_EXTENSION
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.upstream.listing import list_offerings
+from tests.rows import rows
 
 pytestmark = [pytest.mark.anyio, pytest.mark.requirement("EXT-4")]
 
@@ -70,6 +71,36 @@ async def fetch(method: str, params: JSONObject, _: RequestTimeout) -> JSONObjec
         raise RpcError(-32602, "no such resource")
     text = "other" if "changed" in uri else "text"
     return {"contents": [{"uri": uri, "text": text}, *([{}] if "long" in uri else [])]}
+
+
+@rows(
+    ("seconds", "size", "read_count", "reason"),
+    [(0.0, 4, 0, "the skills before it took 0 s"), (60.0, 60_000, 287, "16 MiB of text")],
+)
+async def test_the_skills_of_one_server_are_read_within_bounds(
+    seconds: float, size: int, read_count: int, reason: str
+) -> None:
+    text, reads = "x" * size, []
+    names = [f"skill-{number}" for number in range(300)]
+
+    async def endless(method: str, params: JSONObject, _: RequestTimeout) -> JSONObject:
+        if method == "skills/list":
+            return {"skills": [listed_with(name, text) for name in names]}
+        reads.append(params["uri"])
+        return {"contents": [{"uri": params["uri"], "text": text}]}
+
+    listed = await list_offerings(
+        endless, {"extensions": {SKILLS_EXTENSION: {}}}, tools=(), seconds=seconds
+    )
+
+    assert len(reads) == len(listed[OfferingKind.SKILL].definitions)
+    assert len(reads) <= read_count
+    assert all(reason in dropped.reason for dropped in listed[OfferingKind.SKILL].dropped)
+
+
+def listed_with(name: str, text: str) -> JSONObject:
+    uri = f"skill://{name}/SKILL.md"
+    return {**skill(name), "resources": [file(uri, text)]}
 
 
 async def test_a_malformed_skill_loses_only_itself() -> None:
