@@ -473,15 +473,18 @@ def _say_installed(output: Output, plan: InstallPlan, change: InstalledChange) -
 
 def _say_started(output: Output, change: InstalledChange) -> None:
     """Print whether a server was started for the first time in its version."""
-    if change.problem:
-        problem = output.hint(visible_line(change.problem))
-        output.say(f"{change.name} could not be started yet: {problem}")
-        options = "".join(
-            f" --secret {field.key}" if field.is_secret else f" --with {field.key}=…"
+    if change.needed:
+        keys = ", ".join(field.key for field in change.needed)
+        options = " ".join(
+            f"--secret {field.key}" if field.is_secret else f"--with {field.key}=…"
             for field in change.needed
         )
-        way = f"marketplace update {change.name}{options}" if options else f"tools {change.name}"
-        output.say(f"`discovery {way}` {'gives it' if options else 'tries again'}")
+        output.say(f"{change.name} could not be started yet: it needs {keys}")
+        output.say(f"next: `discovery marketplace update {change.name} {options}`")
+    elif change.problem:
+        problem = output.hint(visible_line(change.problem))
+        output.say(f"{change.name} could not be started yet: {problem}")
+        output.say(f"`discovery tools {change.name}` tries again")
     else:
         output.say(f"it was started, and its tools are listed: `discovery tools {change.name}`")
 
