@@ -73,6 +73,8 @@ def hint_of(error: BaseException) -> str:
             return error.hint
         case click.UsageError(ctx=click.Context() as context):
             return f"`{context.command_path} --help` shows the options"
+        case PermissionError():
+            return "run it as its user, change its rights, or name another folder (`--data-dir`)"
     return "-v shows where it happened" if _is_unexpected(error) else ""
 
 

@@ -125,6 +125,15 @@ class Invocation(Struct):
             self.shown_notes[note] = None
             self.output.say(f"note: {note}")
 
+    def say_of_this_machine(self, subject: str) -> None:
+        """Say that `subject` stays on this machine, if others share its registry."""
+        from discovery_engine.engine.restore import names_database
+
+        if names_database(self.config, environ=os.environ, data_dir=self.data_dir):
+            self.output.say(
+                f"{subject} on this machine alone; others that share the registry have their own"
+            )
+
     def view(self, concerned: Concerned | None = None, *, is_searched: bool = False) -> View:
         """Return the view to answer from, after listing relevant servers that never were.
 

@@ -92,6 +92,7 @@ def command(
     else:
         output.say(f"logged in to {report.server} at {one_line(report.issuer)}")
         output.say(_duration(report, invocation.clock()))
+        invocation.say_of_this_machine("the login is stored")
         if failure is None:
             output.say(f"{report.server}: {counted(tools, 'tool')}")
         else:

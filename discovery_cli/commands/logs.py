@@ -181,6 +181,7 @@ def _show(invocation: Invocation, reader: LogReader, conditions: LogFilter, limi
         output.say(_why_empty(invocation, conditions))
     elif len(entries) == limit:
         output.say(f"the newest {limit}; --limit shows more")
+    invocation.say_of_this_machine("calls are logged")
     if losses:
         last = losses[-1]
         when = ago(invocation.clock() - last.at)

@@ -50,8 +50,10 @@ def command(
     metrics = log_reader(invocation).metrics(server, keys)
     if output.as_json:
         output.answer({"servers": [server_metrics.to_json() for server_metrics in metrics]})
-    elif metrics:
-        _show(output, metrics, now, is_one=server is not None)
+    else:
+        if metrics:
+            _show(output, metrics, now, is_one=server is not None)
+        invocation.say_of_this_machine("calls are counted")
     if metrics or server is None:
         if not metrics:
             output.say("no call was counted yet; `discovery execute` makes one")

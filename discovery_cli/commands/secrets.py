@@ -84,6 +84,7 @@ def set_(invocation: Invocation, name: str | None) -> None:
         output.answer({"name": name, "is_new": is_new})
         return
     output.say(f"{name} is {'stored' if is_new else 'replaced'}; write ${{secret:{name}}} for it")
+    invocation.say_of_this_machine("secrets are stored")
 
 
 @command.command("list")
@@ -126,6 +127,7 @@ def list_(invocation: Invocation) -> ExitCode:
         ]
     )
     output.say(_store_line(len(stored), secrets.key_place()))
+    invocation.say_of_this_machine("secrets are stored")
     if code is not ExitCode.OK:
         output.say("hint: discovery doctor")
     elif missing:

@@ -249,6 +249,19 @@ def last_registry(
         yield (store, settings) if is_same else None
 
 
+def names_database(
+    config: str | Path | None, *, environ: Mapping[str, str], data_dir: str | Path | None
+) -> bool:
+    """Return whether the settings of the last run name a database as the registry."""
+    path = registry_path(data_dir, environ)
+    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    settings = None
+    if place.path and path.exists():
+        with suppress(RegistryError), _opened(sqlite_url(path)) as store:
+            settings = _last_settings(store, place.path)
+    return bool(settings and settings.registry.url)
+
+
 def _last_settings(store: Registry, path: str) -> Settings | None:
     """The settings of the last run; None if there are none, or their files have changed."""
     settings = store.load_settings(catalog_key(path, is_untrusted=False, frozen=False))

@@ -163,11 +163,11 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
     from discovery_engine.store.sqlite.sqlite_registry import open_sqlite  # noqa: PLC0415 - as above
 
     folder = copy_folder(path, remote.database.address.name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # What is stored for webhooks is in the database alone, where every gateway sends it from.
     open_file = partial(open_sqlite, patience=patience, has_webhooks=False)
-    local = open_file(path)
+    local = open_file(path)  # makes the data folder, for its owner alone
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         copy = open_file(folder / path.name)
         return SharedRegistry(remote, copy, local, folder=folder)
     except BaseException:

@@ -29,6 +29,8 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     discovery.configure()
     discovery("refresh")
     before = discovery("list", "--json").json
+    own = [("secrets", "list"), ("logs",), ("metrics",)]
+    assert not any("this machine alone" in discovery(*words).err for words in own)
 
     copied = discovery("registry", "copy", "--to", "${DATABASE_URL}", DATABASE_URL=url)
     assert (copied.code, "digests are those of the original" in copied.err) == (0, True)
@@ -42,6 +44,7 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     assert [(server["name"], server["tool_count"]) for server in info["servers"]] == [("demo", 4)]
     assert info["place"].startswith("postgresql://gateway@127.0.0.1:")
     assert "call log and metrics" in info["on_this_machine"]
+    assert all("this machine alone" in discovery(*words, DATABASE_URL=url).err for words in own)
     back = discovery(
         "registry", "copy", "--to", f"sqlite:///{discovery.home}/back.db", DATABASE_URL=url
     )
@@ -59,6 +62,7 @@ def test_the_first_search_on_a_machine_keeps_its_index(
 
     assert discovery("search", "echo", DATABASE_URL=url).code == 0
 
+    assert (discovery.home / "data").stat().st_mode & 0o077 == 0
     copy = next((discovery.home / "data" / "shared").rglob("*.db"))
     with closing(sqlite3.connect(copy)) as database:
         assert database.execute("SELECT count(*) FROM indexes").fetchone() == (1,)

@@ -241,7 +241,7 @@ class PostgresDatabase:
             raise RegistryError(
                 f"the role may not use the database {name}: {_reason(self.address, exc)}",
                 hint="as its owner: `CREATE SCHEMA IF NOT EXISTS discovery AUTHORIZATION "
-                f'"{user}"`; no superuser is needed',
+                f'"{user}"`; if another role owns that schema, `GRANT` that role `TO "{user}"`',
             ) from exc
         except errors.ReadOnlySqlTransaction as exc:
             raise RegistryUnavailableError(
