@@ -96,11 +96,16 @@ async def test_tools_for_capable_clients_are_there_once_such_a_client_has_connec
     async with home.client(mode) as client:
         later = await tool_names(client)
         refusal = await client.call_tool(GATED, {})
+    run(home, "registry", "clear", "everything")
+    run(home, "refresh")
+    async with home.client(mode) as client:
+        cleared = await tool_names(client)
 
     gained = {"get-roots-list", "trigger-elicitation-request", "trigger-sampling-request"}
     assert after - before >= {f"everything__{name}" for name in gained}
     assert "Ada" in answer
     assert later == after
+    assert cleared == before
     assert refusal.is_error
     assert refusal.content[0].text.startswith("TOOL_NEEDS_INPUT")
     assert "elicitation" in refusal.content[0].text
