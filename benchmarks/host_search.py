@@ -1,6 +1,6 @@
 """How hosts that search tools themselves find them, with and without our search hints.
 
-    python benchmarks/host_search.py [--kept-aside | --set FOLDER]
+    python benchmarks/host_search.py [--kept-aside | --set FOLDER | --unseen FOLDER [--agents]]
 
 The English requests of `benchmarks/everyday` that some tool serves, as people put them and, of the
 development set, as an agent puts them. `keywords` scores as the ToolSearch of Claude Code does: a
@@ -9,8 +9,10 @@ word of the name counts 12, a part of one 6, a whole word of the hint 4, of the 
 program, as `server.mode: auto` sends them; for `bm25`, which no host feeds with hints by now, they
 stand behind the description. `regex` ranks by how many of the words occur in name, description and
 hint, as a model that joins its words with `|` would have it; hosts do not rank such matches, and
-list them as they come, so it is a bound. FOLDER has `catalog.jsonl` and `queries.jsonl` as for
-`relevance.py`. Printed: the share with a right tool among the first five, in percent.
+list them as they come, so it is a bound. The FOLDER of `--set` has `catalog.jsonl` and
+`queries.jsonl` as for `relevance.py`, that of `--unseen` what `everyday.py --columns` reads;
+`--agents` asks those requests as an agent puts them. `words` are the hints of tools without typical
+requests, for all tools. Printed: the share with a right tool among the first five, in percent.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from discovery_engine.agent.exposed_tools import search_hint
+from discovery_engine.agent.exposed_tools import search_hint, word_hint
 from discovery_engine.search.examples.book import ExampleBook
 from discovery_engine.tools.model import Tool, ToolKey
 from discovery_server.surfaces import HOSTS
@@ -105,8 +107,23 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kept-aside", action="store_true")
     parser.add_argument("--set", type=Path, help="a folder with another catalog and its queries")
+    parser.add_argument(
+        "--unseen",
+        type=lambda name: Path(name).absolute(),
+        help="a folder of servers that nobody here knows",
+    )
+    parser.add_argument("--agents", action="store_true", help="as an agent puts the requests")
     options = parser.parse_args()
-    if options.set:
+    if options.unseen:
+        catalog = list(_lines(options.unseen / "catalog.jsonl.gz"))
+        text = "agent" if options.agents else "query"
+        requests = _lines(options.unseen / "requests.jsonl")
+        asked = [
+            {**row, "query": row[text]}
+            for row in requests
+            if row["relevant"] and row["language"] == "en" and row.get(text)
+        ]
+    elif options.set:
         catalog = [
             {**row, "inputSchema": row.pop("input_schema")}
             for row in _lines(options.set / "catalog.jsonl")
@@ -120,18 +137,20 @@ def main() -> None:
     for row in catalog:
         definition = {name: row[name] for name in row if name != "server"}
         by_server[row["server"]].append(Tool.from_mcp(row["server"], definition))
+    by_words: dict[ToolKey, str] = {}
     hints: dict[ToolKey, str] = {}
     for tools in by_server.values():
         examples = ExampleBook().of_tools(tools)
+        by_words |= {tool.key: word_hint(tool) for tool in tools}
         hints |= {
             tool.key: search_hint(e.texts) for tool in tools if (e := examples.get(tool.name))
         }
     keys = [ToolKey(row["server"], row["name"]) for row in catalog]
-    print(f"{len(hints)} of {len(catalog)} tools have a hint; {len(asked)} requests")
+    print(f"{len(hints)} of {len(catalog)} tools have typical requests; {len(asked)} requests")
     print("hosts: " + ", ".join(host.title for host in HOSTS.values()))
     for search in (keywords, bm25, regex):
         shares = []
-        for used in ({}, hints):
+        for used in ({}, by_words, by_words | hints):
             documents = [
                 Document(row, used.get(key, "")) for row, key in zip(catalog, keys, strict=True)
             ]
@@ -141,7 +160,10 @@ def main() -> None:
                 relevant = {ToolKey(*pair) for pair in request["relevant"]}
                 right += not relevant.isdisjoint(keys[n] for n in ranked(request["query"])[:5])
             shares.append(100 * right / len(asked))
-        print(f"{search.__name__:10} without {shares[0]:5.1f}   with hints {shares[1]:5.1f}")
+        figures = (
+            f"without {shares[0]:5.1f}   with words {shares[1]:5.1f}   with hints {shares[2]:5.1f}"
+        )
+        print(f"{search.__name__:10} {figures}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.answer_rendering import app_meta
 from discovery_engine.agent.execution import limit_of
+from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ToolName
 from discovery_engine.view.scope import Scope
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.examples.book import ExampleBook
     from discovery_engine.tools.client_names import Naming
     from discovery_engine.tools.meta_tools import MetaTool
-    from discovery_engine.tools.model import ToolKey
+    from discovery_engine.tools.model import Tool, ToolKey
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.view import View
 
@@ -275,8 +276,8 @@ class ExposedTools:
                 tools = [entry.tool for entry in part.iter_visible()]
                 examples = book.of_tools(tools)
                 for tool in tools:
-                    if requests := examples.get(tool.upstream_name):
-                        hints[tool.key] = search_hint(requests.texts)
+                    requests = examples.get(tool.upstream_name)
+                    hints[tool.key] = search_hint(requests.texts) if requests else word_hint(tool)
             self._hints = catalog, book, hints
         return self._hints[2]
 
@@ -309,6 +310,19 @@ def search_hint(requests: Iterable[str]) -> str:
             break
         hint = longer
     return hint
+
+
+def word_hint(tool: Tool) -> str:
+    """Return words by which a host may look for a tool without typical requests.
+
+    ToolSearch compares whole words, and reads no parameters: the words of these are in the hint,
+    and the singular and plural of those in the name.
+    """
+    name = words(tool.name)
+    numbers = (w.removesuffix("s") if w.endswith("s") else f"{w}s" for w in name if w.isalpha())
+    parameters = (word for parameter in tool.parameters for word in words(parameter.name))
+    others = dict.fromkeys(word for word in (*parameters, *numbers) if word not in name)
+    return " ".join(others)[:_HINT_LENGTH]
 
 
 def execution(key: ToolKey, arguments: JSONObject) -> JSONObject:

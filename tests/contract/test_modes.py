@@ -412,11 +412,11 @@ async def test_a_host_that_searches_has_all_tools_and_others_the_meta_tools(
     assert len(codex) == 151
     assert "execute_tool" in stranger
     assert not any(name.startswith("big__") for name in stranger)
-    assert claude["big__tool_029"]["_meta"] == {"anthropic/alwaysLoad": True}
+    assert claude["big__tool_029"]["_meta"]["anthropic/alwaysLoad"] is True
     assert claude["big__tool_007"]["_meta"] == {
         "anthropic/searchHint": f"polish the brass; {requests[1]}"
     }
-    assert "_meta" not in claude["big__tool_001"]
+    assert claude["big__tool_001"]["_meta"]["anthropic/searchHint"] == "tools"
     assert "_meta" not in codex["big__tool_007"]
 
 
