@@ -86,6 +86,7 @@ _MOST_UNANSWERED = 1024  # requests; then no more are read
 _MOST_UNANSWERED_BYTES = MAX_LINE
 _ROOTS_DEBOUNCE_INTERVAL = 0.05  # seconds in which changes of the client's roots are collected
 _COMPLETE = "notifications/elicitation/complete"
+_SUBSCRIPTIONS = ("subscriptions/listen", "resources/subscribe", "resources/unsubscribe")
 _MOST_ASKED = 256  # requests to the client without an answer; further ones fail
 
 
@@ -212,23 +213,17 @@ class ClientConnection:
         elif error := refusal(line):
             stream.write(error)
         elif line and not line.isspace():
-            self._receive_message(line, stream, following)
-
-    def _receive_message(
-        self, line: bytes, stream: ClientStream, following: Iterable[Line]
-    ) -> None:
-        try:
-            value = decode_standard(line)
-        except ValueError:
-            text = "Parse error: the line is not JSON, or nests too deeply"
-            _refuse(stream, None, PARSE_ERROR, text)
-            return
-        is_batch = isinstance(value, list) and len(value) > 0
-        if is_batch and self.accepts_batches:
-            for item in value:  # that version lets a server answer each one on its own
-                self.process(item, len(line) // len(value), stream)
-        else:
-            self.process(value, len(line), stream, following)
+            try:
+                value = decode_standard(line)
+            except ValueError:
+                text = "Parse error: the line is not JSON, or nests too deeply"
+                _refuse(stream, None, PARSE_ERROR, text)
+                return
+            if isinstance(value, list) and value and self.accepts_batches:
+                for item in value:  # that version lets a server answer each one on its own
+                    self.process(item, len(line) // len(value), stream)
+            else:
+                self.process(value, len(line), stream, following)
 
     def process(
         self, value: JSONValue, size: int, stream: ClientStream, following: Iterable[Line] = ()
@@ -296,11 +291,21 @@ class ClientConnection:
                 self._era.log_level = params["level"]
         return checked, result
 
-    async def _serve(
+    def _serve(
+        self, request_id: RequestId, request: ClientRequest, stream: ClientStream
+    ) -> Awaitable[JSONObject]:
+        """The result of a request that has to wait."""
+        if request.method in _SUBSCRIPTIONS:
+            return self._subscribe(request_id, request, stream)
+        if isinstance(self._era, HandshakeEra):
+            return self._serve_handshake_call(request, stream, self._era)
+        serve = partial(self._modern.serve, stream=stream, client=self.client, origin=self)
+        return self._wherever_it_is(request, partial(serve, self.gateway, request), stream)
+
+    async def _subscribe(
         self, request_id: RequestId, request: ClientRequest, stream: ClientStream
     ) -> JSONObject:
-        """The result of a request that has to wait."""
-        subscriptions, client = self.gateway.subscriptions, self.client
+        subscriptions = self.gateway.subscriptions
         match request.method:
             case "subscriptions/listen":
                 whose = self._listener
@@ -311,14 +316,9 @@ class ClientConnection:
                 return completed(request.method, result, request.version)
             case "resources/subscribe":
                 await subscriptions.watch(self._subscriber(), request.params["uri"])
-                return {}
-            case "resources/unsubscribe":
+            case _:
                 await subscriptions.unwatch(self._subscriber(), request.params["uri"])
-                return {}
-        if isinstance(self._era, HandshakeEra):
-            return await self._serve_handshake_call(request, stream, self._era)
-        serve = partial(self._modern.serve, stream=stream, client=client, origin=self)
-        return await self._wherever_it_is(request, partial(serve, self.gateway, request), stream)
+        return {}
 
     async def _serve_handshake_call(
         self, request: ClientRequest, stream: ClientStream, era: HandshakeEra

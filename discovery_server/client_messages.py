@@ -42,7 +42,7 @@ def as_incoming(value: JSONValue) -> Request | Notification | None:
         return None
     if "id" not in value:
         return Notification(method, params)
-    return Request(value["id"], method, params) if is_request_id(value["id"]) else None
+    return Request(value["id"], method, params) if type(value["id"]) in (int, str) else None
 
 
 def is_response(value: JSONValue) -> bool:

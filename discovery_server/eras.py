@@ -387,8 +387,8 @@ class HandshakeEra:
                 " 2026-07-28 are not accepted on it"
             )
             raise RpcError(INVALID_REQUEST, text)
-        is_served = method in methods_of(self.version)
-        if is_served and not self.is_initialized and method not in _BEFORE_INITIALIZE:
+        is_early = not self.is_initialized and method not in _BEFORE_INITIALIZE
+        if is_early and method in methods_of(self.version):
             text = (
                 f"the connection is not initialized: send `initialize` before `{method}`, or give"
                 f" {PROTOCOL_VERSION!r} and {CLIENT_CAPABILITIES!r} in `params._meta`"

@@ -5,9 +5,9 @@ Requests and results are plain JSON; valid results of servers pass through uncha
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Coroutine, Hashable
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio.to_thread
@@ -305,20 +305,23 @@ class Gateway:
         """Seconds to wait for a client's answer to a question."""
         return self.engine.settings.server.question_timeout
 
-    async def serve(
+    def serve(
         self, request: ClientRequest, on_progress: OnProgress | None = None
-    ) -> JSONObject:
+    ) -> Coroutine[Any, Any, JSONObject]:
         """Return the result of a request for which `answer` returned None.
 
         Raises:
             RpcError: If it is answered with an error.
         """
-        match request.method:
-            case "tools/call":
-                return await self._call_tool(request, on_progress)
-            case "tools/list":
-                await self.engine.wait_listed(timeout=_FIRST_LISTING)
-                return self._tools(request)
+        is_call = request.method == "tools/call"
+        return (self._call_tool if is_call else self._serve_other)(request, on_progress)
+
+    async def _serve_other(
+        self, request: ClientRequest, on_progress: OnProgress | None
+    ) -> JSONObject:
+        if request.method == "tools/list":
+            await self.engine.wait_listed(timeout=_FIRST_LISTING)
+            return self._tools(request)
         if request.method in TASK_METHODS:
             return await _completed(request, await self.about_task(request))
         return await _completed(request, await self._offerings.serve(request, on_progress))
@@ -327,7 +330,7 @@ class Gateway:
         self, request: ClientRequest, on_progress: OnProgress | None
     ) -> JSONObject:
         params, session = request.params, request.session
-        meant = self._surface(request).call(params["name"], params.get("arguments") or {})
+        meant = self._surfaces.of(request).call(params["name"], params.get("arguments") or {})
         caller = Caller(
             request.client,
             on_progress,

@@ -61,7 +61,8 @@ async def execute_tool(
     expression = arguments.optional_text("select")
     query = PathQuery(expression) if expression else None  # a mistake is answered before the call
     is_dry_run = arguments.flag("dryRun")
-    await engine.wait_first_listed(server)
+    if server is not None or not engine.has_listings:
+        await engine.wait_first_listed(server)
     if (word := arguments.written("arguments")) not in (None, "arguments"):
         tool_arguments = _as_own(engine, server, tool, word, tool_arguments)
     if is_dry_run:

@@ -97,6 +97,9 @@ class MetaArguments:
         self._tool = tool
         self._given: JSONObject = {}
         self._written: dict[str, str] = {}
+        if len(members) > 1 and members.keys() <= self._properties.keys():  # as nearly always
+            self._given, self._written = members, dict(zip(members, members, strict=True))
+            return
         limits.require_names(f"argument of {tool}", members, most=_NAMES)
         for name, value in self._unwrapped(members).items():
             argument = self._known(name, value, members)
@@ -121,7 +124,8 @@ class MetaArguments:
             InputTooLongError: If it is longer than any name may be.
         """
         value = self.optional_text(name)
-        limits.require_name(name, value)
+        if value is not None:
+            limits.require_name(name, value)
         return value
 
     def text(self, name: str) -> str:
@@ -141,7 +145,9 @@ class MetaArguments:
 
     def called_tool(self) -> tuple[str | None, str]:
         """Return the server, or None if it is not given, and the tool to call."""
-        return self.optional_name("server"), self.optional_name("call_as") or self.tool()
+        server = self.optional_name("server") if "server" in self._given else None
+        name = self.optional_name("call_as") if "call_as" in self._given else None
+        return server, name or self.tool()
 
     def tool(self) -> str:
         """Return the unchanged name of a tool: surrounding blanks may be part of the name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -220,8 +220,8 @@ def _listing(
         claimed_only=worker,
     )
 
-    async def on_tried(server: ServerSettings, error: UpstreamError | None) -> None:
-        await lister.note_tried(server, error)
+    def on_tried(server: ServerSettings, error: UpstreamError | None) -> Awaitable[None] | None:
+        return lister.note_tried(server, error)
 
     call_log = CallLog(
         environment.data, environment.scope, lambda: state.view.settings, clock=clock

@@ -17,7 +17,6 @@ from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.rpc.client import ELICIT, CallbackClient, Client
 from discovery_engine.secrets.references import REDACTED
-from discovery_engine.store.call_log.excerpt import size_of
 from discovery_engine.store.call_log.log_entry import NO_ERRORS, Actor, EntryKind, LogEntry
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 
@@ -93,12 +92,12 @@ class CallRecord:
         if isinstance(error, DiscoveryError):
             self._record_error(error)
         seconds = time.monotonic() - self._started
-        self._log_call(seconds)
+        sizes = self._log_call(seconds)
         if self._span:
             named = (self._server, self._tool) if self._is_known else ("", "")
             self._span.end(*named, self._outcome, self._queued)
         if self._recorder.events.wants(ToolCalled):
-            self._publish(seconds)
+            self._publish(seconds, *sizes)
 
     @property
     def client(self) -> Client | None:
@@ -195,22 +194,23 @@ class CallRecord:
             trace_id=self._trace_id,
         )
 
-    def _log_call(self, seconds: float) -> None:
+    def _log_call(self, seconds: float) -> tuple[int, int]:
+        """Log the call, and return the characters in its arguments and its result."""
         result: JSONValue = self._result
         if self._error is not None:
             result = {"error": {"code": self._error.code, "message": self._error.message}}
         entry = self._entry(self._kind, self._tool, self._outcome, seconds, self._queued)
-        self._recorder.log.record(entry, self._arguments, result, is_known=self._is_known)
+        return self._recorder.log.record(entry, self._arguments, result, is_known=self._is_known)
 
-    def _publish(self, seconds: float) -> None:
+    def _publish(self, seconds: float, argument_size: int, result_size: int) -> None:
         called = ToolCalled(
             self._server,
             self._tool,
             self._outcome,
             seconds,
             self._caller.id if self._caller else None,
-            size_of(self._arguments),
-            0 if self._result is None else size_of(self._result),
+            argument_size,
+            0 if self._result is None else result_size,
         )
         self._recorder.events.publish(called)
 

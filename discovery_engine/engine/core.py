@@ -14,13 +14,13 @@ from anyio.abc import TaskGroup
 from cachetools import LRUCache
 from msgspec import Struct
 
-from discovery_engine.engine.upstreams import CallQuota
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.view.notices import RegistryOutage
 from discovery_engine.view.scope import Scope, ScopedViews, ShownView
 from discovery_engine.view.searcher_source import SearcherSource
 
 if TYPE_CHECKING:
+    from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine.call_record import CallRecorder
     from discovery_engine.engine.catalog_state import CatalogState
@@ -124,11 +124,6 @@ class CurrentView:
         outage = RegistryOutage.of(health) if health else None
         return self.snapshot.with_live(core.lister.live(), core.configuration.rejection, outage)
 
-    @property
-    def quota(self) -> CallQuota | None:
-        """The call quota shared by all clients of this view; None for no limit."""
-        return CallQuota.of_view(self.snapshot.settings)
-
     def within(self, scope: Callable[[Settings], Scope]) -> CurrentView:
         """Return this view restricted to a scope, which `scope` makes from the current settings."""
         shown = ShownView(scope, lambda: self.snapshot, self._scoped)
@@ -186,8 +181,8 @@ class UseCounter:
         if self._state.view.settings.search.learn:
             self._finds.add(keys, self._clock())
 
-    def record_call(self, key: ToolKey) -> None:
+    def record_call(self, entry: Entry) -> None:
         """Record a successful call; it counts if a recent search found the tool."""
         learns = self._state.view.settings.search.learn
-        if learns and self._finds.consume(key, self._clock()):
-            self._tasks.start_soon(self._state.count_use, key)
+        if learns and self._finds.consume(entry.key, self._clock()):
+            self._tasks.start_soon(self._state.count_use, entry.key)

@@ -19,7 +19,13 @@ from discovery_engine._util.json import JSONObject
 from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.tasks import finish
 from discovery_engine.config.entry_secrets import redact_transport
-from discovery_engine.config.settings import RemoteTransport, StdioTransport
+from discovery_engine.config.settings import (
+    RemoteTransport,
+    ServerSettings,
+    Settings,
+    StdioTransport,
+)
+from discovery_engine.engine.upstreams import CallQuota
 from discovery_engine.errors import InputRequiredError, UpstreamProtocolError
 from discovery_engine.rpc.client import covers, declarable
 from discovery_engine.rpc.protocol import CONVERTED
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine.catalog_state import CatalogState
-    from discovery_engine.engine.upstreams import CallQuota, Upstreams
+    from discovery_engine.engine.upstreams import Upstreams
     from discovery_engine.rpc.client import Client, Continuation
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.rules.overrides.override import Override
@@ -51,6 +57,16 @@ OnUnchecked: TypeAlias = Callable[[str], object]
 
 _UNKNOWN = lazy_pattern("(?i)not found|unknown tool|no such tool")
 _PLACES = 20  # converted arguments, at most, that a result names
+
+
+class PreparedCall(Struct, frozen=True):
+    """What all calls of a tool share, as long as its catalog and its settings are the same."""
+
+    entry: Entry
+    server: ServerSettings
+    checker: Checker
+    quotas: tuple[CallQuota, ...]
+    """The limits that each call counts against."""
 
 
 class ToolExecutor:
@@ -68,25 +84,27 @@ class ToolExecutor:
         self._checkers = CheckerCache()
         self._secrets = secrets
 
+    def prepare(self, entry: Entry, settings: Settings) -> PreparedCall:
+        """Prepare the calls of a tool by clients with these settings."""
+        server = self._current.view.settings.by_name[entry.tool.server]
+        quotas = CallQuota.all_of(server, settings)
+        return PreparedCall(entry, server, self._checkers.get(entry.tool), quotas)
+
     async def call(
         self,
-        tool: Tool,
+        prepared: PreparedCall,
         arguments: JSONObject,
         *,
         caller: Client | None,
         continuation: Continuation | None,
         on_progress: OnProgress | None,
         on_unchecked: OnUnchecked | None,
-        quota: CallQuota | None,
         observer: CallObserver | None = None,
     ) -> JSONObject:
-        """Call a tool that the caller has authorized; see `Engine.execute`.
-
-        The call counts against `quota`.
-        """
-        view = self._current.view
-        pinned = await self._pinned(tool, view.settings.overrides)
-        checked = self._checkers.get(tool).check(arguments, pinned)
+        """Call a tool that the caller has authorized; see `Engine.execute`."""
+        tool = prepared.entry.tool
+        pinned = await self._pinned(tool) if tool.overridden.pinned else {}
+        checked = prepared.checker.check(arguments, pinned)
         if checked is not None and checked.unchecked and on_unchecked is not None:
             await finish(on_unchecked(checked.unchecked))
         values = checked.arguments if checked else arguments
@@ -95,12 +113,12 @@ class ToolExecutor:
             request = replace(request, pinned=frozenset(pinned))
         try:
             result = await self._upstreams.send(
-                view.settings.by_name[tool.server],
+                prepared.server,
                 request,
                 caller=caller,
                 continuation=continuation,
                 on_progress=on_progress,
-                quota=quota,
+                quotas=prepared.quotas,
                 observer=observer,
             )
         except UpstreamProtocolError as error:
@@ -135,24 +153,24 @@ class ToolExecutor:
     async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
         """Return what a call of an authorized tool would send; see `Engine.preview`."""
         view, tool = self._current.view, entry.tool
-        overrides = view.settings.overrides
-        pinned = await self._pinned(tool, overrides)
+        pinned = await self._pinned(tool)
         checked = self._checkers.get(tool).check(arguments, pinned)
         return CallPreview(
             entry=entry,
             arguments=checked.arguments if checked else arguments,
-            pinned=pinned_references(tool, overrides),
+            pinned=pinned_references(tool, view.settings.overrides),
             transport=view.settings.by_name[tool.server].transport,
             unchecked=checked.unchecked if checked else "",
         )
 
-    async def _pinned(self, tool: Tool, overrides: Sequence[Override]) -> JSONObject:
+    async def _pinned(self, tool: Tool) -> JSONObject:
         """Return the values of the arguments that the owner pins.
 
         They are resolved in a thread, because that may read files or open a keyring prompt.
         """
         if not tool.overridden.pinned:
             return {}
+        overrides = self._current.view.settings.overrides
         return await anyio.to_thread.run_sync(_known_values, tool, overrides, self._secrets)
 
 

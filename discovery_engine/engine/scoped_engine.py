@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.engine.core import CurrentView, EngineCore
-    from discovery_engine.engine.executor import CallPreview, OnUnchecked
+    from discovery_engine.engine.executor import CallPreview, OnUnchecked, PreparedCall
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.events import Event, Subscription
     from discovery_engine.rpc.client import Client, Continuation
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 
 FIRST_LISTING = 3.0  # seconds to wait for servers that were never listed
+_MAX_PREPARED_CALLS = 1_000  # of one snapshot
 
 
 class ScopedEngine:
@@ -64,6 +65,9 @@ class ScopedEngine:
     def __init__(self, core: EngineCore, current: CurrentView) -> None:
         self._core = core
         self._current = current
+        self._prepared_in: View | None = None
+        self._prepared: dict[tuple[str | None, str], PreparedCall] = {}
+        """Prepared calls of that snapshot, by server and tool as callers write them."""
 
     def within(self, scope: Scope) -> ScopedEngine:
         """Return this engine restricted to a scope."""
@@ -345,29 +349,44 @@ class ScopedEngine:
             ConfigurationError: If a `${reference}` in a pinned argument has no value.
             UpstreamError: If the server cannot be reached, times out, or the connection breaks.
         """
-        view = self.settings.view
-        record = CallRecord(self._core.recorder, server, tool, arguments, caller, view=view, by=by)
+        core, view = self._core, self._current.snapshot
+        name = view.settings.view
+        record = CallRecord(core.recorder, server, tool, arguments, caller, view=name, by=by)
         with record:
-            await self._core.configuration.complete()
-            entry = await self.details(server, tool, max_wait=max_wait)
+            prepared = self._prepared.get((server, tool))
+            if prepared is None or view is not self._prepared_in or not core.state.is_complete:
+                prepared = await self._prepare(server, tool, max_wait)
+            entry = prepared.entry
             record.set_tool(entry.tool)
             with concerning(entry.tool.server, entry.tool.name):
-                result = await self._core.executor.call(
-                    entry.tool,
+                result = await core.executor.call(
+                    prepared,
                     arguments,
                     caller=record.client,
                     continuation=continuation,
-                    on_progress=record.recording(on_progress),
+                    on_progress=record.recording(on_progress) if on_progress else None,
                     on_unchecked=on_unchecked,
-                    quota=self._current.quota,
                     observer=record,
                 )
             record.record_result(result)
         if result.get("resultType") == "task":
             self.tasks.begin(result["taskId"], entry.key, caller)
         if not result.get("isError"):
-            self._core.uses.record_call(entry.key)
+            core.uses.record_call(entry)
         return result
+
+    async def _prepare(self, server: str | None, tool: str, max_wait: float | None) -> PreparedCall:
+        """Prepare the calls of a visible tool, for as long as the snapshot that has it."""
+        await self._core.configuration.complete()
+        entry = await self.details(server, tool, max_wait=max_wait)
+        view = self._current.snapshot
+        prepared = self._core.executor.prepare(entry, view.settings)
+        if view is not self._prepared_in or len(self._prepared) == _MAX_PREPARED_CALLS:
+            self._prepared_in, self._prepared = view, {}
+        # Another snapshot may have come while the server was listed.
+        if view.catalog.get(entry.tool.server, entry.tool.name) is entry:
+            self._prepared[server, tool] = prepared
+        return prepared
 
     async def preview(
         self,

@@ -15,6 +15,7 @@ import anyio.to_thread
 from cachetools import LRUCache
 
 from discovery_engine.engine.call_record import CallRecord
+from discovery_engine.engine.upstreams import CallQuota
 from discovery_engine.errors import (
     DiscoveryError,
     FileWithheldError,
@@ -106,13 +107,14 @@ class ServerOfferings:
             )
             record.set_name(target.server, target.entry.offering.decision_key)
             with concerning(target.server, target.uri):
+                settings = self._core.state.view.settings.by_name[target.server]
                 result = await self._core.upstreams.send(
-                    self._core.state.view.settings.by_name[target.server],
+                    settings,
                     UpstreamRequest.read(target.uri),
                     caller=record.client,
                     continuation=continuation,
                     on_progress=record.recording(on_progress),
-                    quota=self._current.quota,
+                    quotas=CallQuota.all_of(settings, self._current.snapshot.settings),
                     observer=record,
                 )
                 await self._require_accepted(target, result)
@@ -192,13 +194,14 @@ class ServerOfferings:
             prompt = entry.offering
             record.set_name(prompt.server, prompt.decision_key)
             with concerning(prompt.server, prompt.identifier):
+                settings = self._core.state.view.settings.by_name[prompt.server]
                 result = await self._core.upstreams.send(
-                    self._core.state.view.settings.by_name[prompt.server],
+                    settings,
                     UpstreamRequest.get_prompt(prompt.identifier, arguments),
                     caller=record.client,
                     continuation=continuation,
                     on_progress=record.recording(on_progress),
-                    quota=self._current.quota,
+                    quotas=CallQuota.all_of(settings, self._current.snapshot.settings),
                     observer=record,
                 )
             record.record_result(result)
@@ -230,13 +233,14 @@ class ServerOfferings:
             named = {"uri": uri}
         of = entry.offering.server
         with concerning(of, entry.offering.identifier):
+            settings = self._core.state.view.settings.by_name[of]
             result = await self._core.upstreams.send(
-                self._core.state.view.settings.by_name[of],
+                settings,
                 UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
                 caller=caller,
                 continuation=None,
                 on_progress=None,
-                quota=self._current.quota,
+                quotas=CallQuota.all_of(settings, self._current.snapshot.settings),
             )
         if entry.offering.kind is not OfferingKind.TEMPLATE:
             return result

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -59,6 +60,11 @@ class CallQuota(Struct, frozen=True):
     server: str | None = None
 
     @classmethod
+    def all_of(cls, server: ServerSettings, settings: Settings) -> tuple[CallQuota, ...]:
+        """Return the quotas of a request to a server by clients with these settings."""
+        return tuple(filter(None, (cls.of_server(server), cls.of_view(settings))))
+
+    @classmethod
     def of_server(cls, server: ServerSettings) -> CallQuota | None:
         """None if it takes any number of calls."""
         limits = server.limits
@@ -95,7 +101,7 @@ class RateLimits:
         self._clock = clock
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, *quotas: CallQuota | None) -> None:
+    def take(self, *quotas: CallQuota) -> None:
         """Count a call against every quota.
 
         Raises:
@@ -103,9 +109,8 @@ class RateLimits:
                 the call then.
         """
         now = self._clock()
-        set_ones = [quota for quota in quotas if quota is not None]
-        buckets = [self._refilled(quota, now) for quota in set_ones]
-        for quota, bucket in zip(set_ones, buckets, strict=True):
+        buckets = [self._refilled(quota, now) for quota in quotas]
+        for quota, bucket in zip(quotas, buckets, strict=True):
             if bucket.tokens < 1:
                 wait = (1 - bucket.tokens) * _MINUTE / quota.calls_per_minute
                 raise RateLimitedError(quota.subject, quota.calls_per_minute, wait, quota.server)
@@ -120,8 +125,11 @@ class RateLimits:
         return bucket
 
 
-OnTried: TypeAlias = Callable[[ServerSettings, UpstreamError | None], Awaitable[None]]
-"""Called after a request to a server, with its error, or None if it was answered."""
+OnTried: TypeAlias = Callable[[ServerSettings, UpstreamError | None], Awaitable[None] | None]
+"""Called after a request to a server, with its error, or None if it was answered.
+
+What it returns is awaited.
+"""
 
 _WORDS = ("statusMessage", "error")
 """Members of a task's state that are errors of the server, or like them."""
@@ -141,7 +149,7 @@ class Upstreams:
         on_tried: OnTried | None = None,
         server_recorder: ServerRecorder | None = None,
     ) -> None:
-        """`on_tried` is awaited after each request but those that list."""
+        """`on_tried` is called after each request but those that list."""
         self._server_recorder = server_recorder
         self._on_tried = on_tried
         self._tasks = tasks
@@ -210,25 +218,24 @@ class Upstreams:
         caller: Client | None = None,
         continuation: Continuation | None = None,
         on_progress: OnProgress | None = None,
-        quota: CallQuota | None = None,
+        quotas: Sequence[CallQuota] = (),
         observer: CallObserver | None = None,
     ) -> JSONObject:
         """The result of a request, complete and in valid form.
 
         Args:
-            server: Connected first if needed. The request counts against the calls that it allows
-                in a minute.
+            server: Connected first if needed.
             request: Sent unchecked.
             caller: The client that makes the request; with `session: per_client` each has its own
                 session.
             continuation: Its answers to an `input_required` result of the same request, which is
                 not another call.
             on_progress: Called with the progress notifications of the request.
-            quota: Another limit of calls in a minute.
+            quotas: The limits that the request counts against; see `CallQuota.all_of`.
             observer: Gets what happens meanwhile.
 
         Raises:
-            RateLimitedError: If the calls of the server or of `quota` are used up.
+            RateLimitedError: If the calls of one of `quotas` are used up.
             UnavailableError: If connecting fails, the server is backing off, or its call queue is
                 full; `retry_after` says when to try again.
             OutcomeUnknownError: If the connection breaks during the call.
@@ -236,18 +243,21 @@ class Upstreams:
             UpstreamProtocolError: If it answers with an error, or the answer is invalid.
             InputRequiredError: If it fails after the server asked what its client did not answer.
         """
-        if self._rates and continuation is None:
-            self._rates.take(CallQuota.of_server(server), quota)
+        if quotas and self._rates and continuation is None:
+            self._rates.take(*quotas)
+        redactor = self._stable_redactor(server) or await self._redactor_of(server)
         try:
-            async with self._asking(server):
-                result = await self._result(
-                    server, request, caller, continuation, on_progress, observer
-                )
-        except UpstreamProtocolError as error:
-            if self._recorder:
+            result = await self._result(
+                server, request, caller, continuation, on_progress, observer
+            )
+        except UpstreamError as error:
+            await self._note_failure(server, redactor, error)
+            if self._recorder and isinstance(error, UpstreamProtocolError):
                 redactor = await self._redactor_of(server)
                 await self._recorder.record(server.name, request, error, redactor)
             raise
+        if self._on_tried and (work := self._on_tried(server, None)):
+            await work
         if self._recorder:
             redactor = await self._redactor_of(server)
             await self._recorder.record(server.name, request, result, redactor)
@@ -262,18 +272,19 @@ class Upstreams:
         on_progress: OnProgress | None,
         observer: CallObserver | None,
     ) -> JSONObject:
-        sessions = await self._opened()
+        sessions = self._sessions or await self._opened()
         call, history = sessions.call(server, caller, observer), sessions.history_of(server)
         history.stats.calls += 1
-
-        async def send(request: UpstreamRequest) -> JSONObject:
-            session = await sessions.ready_for(server, call)
-            return await session.send(server, request, call, on_progress, sessions.hand_out)
-
-        with history.trial(), call.holding(await history.acquire_slot(server, observer)):
-            return await call.complete(
-                lambda request: at_most_twice(lambda: send(request)), request, continuation
-            )
+        with history.trial():
+            slot = history.calls
+            if not slot.acquire_now():
+                slot = await history.wait_slot(server, observer)
+            call.hold(slot)
+            try:
+                send = partial(sessions.send, server, call, on_progress)
+                return await call.complete(send, request, continuation)
+            finally:
+                call.release(slot)
 
     async def _listing(self, server: ServerSettings, declared: Mapping[str, JSONObject]) -> Listing:
         sessions = await self._opened()
@@ -302,8 +313,13 @@ class Upstreams:
         async with self._asking(server):
             sessions = await self._opened()
             call, history = sessions.call(server, caller), sessions.history_of(server)
-            with history.trial(), call.holding(await history.acquire_slot(server)):
-                answer = await sessions.ask_task(server, task, method, call, responses)
+            with history.trial():
+                slot = await history.wait_slot(server)
+                call.hold(slot)
+                try:
+                    answer = await sessions.ask_task(server, task, method, call, responses)
+                finally:
+                    call.release(slot)
         if "result" in answer:
             answer = {**answer, "result": await received(CALL_TOOL, answer["result"])}
         return answer | {
@@ -432,12 +448,17 @@ class Upstreams:
         try:
             yield
         except UpstreamError as error:
-            (await self._renewed(server, redactor)).redact_error(error)
-            if self._on_tried:
-                await self._on_tried(server, error)
+            await self._note_failure(server, redactor, error)
             raise
-        if self._on_tried:
-            await self._on_tried(server, None)
+        if self._on_tried and (work := self._on_tried(server, None)):
+            await work
+
+    async def _note_failure(
+        self, server: ServerSettings, redactor: OutputRedactor, error: UpstreamError
+    ) -> None:
+        (await self._renewed(server, redactor)).redact_error(error)
+        if self._on_tried and (work := self._on_tried(server, error)):
+            await work
 
     async def _opened(self) -> SessionPool:
         if self._sessions is not None:
@@ -453,11 +474,16 @@ class Upstreams:
             task_status.started(sessions)
             await anyio.sleep_forever()
 
-    async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
+    def _stable_redactor(self, server: ServerSettings) -> OutputRedactor | None:
+        """The redactor of a server; None if it must be made first, or anew."""
         transport, redactor = self._redactors.get(server.name, _SHARES_NOTHINGS)
         is_same = transport is server.transport or transport == server.transport
-        if is_same and redactor.is_stable:
-            return redactor
+        return redactor if is_same and redactor.is_stable else None
+
+    async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
+        if stable := self._stable_redactor(server):
+            return stable
+        _, redactor = self._redactors.get(server.name, _SHARES_NOTHINGS)
         new_redactor = await anyio.to_thread.run_sync(
             OutputRedactor.for_server, server, self._secrets
         )

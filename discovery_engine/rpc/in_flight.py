@@ -100,7 +100,8 @@ class PendingRequest:
         """Set the outcome; no-op if it is set already."""
         if self._outcome is None:
             self._outcome = outcome
-            self._wake_waiter()
+            if not self._wake.done():
+                self._wake.set_result(None)
 
     def abort(self, error: Exception) -> None:
         """Fail the request with `error`, and cancel whatever the waiter awaits."""
@@ -122,7 +123,8 @@ class PendingRequest:
         if self._timer:
             self._timer.extend()
         self._progress.append((progress, total, message))
-        self._wake_waiter()
+        if not self._wake.done():
+            self._wake.set_result(None)
 
     async def _report_progress(self) -> None:
         while self._progress and self._on_progress:
@@ -132,10 +134,6 @@ class PendingRequest:
                 level = logging.DEBUG if self._has_failed else logging.WARNING
                 logger.log(level, "A progress callback failed", exc_info=True)
                 self._has_failed = True
-
-    def _wake_waiter(self) -> None:
-        if not self._wake.done():
-            self._wake.set_result(None)
 
 
 class PendingRequests:
@@ -182,11 +180,12 @@ class PendingRequests:
 
     def settle(self, request_id: RequestId, outcome: JSONObject | RpcError) -> bool:
         """Give a request its answer; return False, and count the answer, if none waits for it."""
-        if not self.expects(request_id):
-            return False
         key = correlated(request_id)
+        request = self._waiting.pop(key, None)
+        if request is None:
+            return self.expects(request_id)
         _add_bounded(self._answered, key)
-        self._waiting.pop(key).settle(outcome)
+        request.settle(outcome)
         return True
 
     def expects(self, request_id: RequestId) -> bool:
@@ -328,7 +327,9 @@ It must not block.
 
 
 class _Incoming:
-    __slots__ = ("id", "is_cancelled", "respond", "scope", "size", "work")
+    __slots__ = ("id", "is_cancelled", "respond", "scope", "size", "task", "work")
+    task: asyncio.Task[None]
+    """Set when the work begins."""
 
     def __init__(self, request_id: RequestId, work: Work, respond: Respond, size: int) -> None:
         self.id = request_id
@@ -354,7 +355,7 @@ class IncomingRequests:
         self._on_end = on_end
         self._unanswered: dict[RequestId, _Incoming] = {}
         self._waiting: deque[_Incoming] = deque()
-        self._running: dict[asyncio.Task[None], _Incoming] = {}
+        self._running: set[_Incoming] = set()
         self.size = 0
         """The bytes of all unanswered requests."""
 
@@ -389,31 +390,39 @@ class IncomingRequests:
         waiting, self._waiting = self._waiting, deque()
         for incoming in waiting:
             self._settle(incoming, _closed(incoming))
-        for incoming in self._running.values():
+        for incoming in self._running:
             incoming.scope.cancel()
         with anyio.CancelScope(shield=True):
             if self._running:
-                await asyncio.wait(self._running)
+                await asyncio.wait([incoming.task for incoming in self._running])
 
     def _spawn(self, incoming: _Incoming) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(incoming))
-        self._running[task] = incoming
-        task.add_done_callback(self._end)
-
-    def _end(self, task: asyncio.Task[None]) -> None:
-        del self._running[task]
-        if self._waiting:
-            self._spawn(self._waiting.popleft())
-        self._on_end()
+        self._running.add(incoming)
+        incoming.task = asyncio.get_running_loop().create_task(self._run(incoming))
 
     async def _run(self, incoming: _Incoming) -> None:
-        answer = _closed(incoming)
-        # A scope, because cancelling the task would also interrupt shielded clean-up.
-        with incoming.scope:
-            # Checked, since a cancelled scope acts only at an await, after a call would be sent.
-            if not incoming.scope.cancel_called:
-                answer = await _answer(incoming)
-        self._settle(incoming, answer)
+        answer: Response | ErrorResponse | None = None
+        try:
+            # A scope, because cancelling the task would also interrupt shielded clean-up.
+            with incoming.scope:
+                # Checked, since a cancelled scope acts only at an await, after a call is sent.
+                if not incoming.scope.cancel_called:
+                    try:
+                        answer = Response(incoming.id, await incoming.work())
+                    except RpcError as error:
+                        answer = ErrorResponse(incoming.id, error)
+                    except Exception:  # a bug here must not end the connection
+                        logger.exception("A request failed")
+                        answer = ErrorResponse(
+                            incoming.id, RpcError(INTERNAL_ERROR, "Internal error")
+                        )
+            self._settle(incoming, answer or _closed(incoming))
+        finally:
+            # Here, and not in a callback of the task, which takes one more turn of the loop.
+            self._running.discard(incoming)
+            if self._waiting:
+                self._spawn(self._waiting.popleft())
+            self._on_end()
 
     def _settle(self, incoming: _Incoming, answer: Response | ErrorResponse) -> None:
         self.size -= incoming.size
@@ -425,13 +434,3 @@ class IncomingRequests:
 
 def _closed(incoming: _Incoming) -> Response | ErrorResponse:
     return ErrorResponse(incoming.id, ConnectionClosedError())
-
-
-async def _answer(incoming: _Incoming) -> Response | ErrorResponse:
-    try:
-        return Response(incoming.id, await incoming.work())
-    except RpcError as error:
-        return ErrorResponse(incoming.id, error)
-    except Exception:  # a bug here must not end the connection
-        logger.exception("A request failed")
-        return ErrorResponse(incoming.id, RpcError(INTERNAL_ERROR, "Internal error"))

@@ -169,7 +169,8 @@ def as_message(value: JSONValue) -> Message | None:
 
 
 def _answer(value: JSONObject) -> Response | ErrorResponse | None:
-    if (id_ := _request_id(value.get("id"))) is None:
+    id_ = value.get("id")
+    if type(id_) is not int and (id_ := _request_id(id_)) is None:
         return None
     if isinstance(result := value.get("result"), dict):
         return Response(id_, result)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine.rpc.in_flight import PendingRequests, send_request
@@ -60,18 +60,18 @@ class StreamPeer:
     def is_closed(self) -> bool:
         return self._is_closed
 
-    async def request(
+    def request(
         self,
         method: str,
         params: JSONObject | None = None,
         *,
         headers: Mapping[str, str] | None = None,  # noqa: ARG002 - of HTTP
-        timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
+        timeout: RequestTimeout | None = None,
         on_progress: OnProgress | None = None,
         can_cancel: bool = True,
-    ) -> JSONObject:
+    ) -> Coroutine[Any, Any, JSONObject]:
         """Send a request and return its result; see `Peer.request`."""
-        return await send_request(
+        return send_request(
             self.pending,
             self._stream,
             method,

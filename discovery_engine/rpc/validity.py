@@ -113,9 +113,11 @@ def is_long(result: JSONObject) -> bool:
 
 
 def _is_valid(method: str, result: JSONObject, version: str = LATEST_MODERN) -> bool:
-    if not _fits(result, shapes_of(version)[method]):
+    try:
+        msgspec.convert(result, shapes_of(version)[method])
+    except msgspec.ValidationError:
         return False
-    return method != _CALL or not _is_silent(result)
+    return method != _CALL or result.get("isError") is not True or not _is_silent(result)
 
 
 def _valid(method: str, result: JSONObject, version: str, uri: str = "") -> JSONObject:

@@ -156,23 +156,6 @@ QuestionsOf: TypeAlias = Callable[[ServerName], QuestionSettings]
 _WITHDRAWN = RpcError(INTERNAL_ERROR, "the question was withdrawn")
 
 
-class _Held:
-    """Context manager that holds a slot; a generator takes three times as long."""
-
-    __slots__ = ("_held", "_slot")
-
-    def __init__(self, held: list[CallLimiter], slot: CallLimiter) -> None:
-        self._held = held
-        self._slot = slot
-
-    def __enter__(self) -> None:
-        self._held.append(self._slot)
-
-    def __exit__(self, *exc: object) -> None:
-        self._held.remove(self._slot)
-        self._slot.release()
-
-
 class Call:
     """One call of a server, which may take several requests."""
 
@@ -190,9 +173,9 @@ class Call:
         """The scheduler for processing questions."""
         self.client = caller or CallbackClient()
         self._settings_of = settings_of
-        capabilities = declarable(self.client.capabilities)
+        capabilities = declarable(self.client.capabilities) if self.client.capabilities else {}
         self.capabilities: Mapping[str, JSONObject] = (
-            capabilities if self._settings.roots is None else capabilities | _ROOTS
+            capabilities if settings_of(server).roots is None else capabilities | _ROOTS
         )
         """The capabilities of the client that are declared to the server."""
         self.clock = PausableClock()
@@ -212,13 +195,17 @@ class Call:
     def _settings(self) -> QuestionSettings:
         return self._settings_of(self.server)
 
-    def holding(self, slot: CallLimiter) -> _Held:
-        """Return a context that holds an acquired slot, and releases it at the end.
+    def hold(self, slot: CallLimiter) -> None:
+        """Hold an acquired slot until `release`.
 
         While a question waits, the slot is lent to other calls: otherwise a few clients that never
         answer would block a server.
         """
-        return _Held(self._slots, slot)
+        self._slots.append(slot)
+
+    def release(self, slot: CallLimiter) -> None:
+        self._slots.remove(slot)
+        slot.release()
 
     @contextmanager
     def lending(self) -> Iterator[None]:
@@ -323,8 +310,21 @@ class Call:
                 asks in too many rounds.
             UpstreamError: Any other error of `send`.
         """
+        sent = request.continued(continuation) if continuation else request
         try:
-            result = await self._last_result(send, request, continuation)
+            for _ in range(_MOST_ROUNDS):
+                result = await send(sent)
+                if result.get("resultType") != _INPUT_REQUIRED:
+                    break
+                questions = self.read_questions(result)
+                if self.client.takes_input_required:
+                    return await self.annotated(result, questions)
+                responses = await self.answers(questions)
+                sent = request.continued(Continuation(responses, result.get("requestState")))
+            else:
+                why = f"it wants input again after {_MOST_ROUNDS} rounds"
+                hint = "give everything it may need as arguments, or use another tool"
+                raise InputRequiredError(self.server, "input from its user", why, hint=hint)
         except (UpstreamProtocolError, UpstreamTimeoutError) as error:
             if problem := self.problem or self._missing_capability(error):
                 problem.detail = error.message
@@ -333,23 +333,6 @@ class Call:
         if self.problem and result.get("isError"):
             raise self.problem
         return result
-
-    async def _last_result(
-        self, send: Send, request: UpstreamRequest, continuation: Continuation | None
-    ) -> JSONObject:
-        sent = request.continued(continuation) if continuation else request
-        for _ in range(_MOST_ROUNDS):
-            result = await send(sent)
-            if result.get("resultType") != _INPUT_REQUIRED:
-                return result
-            questions = self.read_questions(result)
-            if self.client.takes_input_required:
-                return await self.annotated(result, questions)
-            responses = await self.answers(questions)
-            sent = request.continued(Continuation(responses, result.get("requestState")))
-        why = f"it wants input again after {_MOST_ROUNDS} rounds"
-        hint = "give everything it may need as arguments, or use another tool"
-        raise InputRequiredError(self.server, "input from its user", why, hint=hint)
 
     def _missing_capability(self, error: UpstreamError) -> InputRequiredError | None:
         """Return the error of a call that was refused since its client lacks a capability.

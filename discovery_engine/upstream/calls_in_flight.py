@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import partial
 
 import anyio
@@ -52,24 +52,6 @@ class _OpenQuestion:
                 self.scope.cancel()
 
 
-class _Included:
-    """A context manager; one made by a generator takes three times as long, in each call."""
-
-    __slots__ = ("_call", "_calls", "_token")
-
-    def __init__(self, call: Call, calls: CallsInFlight) -> None:
-        self._call = call
-        self._calls = calls
-
-    def __enter__(self) -> None:
-        self._calls.begin(self._call)
-        self._token = _CURRENT.set(self._call)
-
-    def __exit__(self, *exc: object) -> None:
-        _CURRENT.reset(self._token)
-        self._calls.end(self._call)
-
-
 class CallsInFlight:
     def __init__(
         self, server: ServerName, settings_of: QuestionsOf, scheduler: FairScheduler
@@ -86,15 +68,15 @@ class CallsInFlight:
         """The owner's roots when the server was given any; None for a client's."""
         self._open: set[_OpenQuestion] = set()
 
-    def including(self, call: Call) -> _Included:
-        """A block in which a call is in flight; questions that it caused end with it."""
-        return _Included(call, self)
-
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Call) -> Token[Call | None]:
+        """Note that a call is in flight, until `end`, which takes the token."""
         self._calls.append(call)
         self._clients.add(call.client)
+        return _CURRENT.set(call)
 
-    def end(self, call: Call) -> None:
+    def end(self, call: Call, token: Token[Call | None]) -> None:
+        """End a call, and the questions that it caused."""
+        _CURRENT.reset(token)
         self._calls.remove(call)
         for question in tuple(self._open):
             question.end(call)

@@ -49,7 +49,21 @@ class CallLimiter:
             return
         if self.waiting >= self.limits.queue:
             raise QueueFull
-        await self._wait(max_wait)
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        if max_wait is not None:
+            self._timers.add(waiter, loop.time() + max_wait, partial(_expire, waiter))
+        self._queue.append(waiter)
+        self.waiting += 1
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():  # it was given a slot meanwhile
+                self.release()
+            raise
+        finally:
+            self._timers.discard(waiter)
+            self.waiting -= 1
 
     def acquire_now(self) -> bool:
         """Acquire a slot if one is free, and return whether it was."""
@@ -79,23 +93,6 @@ class CallLimiter:
             yield
         finally:
             self._free -= 1
-
-    async def _wait(self, max_wait: float | None) -> None:
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        if max_wait is not None:
-            self._timers.add(waiter, loop.time() + max_wait, partial(_expire, waiter))
-        self._queue.append(waiter)
-        self.waiting += 1
-        try:
-            await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():  # it was given a slot meanwhile
-                self.release()
-            raise
-        finally:
-            self._timers.discard(waiter)
-            self.waiting -= 1
 
 
 def _expire(waiter: asyncio.Future[None]) -> None:

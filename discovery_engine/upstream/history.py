@@ -99,7 +99,7 @@ class ServerHistory:
     @property
     def awaits_login(self) -> bool:
         """True if the last failure was one of authorization, which a new login may end."""
-        return self.is_in_doubt and isinstance(self._last, NeedsAuthError)
+        return isinstance(self._last, NeedsAuthError) and self.is_in_doubt
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
@@ -118,20 +118,17 @@ class ServerHistory:
         """Return `attempt()` if the server failed since its last answer; else a null context."""
         return self.attempt() if self.is_in_doubt else _ALLOWED
 
-    async def acquire_slot(
+    async def wait_slot(
         self, server: ServerSettings, observer: CallObserver | None = None
     ) -> CallLimiter:
-        """Acquire a slot for a call, and return its limiter, at which the caller releases it.
+        """Wait for a slot of a call if `calls` has none now, and return its limiter.
 
-        A change of settings may have replaced `calls` by then.
+        The caller releases it there; a change of settings may have replaced `calls` by then.
 
         Raises:
             UnavailableError: If the queue is full, or no slot gets free within the call timeout.
         """
-        calls = self.calls
-        if calls.acquire_now():
-            return calls
-        began = time.monotonic()
+        calls, began = self.calls, time.monotonic()
         try:
             await calls.acquire(max_wait=server.timeouts.call)
         except QueueFull:

@@ -5,7 +5,7 @@ Results remain the JSON that the server sent, since typed models would drop unkn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import chain, compress, islice
 from typing import Any
@@ -131,16 +131,16 @@ class RpcClient:
         """
         await self.request("subscriptions/listen", {"notifications": notifications})
 
-    async def request(
+    def request(
         self,
         method: str,
         params: JSONObject,
         *,
         details: RequestDetails | None = None,
         meta: JSONObject | None = None,
-        timeout: RequestTimeout | None = None,  # noqa: ASYNC109 - extended by progress
+        timeout: RequestTimeout | None = None,
         on_progress: OnProgress | None = None,
-    ) -> JSONObject:
+    ) -> Awaitable[JSONObject]:
         """Send a request, and return its result; see `Peer.request` for the errors.
 
         Args:
@@ -154,16 +154,20 @@ class RpcClient:
         details = details or RequestDetails(self.info.version)
         if meta := meta or self._meta:
             params = {**params, "_meta": meta}
-        answer = await self.transport.peer.request(
+        answer = self.transport.peer.request(
             method,
             params,
             headers=self.transport.headers(method, details),
             timeout=timeout,
             on_progress=on_progress,
         )
+        return answer if self.is_proven else self._proving(answer)
+
+    async def _proving(self, answer: Awaitable[JSONObject]) -> JSONObject:
+        result = await answer
         if not self.is_proven:
             self._prove()
-        return answer
+        return result
 
     def call_meta(self, request: UpstreamRequest, call: Call) -> JSONObject | None:
         """Return the `_meta` of a call's request; None if it needs only that of the era.
@@ -275,7 +279,7 @@ async def require_flat(server: ServerSettings, result: JSONObject) -> None:
     Raises:
         UpstreamProtocolError: If it nests deeper.
     """
-    if not _is_flat(result) and await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+    if await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
         reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
         raise UpstreamProtocolError(server.name, reason)
 
@@ -299,7 +303,7 @@ async def _exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     return True
 
 
-def _is_flat(result: JSONObject) -> bool:
+def is_flat(result: JSONObject) -> bool:
     """Return whether a result certainly nests at most three levels deep, as most do."""
     listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
     content = result.get(listed)

@@ -70,6 +70,7 @@ from discovery_engine.upstream.rpc_client import (
     LONGEST_CALL,
     RpcClient,
     call_error,
+    is_flat,
     is_task,
     is_unsent,
     listing_error,
@@ -112,15 +113,26 @@ logger = logging.getLogger(__name__)
 class _Lease:
     """A lease of a session: a class, since a generator takes twice as long in each call."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_call", "_session", "_token")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, call: Call | None) -> None:
         self._session = session
+        self._call = call
 
     async def __aenter__(self) -> RpcClient:
-        return await self._session.begin_use()
+        session = self._session
+        session.users += 1
+        if self._call:
+            self._token = session.calls.begin(self._call)
+        try:
+            return session.rpc.value or await session.rpc.wait()
+        except BaseException:
+            await self.__aexit__()
+            raise
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._call:
+            self._session.calls.end(self._call, self._token)
         self._session.end_use()
 
 
@@ -145,10 +157,12 @@ class Session:
         self.roots = RootsChanges()
         self._log_level: str | None = None
         self._context = context
-        self._rpc: Promise[RpcClient] = Promise()
+        self.rpc: Promise[RpcClient] = Promise()
         self._retired = anyio.Event()
+        self.is_retired = False
+        """True if it takes no new callers; current calls still finish."""
         self._unused = anyio.Event()
-        self._users = 0
+        self.users = 0
         self._kept: dict[str, float] = {}
         self._loop = asyncio.get_running_loop()
         self._used_at = self._loop.time()
@@ -158,14 +172,9 @@ class Session:
         """True if another session has replaced it, which has capabilities that this one lacks."""
 
     @property
-    def is_retired(self) -> bool:
-        """True if it takes no new callers; current calls still finish."""
-        return self._retired.is_set()
-
-    @property
     def expires_in(self) -> float | None:
         """Seconds until it is closed for being idle; None while it has callers."""
-        if self._users:
+        if self.users:
             return None
         until = self._used_at + self._context.idle_timeout
         return max(until, *self._kept.values(), until) - self._loop.time()
@@ -181,7 +190,7 @@ class Session:
     @property
     def stats(self) -> SessionStats:
         """The counters of this session, and the last stderr lines of its program."""
-        return _stats_of(self._rpc.value, users=self._users)
+        return _stats_of(self.rpc.value, users=self.users)
 
     async def wait_retired(self) -> None:
         """Wait until it takes no new callers."""
@@ -193,17 +202,17 @@ class Session:
         Also true in the newer era, while the era is unknown, and while other calls run: then it is
         not replaced. Listings finish on a replaced session; watches move to the next one.
         """
-        rpc = self._rpc.value
+        rpc = self.rpc.value
         is_replaceable = rpc is not None and not rpc.is_modern and self.calls.is_empty
         return not is_replaceable or covers(self.capabilities, capabilities)
 
     def may_lack(self, capabilities: Capabilities) -> bool:
         """Return whether it may lack these capabilities, because its era is not known yet."""
-        return not self._rpc.is_settled and not covers(self.capabilities, capabilities)
+        return not self.rpc.is_settled and not covers(self.capabilities, capabilities)
 
     def lists_for(self, capabilities: Capabilities) -> bool:
         """Return whether its lists are those for clients with these capabilities."""
-        rpc = self._rpc.value
+        rpc = self.rpc.value
         return (rpc is not None and rpc.is_modern) or covers(self.capabilities, capabilities)
 
     def replace(self) -> None:
@@ -213,6 +222,7 @@ class Session:
 
     def retire(self) -> None:
         """Take no new callers, and close once the current calls have finished."""
+        self.is_retired = True
         self._retired.set()
 
     @property
@@ -227,27 +237,27 @@ class Session:
 
     def open(self, rpc: RpcClient) -> None:
         """Let callers send through `rpc`."""
-        self._rpc.set(rpc)
+        self.rpc.set(rpc)
         self.history.record_ready()
         if rpc.transport.is_lost:  # it was lost while its era was stored
             self._lose()
 
     def fail(self, error: UnavailableError) -> None:
         """Record that connecting failed, and raise `error` in callers; no-op once it was open."""
-        if not self._rpc.is_settled:
+        if not self.rpc.is_settled:
             self.history.record_failure(error)
-            self._rpc.fail(error)
+            self.rpc.fail(error)
 
     def end(self) -> None:
         """End the session when its task ends; callers that still wait get an `UnavailableError`."""
         self.retire()
-        self._rpc.fail(_closed(self.server.name))
+        self.rpc.fail(_closed(self.server.name))
         self.history.add_session(self.stats)
         self._close()
 
     async def wait_unused(self) -> None:
         """Wait until it has no callers."""
-        while self._users:
+        while self.users:
             self._unused = anyio.Event()
             await self._unused.wait()
 
@@ -260,9 +270,9 @@ class Session:
 
     def _lose(self) -> None:
         """Handle a connection that the server closed; no-op during the handshake, which fails."""
-        if self._rpc.value is None:
+        if self.rpc.value is None:
             return
-        if self._users and not self.is_retired:
+        if self.users and not self.is_retired:
             self._loss = UnavailableError(self.server.name, FailureKind.LOST, "it went away")
         self._close(self._loss)
         self.retire()
@@ -271,7 +281,7 @@ class Session:
         """Record once that the session takes no more calls."""
         if self._is_counted:
             self._is_counted = False
-            self.history.record_closed(was_ready=self._rpc.value is not None, lost=lost)
+            self.history.record_closed(was_ready=self.rpc.value is not None, lost=lost)
 
     def _on_fault(self, fault: str, times: int) -> None:
         """Record a protocol violation; after too many of them the session is retired."""
@@ -281,31 +291,22 @@ class Session:
         if times >= _FAULT_LIMIT:
             self.retire()
 
-    def lease(self) -> _Lease:
+    def lease(self, call: Call | None = None) -> _Lease:
         """Return a context manager that gives the RPC client once the session is connected.
 
-        The session stays open while the block runs.
+        While the block runs the session stays open, and `call` is in flight.
 
         Raises:
             UnavailableError: On entry, if connecting fails.
         """
-        return _Lease(self)
-
-    async def begin_use(self) -> RpcClient:
-        """Begin a use that `end_use` ends, and return the RPC client; see `lease`."""
-        self._users += 1
-        if self._rpc.value is not None:
-            return self._rpc.value
-        try:
-            return await self._rpc.wait()
-        except BaseException:
-            self.end_use()
-            raise
+        return _Lease(self, call)
 
     def end_use(self) -> None:
-        self._users -= 1
-        self._used_at = self._loop.time()
-        self._unused.set()
+        """End a use that a lease has begun."""
+        self.users -= 1
+        if not self.users:
+            self._used_at = self._loop.time()
+            self._unused.set()
 
     async def send(
         self,
@@ -328,19 +329,17 @@ class Session:
             RequestNotProcessed: If the server provably did not process the request.
             UpstreamError: See `Upstreams.send`.
         """
-        with self.calls.including(call):
-            async with self.lease() as rpc:
-                if (level := call.client.log_level) is not None:
-                    await self._request_messages(rpc, level)
-                if rpc.offers_tasks and request.method == CALL_TOOL:
-                    result = await self._task_result(
-                        rpc, server, request, call, on_progress, hand_out
-                    )
-                else:
-                    result = await self._request(rpc, server, request, call, on_progress)
-                    if is_task(result):
-                        raise unexpected_task(server.name, request.method)
-        await require_flat(server, result)
+        async with self.lease(call) as rpc:
+            if (level := call.client.log_level) is not None and not rpc.is_modern:
+                await self._request_messages(rpc, level)
+            if rpc.offers_tasks and request.method == CALL_TOOL:
+                result = await self._task_result(rpc, server, request, call, on_progress, hand_out)
+            else:
+                result = await self._request(rpc, server, request, call, on_progress)
+                if is_task(result):
+                    raise unexpected_task(server.name, request.method)
+        if not is_flat(result):
+            await require_flat(server, result)
         self.history.record_success()
         return result
 
@@ -350,9 +349,8 @@ class Session:
         Raises:
             UpstreamError: See `Upstreams.send`.
         """
-        with self.calls.including(call):
-            async with self.lease() as rpc:
-                return await self._ask(rpc, server, call, request, server.timeouts.call)
+        async with self.lease(call) as rpc:
+            return await self._ask(rpc, server, call, request, server.timeouts.call)
 
     async def _task_result(
         self,
@@ -417,7 +415,8 @@ class Session:
         try:
             if not everywhere.acquire_now():
                 await everywhere.acquire()
-            with call.holding(everywhere):
+            call.hold(everywhere)
+            try:
                 return await rpc.request(
                     request.method,
                     request.params,
@@ -426,6 +425,8 @@ class Session:
                     timeout=RequestTimeout(seconds, LONGEST_CALL, call.clock),
                     on_progress=on_progress,
                 )
+            finally:
+                call.release(everywhere)
         except RequestTimeoutError as timeout:
             failure = UpstreamTimeoutError(server.name, repr(request.subject), timeout.seconds)
             self.history.record_timeout(repr(request.subject), timeout.seconds)
@@ -552,10 +553,9 @@ class Session:
     async def _request_messages(self, rpc: RpcClient, level: str) -> None:
         """Request log messages from `level` on; the most verbose level of all callers counts.
 
-        No-op in the newer era, in which each call names its own level.
+        In the newer era each call names its own level.
         """
-        is_known = level in LOG_LEVELS and not rpc.is_modern
-        if not is_known or "logging" not in rpc.info.capabilities:
+        if level not in LOG_LEVELS or "logging" not in rpc.info.capabilities:
             return
         if self._log_level is None or is_more_verbose(level, than=self._log_level):
             self._log_level = level

@@ -18,9 +18,15 @@ from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.settings import Limits, RemoteTransport, ServerSettings
 from discovery_engine.errors import TaskNotFoundError, UpstreamProtocolError
 from discovery_engine.rpc.client import Client, covers, declarable, merged
+from discovery_engine.rpc.messages import OnProgress
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import Call, CallObserver, UpstreamRequest
+from discovery_engine.upstream.call import (
+    Call,
+    CallObserver,
+    RequestNotProcessed,
+    UpstreamRequest,
+)
 from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.handshake import Capabilities
 from discovery_engine.upstream.history import ServerHistory
@@ -240,21 +246,34 @@ class SessionPool:
             return session
         return self._session((server.name, _LISTING), server, needed={}, declared=declared)
 
-    async def ready_for(self, server: ServerSettings, call: Call) -> Session:
-        """Return a session for a call during which its server may ask questions; see `for_call`.
+    async def send(
+        self,
+        server: ServerSettings,
+        call: Call,
+        on_progress: OnProgress | None,
+        request: UpstreamRequest,
+    ) -> JSONObject:
+        """Send a request of a call, again if it was not processed; see `Session.send`.
 
         A session that is just being opened, to list tools for instance, may have declared too
         little, which is known once its era is.
 
         Raises:
-            UnavailableError: If connecting fails.
+            UpstreamError: See `Upstreams.send`.
         """
-        session = self.for_call(server, call)
-        if not call.capabilities or not session.may_lack(call.capabilities):
-            return session
-        async with session.lease():
-            pass
-        return self.for_call(server, call)
+        is_repeated = False
+        while True:
+            session = self.for_call(server, call)
+            if call.capabilities and session.may_lack(call.capabilities):
+                async with session.lease():
+                    pass
+                session = self.for_call(server, call)
+            try:
+                return await session.send(server, request, call, on_progress, self.hand_out)
+            except RequestNotProcessed as again:
+                if is_repeated:
+                    raise again.error from again
+                is_repeated = True
 
     def for_call(self, server: ServerSettings, call: Call) -> Session:
         """The shared session, or the client's own.
@@ -292,7 +311,7 @@ class SessionPool:
         """
         session = self._sessions.get(key)
         if session is not None:
-            if _serves(session, server) and session.declares(needed):
+            if _serves(session, server) and (not needed or session.declares(needed)):
                 return session
             session.replace()
             declared = merged(session.capabilities, declared)

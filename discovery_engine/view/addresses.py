@@ -35,7 +35,6 @@ from discovery_engine.tools.limits import require_name
 from discovery_engine.tools.model import ServerName, ToolKey, ToolName
 
 _SEPARATOR = lazy_pattern(r"(?=(:|__|\.))")  # looks ahead, so that one may begin within another
-_REMEMBERED = 1_000  # names
 _SUGGESTED = 5  # addresses
 _HOST_PREFIX = lazy_pattern(r"^mcp__", re.IGNORECASE)
 _GATEWAY_PREFIX = lazy_pattern(r"^mcp__.+?__", re.IGNORECASE)
@@ -90,7 +89,7 @@ class AddressBook(Struct, frozen=True, dict=True):
 
     def _tool(self, server: str | None, name: str) -> Entry:
         if server is None:
-            return self._anywhere(name)
+            return self._meant(name)
         of = self.server(server)
         own = self._own_name(of, name)
         if entry := self.catalog.get(of, own):
@@ -117,21 +116,6 @@ class AddressBook(Struct, frozen=True, dict=True):
         """The names of all tools towards clients, visible or not, so that hiding renames none."""
         tools = ((entry.tool.server, entry.tool.name) for entry in self.catalog)
         return ClientNames.of(tools, self.naming)
-
-    def _anywhere(self, word: str) -> Entry:
-        # A tool is called by the same name again and again, and reading one took an eighth of a
-        # call. Names that fit no tool, or several, are not kept.
-        if entry := self._found.get(word):
-            return entry
-        if len(self._found) == _REMEMBERED:
-            self._found.clear()
-        entry = self._found[word] = self._meant(word)
-        return entry
-
-    @cached_property
-    def _found(self) -> dict[str, Entry]:
-        """The tools that were named lately without their server, by that name."""
-        return {}
 
     def _meant(self, word: str) -> Entry:
         if named := self._named(word):

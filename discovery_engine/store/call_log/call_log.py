@@ -81,8 +81,10 @@ class CallLog:
         result: JSONValue = None,
         *,
         is_known: bool = True,
-    ) -> None:
+    ) -> tuple[int, int]:
         """Queue an entry to be written; it is dropped if the queue is full.
+
+        Returns the characters in the arguments and in the result.
 
         Args:
             entry: The entry without arguments and result, and without their sizes.
@@ -90,7 +92,7 @@ class CallLog:
             result: The result; the settings decide how much of it is stored.
             is_known: Whether the server and the tool exist.
         """
-        self._writer.record(entry, arguments, result, mode=self._mode, is_known=is_known)
+        return self._writer.record(entry, arguments, result, mode=self._mode, is_known=is_known)
 
     @property
     def is_kept(self) -> bool:

@@ -116,7 +116,7 @@ class LogWriter:
         *,
         mode: str,
         is_known: bool,
-    ) -> None:
+    ) -> tuple[int, int]:
         """Record an entry as `CallLog.record` does; `mode` as in `log.calls`."""
         pending = PendingEntry(entry, is_known=is_known, is_stored=mode != "off")
         if limit := _LIMITS.get(mode):
@@ -127,10 +127,11 @@ class LogWriter:
             if result is not None:
                 pending.result, pending.result_size = excerpt.copy(result)
             pending.texts, pending.weight = excerpt.texts, excerpt.weight
-        elif pending.is_stored:
+        else:
             pending.argument_size = 0 if arguments is None else size_of(arguments)
             pending.result_size = 0 if result is None else size_of(result)
         self.add(pending)
+        return pending.argument_size, pending.result_size
 
     def add(self, entry: PendingEntry) -> None:
         """Queue an entry, or drop it if too much waits already."""

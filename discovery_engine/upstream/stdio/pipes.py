@@ -275,6 +275,9 @@ class MessageReader:
             self._array = (entry for entry in value if entry and isinstance(entry, dict))
             return None
         message = as_message(value)
+        if type(message) is Response and self._pending.is_waiting(message.id):  # nearly always
+            self._quota.reset()
+            return message
         if message is None:
             self._drop(line, foreign=True)
             return self._error_answer(answered_id(value), fault_of(value))
