@@ -245,7 +245,8 @@ class Subscription:
     def deliver(self, event: Event) -> None:
         """Queue an event of one of these kinds."""
         self._events.append(event)
-        self._arrival.set()
+        if len(self._events) == 1:  # else nobody waits
+            self._arrival.set()
 
     def drain(self) -> list[Event]:
         """Remove and return the queued events."""

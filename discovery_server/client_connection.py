@@ -260,14 +260,16 @@ class ClientConnection:
         self, request_id: RequestId, request: ClientRequest, size: int, stream: ClientStream
     ) -> None:
         """Answer a request that has to wait."""
+        output = CallOutput(stream, request.params)
 
         def respond(answer: Response | ErrorResponse | None) -> None:
+            output.end()
             if answer:
                 _send(stream, answer)
             stream.end(request_id, is_cancelled=answer is None)
 
         stream.begin()
-        work = partial(self._serve, request_id, request, stream)
+        work = partial(self._serve, request_id, request, output)
         self._requests.start(request_id, work, respond, size=size)
 
     def _answer(
@@ -292,13 +294,17 @@ class ClientConnection:
         return checked, result
 
     def _serve(
-        self, request_id: RequestId, request: ClientRequest, stream: ClientStream
+        self, request_id: RequestId, request: ClientRequest, output: CallOutput
     ) -> Awaitable[JSONObject]:
         """The result of a request that has to wait."""
+        stream = output.stream
         if request.method in _SUBSCRIPTIONS:
             return self._subscribe(request_id, request, stream)
         if isinstance(self._era, HandshakeEra):
-            return self._serve_handshake_call(request, stream, self._era)
+            meta = passed_meta(request.params.get("_meta"))
+            caller = HandshakeClient(self, self._era, output, meta)
+            on_progress = output.report_progress if output.wants_progress else None
+            return self.gateway.serve(replace(request, client=caller), on_progress)
         serve = partial(self._modern.serve, stream=stream, client=self.client, origin=self)
         return self._wherever_it_is(request, partial(serve, self.gateway, request), stream)
 
@@ -319,18 +325,6 @@ class ClientConnection:
             case _:
                 await subscriptions.unwatch(self._subscriber(), request.params["uri"])
         return {}
-
-    async def _serve_handshake_call(
-        self, request: ClientRequest, stream: ClientStream, era: HandshakeEra
-    ) -> JSONObject:
-        output = CallOutput(stream, request.params)
-        meta = passed_meta(request.params.get("_meta"))
-        caller = HandshakeClient(self, era, output, meta)
-        on_progress = output.report_progress if output.wants_progress else None
-        try:
-            return await self.gateway.serve(replace(request, client=caller), on_progress)
-        finally:
-            output.end()
 
     async def _wherever_it_is(
         self,

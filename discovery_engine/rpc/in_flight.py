@@ -86,7 +86,8 @@ class PendingRequest:
                     break
                 self._wake = self._loop.create_future()
         finally:
-            self.stop_timer()
+            if self._timer:
+                self._timer.stop()
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome
@@ -327,12 +328,13 @@ It must not block.
 
 
 class _Incoming:
-    __slots__ = ("id", "is_cancelled", "respond", "scope", "size", "task", "work")
+    __slots__ = ("id", "is_cancelled", "key", "respond", "scope", "size", "task", "work")
     task: asyncio.Task[None]
     """Set when the work begins."""
 
     def __init__(self, request_id: RequestId, work: Work, respond: Respond, size: int) -> None:
         self.id = request_id
+        self.key = correlated(request_id)
         self.work = work
         self.respond = respond
         self.size = size
@@ -366,7 +368,7 @@ class IncomingRequests:
         """Answer a request with the result of `work`, or with the `RpcError` that it raises."""
         # A second request with the same id is processed, too, and is the one that can be cancelled.
         incoming = _Incoming(request_id, work, respond, size)
-        self._unanswered[correlated(request_id)] = incoming
+        self._unanswered[incoming.key] = incoming
         self.size += size
         if len(self._running) < self._most:
             self._spawn(incoming)
@@ -426,9 +428,8 @@ class IncomingRequests:
 
     def _settle(self, incoming: _Incoming, answer: Response | ErrorResponse) -> None:
         self.size -= incoming.size
-        key = correlated(incoming.id)
-        if self._unanswered.get(key) is incoming:
-            del self._unanswered[key]
+        if self._unanswered.get(incoming.key) is incoming:
+            del self._unanswered[incoming.key]
         incoming.respond(None if incoming.is_cancelled else answer)
 
 

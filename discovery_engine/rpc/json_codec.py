@@ -60,10 +60,12 @@ def encode(message: JSONValue) -> bytes:
     Raises:
         ValueError: If it contains a number that JSON cannot express, or nests too deeply.
     """
-    with suppress(UnicodeEncodeError, RecursionError, TypeError):
+    try:
         # An eighth of the time, but a number that JSON cannot express becomes null.
         if b"null" not in (line := msgspec.json.encode(message)):
             return line + b"\n"
+    except (UnicodeEncodeError, RecursionError):
+        pass
     try:
         text = _ENCODER.encode(message)
     except RecursionError:
