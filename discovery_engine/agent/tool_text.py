@@ -130,22 +130,23 @@ def cut(text: str, length: int) -> str:
 
 
 def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Variant, ...]:
-    variants, _ = _short_variants(entry, name, note)
+    variants, _ = _short_variants(entry, name, note, min(richest, Detail.SIGNATURE))
     if richest is Detail.SCHEMA:
         text = tool_text(entry, richest, name=name, note=note)
         return (*variants, Variant(text, _VALUES[richest]))
-    return variants[: richest + 1]
+    return variants
 
 
 # The key contains the whole entry, so a new definition, override or tag gives a new key.
 @cached(LRUCache(_CACHED, getsizeof=itemgetter(1)), lock=Lock())
-def _short_variants(entry: Entry, name: str, note: str) -> tuple[tuple[Variant, ...], int]:
-    """Return the variants below `SCHEMA`, and their approximate size in bytes."""
-    parameters = entry.tool.parameters
+def _short_variants(
+    entry: Entry, name: str, note: str, richest: Detail
+) -> tuple[tuple[Variant, ...], int]:
+    """Return the variants up to `richest`, and their approximate size in bytes."""
+    parameters = entry.tool.parameters if richest > Detail.NAME else ()
     variants = tuple(
         Variant(_text(entry, parameters, detail, name, note), _VALUES[detail])
-        for detail in Detail
-        if detail is not Detail.SCHEMA
+        for detail in tuple(Detail)[: richest + 1]
     )
     texts = [entry.tool.source, *(variant.text for variant in variants)]
     return variants, _OVERHEAD + sum(map(getsizeof, texts))

@@ -284,9 +284,8 @@ class ToolSearch(Struct, frozen=True):
         required_tags = set(tags)
 
         def is_asked_for(entry: Entry) -> bool:
-            return entry.verdict.carries(required_tags, any_tag=any_tag) and (
-                only is None or entry.tool.server == only
-            )
+            has_tags = not required_tags or entry.verdict.carries(required_tags, any_tag=any_tag)
+            return has_tags and (only is None or entry.tool.server == only)
 
         def is_listed(entry: Entry) -> bool:
             return may_be_listed(entry, include_disabled=include_disabled)
