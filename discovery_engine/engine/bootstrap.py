@@ -221,7 +221,9 @@ def _listing(
     )
 
     def on_tried(server: ServerSettings, error: UpstreamError | None) -> Awaitable[None] | None:
-        return lister.note_tried(server, error)
+        # Most calls succeed at servers that were well, which is nothing to note.
+        is_news = error or state.view.catalog.part(server.name).failure
+        return lister.note_tried(server, error) if is_news else None
 
     call_log = CallLog(
         environment.data, environment.scope, lambda: state.view.settings, clock=clock

@@ -15,7 +15,7 @@ from discovery_engine._util.text import one_line
 from discovery_engine._util.version import __version__
 from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
-from discovery_engine.rpc.client import ELICIT, CallbackClient, Client
+from discovery_engine.rpc.client import ELICIT, AskedClient, CallbackClient, Client
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.store.call_log.log_entry import NO_ERRORS, Actor, EntryKind, LogEntry
 from discovery_engine.tools.model import ServerName, Tool, ToolName
@@ -315,17 +315,11 @@ def _label(client: Client) -> str:
     return f"{one_line(client.name)[:_NAME]} {(client.id or '')[:_CLIENT]}".strip()
 
 
-class _TracedClient:
+class _TracedClient(AskedClient):
     """A client with other members in `_meta`."""
 
     def __init__(self, client: Client, meta: JSONObject) -> None:
-        self.id = client.id
-        self.name = client.name
-        self.origin = client.origin
-        self.capabilities = client.capabilities
-        self.log_level = client.log_level
+        super().__init__(client)
         self.takes_input_required = client.takes_input_required
         self.takes_tasks = client.takes_tasks
         self.meta = meta
-        self.ask = client.ask
-        self.notify = client.notify

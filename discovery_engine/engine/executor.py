@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
-from cachetools import LRUCache
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -37,7 +36,7 @@ from discovery_engine.rules.overrides.pinning import (
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.masking import redact_url
 from discovery_engine.secrets.resolver import SecretResolver
-from discovery_engine.tools.model import Tool, ToolKey
+from discovery_engine.tools.model import Tool
 from discovery_engine.upstream.call import UpstreamRequest
 
 if TYPE_CHECKING:
@@ -81,14 +80,16 @@ class ToolExecutor:
     ) -> None:
         self._current = current
         self._upstreams = upstreams
-        self._checkers = CheckerCache()
         self._secrets = secrets
 
     def prepare(self, entry: Entry, settings: Settings) -> PreparedCall:
         """Prepare the calls of a tool by clients with these settings."""
+        # The JSON Schema library takes 4 MB, which a gateway without calls does not need.
+        from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
+
         server = self._current.view.settings.by_name[entry.tool.server]
         quotas = CallQuota.all_of(server, settings)
-        return PreparedCall(entry, server, self._checkers.get(entry.tool), quotas)
+        return PreparedCall(entry, server, Checker(entry.tool), quotas)
 
     async def call(
         self,
@@ -150,16 +151,16 @@ class ToolExecutor:
             hint="use another tool, or a client with these capabilities",
         )
 
-    async def preview(self, entry: Entry, arguments: JSONObject) -> CallPreview:
+    async def preview(self, prepared: PreparedCall, arguments: JSONObject) -> CallPreview:
         """Return what a call of an authorized tool would send; see `Engine.preview`."""
-        view, tool = self._current.view, entry.tool
+        entry, tool = prepared.entry, prepared.entry.tool
         pinned = await self._pinned(tool)
-        checked = self._checkers.get(tool).check(arguments, pinned)
+        checked = prepared.checker.check(arguments, pinned)
         return CallPreview(
             entry=entry,
             arguments=checked.arguments if checked else arguments,
-            pinned=pinned_references(tool, view.settings.overrides),
-            transport=view.settings.by_name[tool.server].transport,
+            pinned=pinned_references(tool, self._current.view.settings.overrides),
+            transport=prepared.server.transport,
             unchecked=checked.unchecked if checked else "",
         )
 
@@ -188,32 +189,6 @@ def _known_values(tool: Tool, overrides: Sequence[Override], secrets: SecretReso
         is_secret = reference.kind != "variable"
         KNOWN_SECRETS.add_value(value, reference.name, is_secret=is_secret)
     return pinned_values(tool, overrides, secrets)
-
-
-# A cache of compiled argument checkers for recently called tools.
-
-_MAX_CACHED_CHECKERS = 2_000  # checkers; some megabytes
-
-_Key: TypeAlias = tuple[ToolKey, str, frozenset[str]]
-
-
-class CheckerCache:
-    """Caches compiled checkers of arguments, at most `maxsize`; not thread-safe."""
-
-    def __init__(self, *, maxsize: int = _MAX_CACHED_CHECKERS) -> None:
-        self._checkers: LRUCache[_Key, Checker] = LRUCache(maxsize)
-
-    def get(self, tool: Tool) -> Checker:
-        """Return the checker for a tool's definition and pinned arguments; compile it if needed."""
-        # The key has the definition, not its fingerprint, which would be computed for each call.
-        # Compiling ten string properties takes 24 us, checking them 1 us.
-        key = (tool.key, tool.source, frozenset(tool.overridden.pinned))
-        if (checker := self._checkers.get(key)) is None:
-            # The JSON Schema library takes 4 MB, which a gateway without calls does not need.
-            from discovery_engine.tools.arguments import Checker  # noqa: PLC0415
-
-            checker = self._checkers[key] = Checker(tool)
-        return checker
 
 
 class CallPreview(Struct, frozen=True):

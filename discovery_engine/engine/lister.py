@@ -7,17 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Container,
-    Coroutine,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -44,7 +36,7 @@ from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import CatalogDiff, Failure, ServerPart
+    from discovery_engine.catalog import CatalogDiff, ServerPart
     from discovery_engine.config.settings import CacheSettings, ServerSettings
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.upstreams import Upstreams
@@ -201,27 +193,17 @@ class ServerLister:
             self._on_applied(result)
         return outcome
 
-    def note_tried(
-        self, server: ServerSettings, error: UpstreamError | None
-    ) -> Coroutine[Any, Any, None] | None:
+    async def note_tried(self, server: ServerSettings, error: UpstreamError | None) -> None:
         """Show in lists, also of other processes, what a request has shown of its server.
 
         One that answers although it was down is listed, for at most `_RECOVERY_WAIT` seconds.
-        None if there is nothing to do, as after most calls.
         """
-        failure = self._current.view.catalog.part(server.name).failure
+        failure = self._view.catalog.part(server.name).failure
         if error is None:
-            is_disproved = failure is not None and failure.code in _DISPROVED
-            return self._recover(server) if is_disproved else None
-        return self._note_failure(server, error, failure)
-
-    async def _recover(self, server: ServerSettings) -> None:
-        with suppress(UpstreamError):
-            await self.list_server(server.name, max_wait=_RECOVERY_WAIT)
-
-    async def _note_failure(
-        self, server: ServerSettings, error: UpstreamError, failure: Failure | None
-    ) -> None:
+            if failure is not None and failure.code in _DISPROVED:
+                with suppress(UpstreamError):
+                    await self.list_server(server.name, max_wait=_RECOVERY_WAIT)
+            return
         old_failure = failure and (failure.code, failure.message)
         down = self._outage(server.name, error)
         if down and old_failure != (down.code, down.message):

@@ -401,10 +401,10 @@ class ScopedEngine:
         Raises:
             DiscoveryError: If `execute` would raise it before sending anything.
         """
-        await self._core.configuration.complete()
-        entry = await self.details(server, tool, max_wait=max_wait)
+        prepared = await self._prepare(server, tool, max_wait)
+        entry = prepared.entry
         with concerning(entry.tool.server, entry.tool.name):
-            return await self._core.executor.preview(entry, arguments)
+            return await self._core.executor.preview(prepared, arguments)
 
     def expect_client(self, capabilities: Mapping[str, JSONObject]) -> None:
         """Declare the capabilities of a newly connected client to servers.

@@ -9,10 +9,10 @@ else reads them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from discovery_engine.upstream.session_pool import SessionPool
     from discovery_engine.upstream.task import TaskMethod
     from discovery_engine.upstream.transport_opening import OnStderr
+
+T = TypeVar("T")
 
 _MINUTE = 60.0  # seconds
 _SHARE = 6  # of the calls of a minute that are possible at once, if nothing else is set
@@ -203,12 +205,15 @@ class Upstreams:
         Raises:
             UpstreamError: As `list_tools`.
         """
-        async with self._asking(server):
+
+        async def ask() -> float:
             sessions = await self._opened()
             history = sessions.history_of(server)
             history.reset_backoff()
             with history.attempt():
                 return await at_most_twice(lambda: sessions.for_listing(server, {}).ping(server))
+
+        return await self._asked(server, ask)
 
     async def send(
         self,
@@ -245,19 +250,14 @@ class Upstreams:
         """
         if quotas and self._rates and continuation is None:
             self._rates.take(*quotas)
-        redactor = self._stable_redactor(server) or await self._redactor_of(server)
+        send = partial(self._result, server, request, caller, continuation, on_progress, observer)
         try:
-            result = await self._result(
-                server, request, caller, continuation, on_progress, observer
-            )
-        except UpstreamError as error:
-            await self._note_failure(server, redactor, error)
-            if self._recorder and isinstance(error, UpstreamProtocolError):
+            result = await self._asked(server, send)
+        except UpstreamProtocolError as error:
+            if self._recorder:
                 redactor = await self._redactor_of(server)
                 await self._recorder.record(server.name, request, error, redactor)
             raise
-        if self._on_tried and (work := self._on_tried(server, None)):
-            await work
         if self._recorder:
             redactor = await self._redactor_of(server)
             await self._recorder.record(server.name, request, result, redactor)
@@ -310,16 +310,19 @@ class Upstreams:
             UpstreamError: As `send`.
         """
         redactor = await self._redactor_of(server)
-        async with self._asking(server):
+
+        async def ask() -> JSONObject:
             sessions = await self._opened()
             call, history = sessions.call(server, caller), sessions.history_of(server)
             with history.trial():
                 slot = await history.wait_slot(server)
                 call.hold(slot)
                 try:
-                    answer = await sessions.ask_task(server, task, method, call, responses)
+                    return await sessions.ask_task(server, task, method, call, responses)
                 finally:
                     call.release(slot)
+
+        answer = await self._asked(server, ask)
         if "result" in answer:
             answer = {**answer, "result": await received(CALL_TOOL, answer["result"])}
         return answer | {
@@ -336,8 +339,11 @@ class Upstreams:
         Raises:
             UpstreamError: If the server cannot be reached, or does not notify of updates.
         """
-        async with self._asking(server):
+
+        async def ask() -> None:
             await (await self._opened()).watch(server, uri)
+
+        await self._asked(server, ask)
         self._watchers[server.name, uri] += 1
 
     def unwatch(self, server: ServerName, uri: str) -> None:
@@ -441,24 +447,19 @@ class Upstreams:
         """The history of a server; None if it was never used."""
         return self._sessions.histories.get(name) if self._sessions else None
 
-    @asynccontextmanager
-    async def _asking(self, server: ServerSettings) -> AsyncIterator[None]:
-        """Make one request of a server in the block; its error is redacted."""
-        redactor = await self._redactor_of(server)
+    async def _asked(self, server: ServerSettings, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer to one request of a server; its error is redacted."""
+        redactor = self._stable_redactor(server) or await self._redactor_of(server)
         try:
-            yield
+            answer = await ask()
         except UpstreamError as error:
-            await self._note_failure(server, redactor, error)
+            (await self._renewed(server, redactor)).redact_error(error)
+            if self._on_tried and (work := self._on_tried(server, error)):
+                await work
             raise
         if self._on_tried and (work := self._on_tried(server, None)):
             await work
-
-    async def _note_failure(
-        self, server: ServerSettings, redactor: OutputRedactor, error: UpstreamError
-    ) -> None:
-        (await self._renewed(server, redactor)).redact_error(error)
-        if self._on_tried and (work := self._on_tried(server, error)):
-            await work
+        return answer
 
     async def _opened(self) -> SessionPool:
         if self._sessions is not None:
