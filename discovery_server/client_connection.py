@@ -128,7 +128,9 @@ class ClientConnection:
         self._shares_modern = modern is not None
         self._pass_on = pass_on
         self._notified: Subscriber | None = None
-        self._session = ClientSession(self._tools_changed, "" if is_shared else client)
+        self._session = ClientSession(
+            lambda: self._subscriber().list_changed_now("tools"), "" if is_shared else client
+        )
         self._requests = IncomingRequests(most=_MOST_RUNNING, on_end=on_end)
         self._asked = PendingRequests()
         self._era = era
@@ -190,10 +192,6 @@ class ClientConnection:
             text = f"{_MOST_ASKED} requests to this client are not answered yet"
             raise RpcError(INTERNAL_ERROR, text)
         return await send_request(self._asked, stream, method, params, timeout=timeout)
-
-    def _tools_changed(self) -> bool:
-        """Notify the client that its tools have changed; see `ClientSession.tools_changed`."""
-        return self._subscriber().list_changed_now("tools")
 
     async def close(self) -> None:
         """Cancel the requests that have no answer yet, and answer each with an error."""

@@ -310,10 +310,6 @@ def client_name(request: ClientRequest) -> str:
     return name or _introduced_name(request.params)
 
 
-def _digest(client: str) -> str:
-    return digest(client.encode()).hex()[:8]
-
-
 class ClientSession:
     """The state of one client, for the time of its connection."""
 
@@ -331,7 +327,9 @@ class ClientSession:
         self.client_name = ""
         """The name that the client gave itself; untrusted text."""
         # The id of a client over HTTP is the key of its session, so only a digest is shown.
-        mark = os.urandom(4).hex() if client is None else client and _digest(client)
+        mark = (
+            os.urandom(4).hex() if client is None else client and digest(client.encode()).hex()[:8]
+        )
         self._mark = f" ({mark})" if mark else ""
 
     def label(self, params: JSONObject) -> str:

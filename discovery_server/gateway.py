@@ -46,7 +46,7 @@ from discovery_server.eras import (
 from discovery_server.offerings import LISTS, Offerings
 from discovery_server.question_text import askable
 from discovery_server.subscriptions import Subscriptions
-from discovery_server.surfaces import DirectSurface, ToolSurface, ToolSurfaces
+from discovery_server.surfaces import DirectSurface, ToolSurfaces
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -168,7 +168,9 @@ class Gateway:
         view, params = self.engine.view, request.params
         match request.method:
             case "tools/call":
-                meant = self._surface(request).call(params["name"], params.get("arguments") or {})
+                meant = self._surfaces.of(request).call(
+                    params["name"], params.get("arguments") or {}
+                )
                 for server, tool in called_tools(meant.tool, meant.arguments):
                     view.find(server, tool)
             case "resources/read":
@@ -355,16 +357,13 @@ class Gateway:
         request = ClientRequest("tools/call", params, LATEST_MODERN)
         return self._surfaces.of(request).input_schema(str(params.get("name")))
 
-    def _surface(self, request: ClientRequest) -> ToolSurface:
-        return self._surfaces.of(request)
-
     def _tools(self, request: ClientRequest) -> JSONObject:
-        result = self._surface(request).list_tools(request.params, request.version)
+        result = self._surfaces.of(request).list_tools(request.params, request.version)
         return completed(request.method, result, request.version)
 
     def _is_listing(self, request: ClientRequest) -> bool:
         """Return whether a list of direct tools must wait for servers that are being listed."""
-        if not isinstance(self._surface(request), DirectSurface):
+        if not isinstance(self._surfaces.of(request), DirectSurface):
             return False
         return any(s.listed_at is None and s.state in _COMING for s in self.engine.view.servers())
 

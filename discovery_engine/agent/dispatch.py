@@ -272,15 +272,10 @@ def meant_meta_tool(
 
     The tool of a server that has the name of a meta-tool comes first.
     """
-    if tool.name != "execute_tool":
-        return tool, arguments
     names = tuple(tools)
-    # Most calls name the tool of a server, and pay for no second reading. A loop, as generators
-    # take five times as long.
-    for word in arguments.values():
-        if isinstance(word, str) and word.endswith(names):
-            break
-    else:
+    # Most calls name the tool of a server, and pay for no second reading.
+    meant = [v for v in arguments.values() if isinstance(v, str) and v.endswith(names)]
+    if tool.name != "execute_tool" or not meant:
         return tool, arguments
     with suppress(DiscoveryError):
         meta_arguments = MetaArguments(arguments, tool.input_schema, tool.name)

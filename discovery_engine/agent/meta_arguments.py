@@ -124,8 +124,7 @@ class MetaArguments:
             InputTooLongError: If it is longer than any name may be.
         """
         value = self.optional_text(name)
-        if value is not None:
-            limits.require_name(name, value)
+        limits.require_name(name, value)
         return value
 
     def text(self, name: str) -> str:

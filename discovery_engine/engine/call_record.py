@@ -18,7 +18,7 @@ from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.rpc.client import ELICIT, AskedClient, CallbackClient, Client
 from discovery_engine.secrets.references import REDACTED
 from discovery_engine.store.call_log.log_entry import NO_ERRORS, Actor, EntryKind, LogEntry
-from discovery_engine.tools.model import ServerName, Tool, ToolName
+from discovery_engine.tools.model import ServerName, ToolName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -97,7 +97,11 @@ class CallRecord:
             named = (self._server, self._tool) if self._is_known else ("", "")
             self._span.end(*named, self._outcome, self._queued)
         if self._recorder.events.wants(ToolCalled):
-            self._publish(seconds, *sizes)
+            client = self._caller.id if self._caller else None
+            size = 0 if self._result is None else sizes[1]
+            self._recorder.events.publish(
+                ToolCalled(self._server, self._tool, self._outcome, seconds, client, sizes[0], size)
+            )
 
     @property
     def client(self) -> Client | None:
@@ -110,9 +114,6 @@ class CallRecord:
 
     def set_name(self, server: ServerName, name: str) -> None:
         self._server, self._tool, self._is_known = server, ToolName(name), True
-
-    def set_tool(self, tool: Tool) -> None:
-        self._server, self._tool, self._is_known = tool.server, tool.name, True
 
     def record_result(self, result: JSONObject) -> None:
         self._outcome = "tool_error" if result.get("isError") else "ok"
@@ -201,18 +202,6 @@ class CallRecord:
             result = {"error": {"code": self._error.code, "message": self._error.message}}
         entry = self._entry(self._kind, self._tool, self._outcome, seconds, self._queued)
         return self._recorder.log.record(entry, self._arguments, result, is_known=self._is_known)
-
-    def _publish(self, seconds: float, argument_size: int, result_size: int) -> None:
-        called = ToolCalled(
-            self._server,
-            self._tool,
-            self._outcome,
-            seconds,
-            self._caller.id if self._caller else None,
-            argument_size,
-            0 if self._result is None else result_size,
-        )
-        self._recorder.events.publish(called)
 
 
 def trace_id(caller: Client | None) -> str:

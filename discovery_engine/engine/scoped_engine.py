@@ -357,7 +357,7 @@ class ScopedEngine:
             if prepared is None or view is not self._prepared_in or not core.state.is_complete:
                 prepared = await self._prepare(server, tool, max_wait)
             entry = prepared.entry
-            record.set_tool(entry.tool)
+            record.set_name(entry.tool.server, entry.tool.name)
             with concerning(entry.tool.server, entry.tool.name):
                 result = await core.executor.call(
                     prepared,

@@ -238,8 +238,6 @@ class ServerOfferings:
                 settings,
                 UpstreamRequest.complete({**params, "ref": {**reference, **named}}),
                 caller=caller,
-                continuation=None,
-                on_progress=None,
                 quotas=CallQuota.all_of(settings, self._current.snapshot.settings),
             )
         if entry.offering.kind is not OfferingKind.TEMPLATE:

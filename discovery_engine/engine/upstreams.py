@@ -21,9 +21,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.tasks import finish
 from discovery_engine.catalog import DroppedTool
 from discovery_engine.config.serve_settings import ViewLimits
-from discovery_engine.config.settings import ServerSettings, Settings
+from discovery_engine.config.settings import Limits, ServerSettings, Settings
 from discovery_engine.errors import RateLimitedError, UpstreamError, UpstreamProtocolError
 from discovery_engine.rpc.client import NOTHING, declarable, merged
 from discovery_engine.rpc.validity import received
@@ -63,33 +64,20 @@ class CallQuota(Struct, frozen=True):
 
     @classmethod
     def all_of(cls, server: ServerSettings, settings: Settings) -> tuple[CallQuota, ...]:
-        """Return the quotas of a request to a server by clients with these settings."""
-        return tuple(filter(None, (cls.of_server(server), cls.of_view(settings))))
+        """Return the quotas of a request to a server by clients with these settings.
 
-    @classmethod
-    def of_server(cls, server: ServerSettings) -> CallQuota | None:
-        """None if it takes any number of calls."""
-        limits = server.limits
-        if limits.calls_per_minute is None:
-            return None
-        subject = f"server {server.name!r}"
-        return cls.of(subject, limits.calls_per_minute, limits.burst, server=server.name)
-
-    @classmethod
-    def of_view(cls, settings: Settings) -> CallQuota | None:
-        """Return the quota of the view of these settings; None if it takes any number of calls."""
-        limits = next((v.limits for v in settings.views if v.name == settings.view), ViewLimits())
-        if limits.calls_per_minute is None:
-            return None
-        return cls.of(f"view {settings.view!r}", limits.calls_per_minute, limits.burst)
-
-    @classmethod
-    def of(
-        cls, subject: str, calls_per_minute: int, burst: int | None, *, server: str | None = None
-    ) -> CallQuota:
-        """Without `burst`, what ten seconds allow."""
-        at_once = max(calls_per_minute // _SHARE, 1) if burst is None else burst
-        return cls(subject, calls_per_minute, at_once, server)
+        Without a `burst`, as many calls are possible at once as ten seconds allow.
+        """
+        limited: list[tuple[Limits | ViewLimits, str, str | None]]
+        limited = [(server.limits, f"server {server.name!r}", server.name)]
+        limited += [
+            (v.limits, f"view {v.name!r}", None) for v in settings.views if v.name == settings.view
+        ]
+        return tuple(
+            cls(subject, rate, limits.burst or max(rate // _SHARE, 1), name)
+            for limits, subject, name in limited
+            if (rate := limits.calls_per_minute) is not None
+        )
 
 
 class _Bucket(Struct):
@@ -187,13 +175,13 @@ class Upstreams:
             UpstreamTimeoutError: If it does not list in time.
             UpstreamProtocolError: If it answers with an error or an invalid list.
         """
-        redactor = await self._redactor_of(server)
+        await self._redactor_of(server)
         try:
             listing = await self._listing(server, merged(self._expected, declared))
         except UpstreamError as error:
-            (await self._renewed(server, redactor)).redact_error(error)
+            (await self._redactor_of(server)).redact_error(error)
             raise
-        redactor = await self._renewed(server, redactor)
+        redactor = await self._redactor_of(server)
         redacted = await anyio.to_thread.run_sync(_redacted, listing, redactor)
         if self._recorder:
             await self._recorder.record_listing(server.name, redacted)
@@ -449,13 +437,13 @@ class Upstreams:
 
     async def _asked(self, server: ServerSettings, ask: Callable[[], Awaitable[T]]) -> T:
         """The answer to one request of a server; its error is redacted."""
-        redactor = self._stable_redactor(server) or await self._redactor_of(server)
+        await self._redactor_of(server)
         try:
             answer = await ask()
         except UpstreamError as error:
-            (await self._renewed(server, redactor)).redact_error(error)
-            if self._on_tried and (work := self._on_tried(server, error)):
-                await work
+            (await self._redactor_of(server)).redact_error(error)
+            if self._on_tried:
+                await finish(self._on_tried(server, error))
             raise
         if self._on_tried and (work := self._on_tried(server, None)):
             await work
@@ -475,16 +463,12 @@ class Upstreams:
             task_status.started(sessions)
             await anyio.sleep_forever()
 
-    def _stable_redactor(self, server: ServerSettings) -> OutputRedactor | None:
-        """The redactor of a server; None if it must be made first, or anew."""
+    async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
+        """Return a server's redactor; another one if values were read or commands run since."""
         transport, redactor = self._redactors.get(server.name, _SHARES_NOTHINGS)
         is_same = transport is server.transport or transport == server.transport
-        return redactor if is_same and redactor.is_stable else None
-
-    async def _redactor_of(self, server: ServerSettings) -> OutputRedactor:
-        if stable := self._stable_redactor(server):
-            return stable
-        _, redactor = self._redactors.get(server.name, _SHARES_NOTHINGS)
+        if is_same and redactor.is_stable:
+            return redactor
         new_redactor = await anyio.to_thread.run_sync(
             OutputRedactor.for_server, server, self._secrets
         )
@@ -492,10 +476,6 @@ class Upstreams:
         new_redactor = new_redactor.including(redactor)
         self._redactors[server.name] = server.transport, new_redactor
         return new_redactor
-
-    async def _renewed(self, server: ServerSettings, redactor: OutputRedactor) -> OutputRedactor:
-        """The redactor once more, if values were read or commands run since it was made."""
-        return redactor if redactor.is_stable else await self._redactor_of(server)
 
     def _on_stderr(self, name: ServerName, lines: Sequence[str]) -> None:
         if (log := self._stderr_logs.get(name)) is None:

@@ -113,9 +113,7 @@ def is_long(result: JSONObject) -> bool:
 
 
 def _is_valid(method: str, result: JSONObject, version: str = LATEST_MODERN) -> bool:
-    try:
-        msgspec.convert(result, shapes_of(version)[method])
-    except msgspec.ValidationError:
+    if not _fits(result, shapes_of(version)[method]):
         return False
     return method != _CALL or result.get("isError") is not True or not _is_silent(result)
 

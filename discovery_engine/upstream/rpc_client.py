@@ -279,7 +279,7 @@ async def require_flat(server: ServerSettings, result: JSONObject) -> None:
     Raises:
         UpstreamProtocolError: If it nests deeper.
     """
-    if await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
+    if not _is_flat(result) and await _exceeds_depth(result, limit=_MAX_RESULT_DEPTH):
         reason = f"it nests more than {_MAX_RESULT_DEPTH} levels deep"
         raise UpstreamProtocolError(server.name, reason)
 
@@ -303,7 +303,7 @@ async def _exceeds_depth(value: JSONObject, *, limit: int) -> bool:
     return True
 
 
-def is_flat(result: JSONObject) -> bool:
+def _is_flat(result: JSONObject) -> bool:
     """Return whether a result certainly nests at most three levels deep, as most do."""
     listed = "content" if "content" in result else "contents"  # of a tool, or of a resource
     content = result.get(listed)

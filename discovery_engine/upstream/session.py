@@ -70,7 +70,6 @@ from discovery_engine.upstream.rpc_client import (
     LONGEST_CALL,
     RpcClient,
     call_error,
-    is_flat,
     is_task,
     is_unsent,
     listing_error,
@@ -338,8 +337,7 @@ class Session:
                 result = await self._request(rpc, server, request, call, on_progress)
                 if is_task(result):
                     raise unexpected_task(server.name, request.method)
-        if not is_flat(result):
-            await require_flat(server, result)
+        await require_flat(server, result)
         self.history.record_success()
         return result
 

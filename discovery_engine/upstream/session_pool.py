@@ -21,12 +21,7 @@ from discovery_engine.rpc.client import Client, covers, declarable, merged
 from discovery_engine.rpc.messages import OnProgress
 from discovery_engine.rpc.scheduling import FairScheduler
 from discovery_engine.tools.model import ServerName
-from discovery_engine.upstream.call import (
-    Call,
-    CallObserver,
-    RequestNotProcessed,
-    UpstreamRequest,
-)
+from discovery_engine.upstream.call import Call, CallObserver, RequestNotProcessed, UpstreamRequest
 from discovery_engine.upstream.concurrency import CallLimiter, StartLimiter
 from discovery_engine.upstream.handshake import Capabilities
 from discovery_engine.upstream.history import ServerHistory

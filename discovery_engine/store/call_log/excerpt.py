@@ -66,7 +66,7 @@ class Excerpt:
     def copy(self, value: JSONValue) -> tuple[JSONValue, int]:
         """A copy of one value, up to the limit; and the characters in the value, as `size_of`."""
         self._rest, self._others, self._is_whole = self._limit, 0, True
-        copied = self._members(value, 0) if type(value) is dict else self.of(value, 0)
+        copied = self.of(value, 0)
         rest = self._rest
         self.weight += self._limit - max(rest, 0)
         if rest > 0 and self._is_whole:  # then they were counted already: 1 µs less
@@ -128,9 +128,6 @@ class Excerpt:
                 self._rest = rest - len(member)
                 texts.append(member)
                 copy[name] = member
-            elif type(member) is list:
-                self._rest = rest
-                copy[name] = self._items(member, depth + 1)
             else:
                 self._rest = rest
                 copy[name] = self.of(member, depth + 1)
@@ -143,8 +140,7 @@ class Excerpt:
                 copy.append(f"{_WHAT_IS_CUT} {len(value) - len(copy)} more")
                 self._is_whole = False
                 break
-            of_item = self._members if type(item) is dict else self.of
-            copy.append(of_item(item, depth + 1))
+            copy.append(self.of(item, depth + 1))
         return copy
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.settings import Limits
+from discovery_engine.config.settings import Limits, Settings
 from discovery_engine.engine.upstreams import CallQuota, RateLimits
 from discovery_engine.errors import RateLimitedError
 from tests.factories import Clock, make_server
@@ -14,7 +14,7 @@ from tests.factories import Clock, make_server
 pytestmark = pytest.mark.requirement("UPS-90")
 
 
-def takes(rates: RateLimits, *quotas: CallQuota | None) -> bool:
+def takes(rates: RateLimits, *quotas: CallQuota) -> bool:
     try:
         rates.take(*quotas)
     except RateLimitedError:
@@ -31,7 +31,7 @@ def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
     per_minute: int, burst: int, pauses: list[float]
 ) -> None:
     clock = Clock(0.0)
-    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
+    rates, quota = RateLimits(clock), CallQuota("x", per_minute, burst)
     passed: list[float] = []
     for pause in pauses:
         clock.now += pause
@@ -46,7 +46,7 @@ def test_in_no_span_of_time_more_calls_pass_than_the_rate_and_one_burst(
 @given(st.integers(1, 600), st.integers(1, 50))
 def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) -> None:
     clock = Clock(0.0)
-    rates, quota = RateLimits(clock), CallQuota.of("x", per_minute, burst)
+    rates, quota = RateLimits(clock), CallQuota("x", per_minute, burst)
     for _ in range(burst):
         rates.take(quota)
 
@@ -59,7 +59,7 @@ def test_after_the_given_time_a_call_is_possible(per_minute: int, burst: int) ->
 
 def test_a_call_takes_from_every_bucket_or_from_none() -> None:
     rates = RateLimits(Clock(0.0))
-    server, view = CallQuota.of("server", 60, 5), CallQuota.of("view", 60, 1)
+    server, view = CallQuota("server", 60, 5), CallQuota("view", 60, 1)
 
     assert takes(rates, server, view)
     assert not takes(rates, server, view)
@@ -67,9 +67,7 @@ def test_a_call_takes_from_every_bucket_or_from_none() -> None:
 
 
 def test_the_usual_burst_is_what_ten_seconds_allow() -> None:
-    limits = Limits(calls_per_minute=60)
+    usual, slow = (make_server("a", limits=Limits(calls_per_minute=n)) for n in (60, 3))
 
-    assert CallQuota.of_server(make_server("a", limits=limits)) == CallQuota(
-        "server 'a'", 60, 10, "a"
-    )
-    assert CallQuota.of("x", 3, None).burst == 1
+    assert CallQuota.all_of(usual, Settings()) == (CallQuota("server 'a'", 60, 10, "a"),)
+    assert CallQuota.all_of(slow, Settings())[0].burst == 1
