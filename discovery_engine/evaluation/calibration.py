@@ -395,6 +395,7 @@ def _fitted(samples: Iterable[_Sample], settings: SearchSettings) -> Calibration
         astuple(first_hit_model()),
         _PRECISION,
     )
+    first = _no_bolder(first, [sample for sample in usable if sample.kind == "near"])
     slope, offset = _regression(
         [(sample.odds, 1.0) for sample in usable],
         [sample.is_found for sample in usable],
@@ -404,6 +405,15 @@ def _fitted(samples: Iterable[_Sample], settings: SearchSettings) -> Calibration
     )
     with_vectors = any(sample.signals[0].answer.similarity is not None for sample in usable)
     return Calibration(calibration_key(settings), first, slope, offset, with_vectors)
+
+
+def _no_bolder(first: tuple[float, ...], near: Sequence[_Sample]) -> tuple[float, ...]:
+    """Return coefficients by which no more near misses are a match than by the shipped ones."""
+    shipped = astuple(first_hit_model())
+    allowed = sum(_dot(shipped, sample.first_features) > 0 for sample in near)
+    odds = sorted((_dot(first, sample.first_features) for sample in near), reverse=True)
+    excess = max(odds[allowed], 0.0) if allowed < len(odds) else 0.0
+    return (*first[:-1], first[-1] - excess)
 
 
 def _regression(
