@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
@@ -202,7 +201,12 @@ class Calibrator:
         return True
 
     async def _save(self, text: str) -> None:
-        save = partial(self._store.set_rules, self._scope(), {CALIBRATION: text}, at=self._clock())
+        def save() -> None:
+            scope, texts, is_saved = self._scope(), {CALIBRATION: text}, False
+            while not is_saved:  # another owner may have saved one since it was read
+                before = self._store.shared_rules(scope)
+                is_saved = self._store.set_rules(scope, texts, before=before, at=self._clock())
+
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(save)
             await self._host.reload()
