@@ -124,7 +124,7 @@ def test_rules_of_a_shared_registry_are_saved_there_and_hold_on_another_gateway(
         here.go("tools")
         page.get_by_role("switch", name="hub:list_issues for agents").press("Enter")
         expect(page.get_by_role("dialog")).to_contain_text("the registry, for all")
-        page.get_by_role("button", name="Disable", exact=True).press("Enter")
+        page.get_by_role("button", name="Disable", exact=True).click()
         there.go("tools")
         for tool in ("hub:open_issue", "hub:list_issues"):
             switch = there.page.get_by_role("switch", name=f"{tool} for agents")

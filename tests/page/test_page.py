@@ -449,7 +449,7 @@ def test_a_table_has_what_each_client_gets_and_sets_it_as_shown(
         dialog.get_by_role("button", name="Cancel").press("Enter")
         expect(choice).to_have_value("meta")
         choice.select_option("auto")
-        page.get_by_role("button", name="Save").press("Enter")
+        page.get_by_role("button", name="Save").click()
         expect(table.get_by_role("row", name="Codex")).to_contain_text("all tools")
         expect(table.get_by_role("row", name="Any other")).to_contain_text("the meta-tools")
         expect(choice).to_have_value("auto")
@@ -499,7 +499,13 @@ def test_a_first_visit_uses_the_servers_of_a_client_connects_it_and_sees_a_call(
         command = [sys.executable, "-m", "discovery_cli", "execute", "good:echo", "text=hello"]
         subprocess.run(command, env=home.environ, check=True, stdout=-1)
         calls = page.get_by_role("region", name="Last calls")
-        expect(calls.get_by_text("good:echo")).to_be_visible()
+        calls.get_by_role("link", name="good:echo").click()
+        switch = page.get_by_role("dialog").get_by_role("switch", name="good:echo for agents")
+        switch.press("Enter")
+        expect(page.locator(".diff")).to_contain_text("good:echo")
+        page.get_by_role("button", name="Disable", exact=True).press("Enter")
+        expect(switch).not_to_be_checked()
+        assert violations(page) == []
 
 
 @pytest.mark.requirement("PAGE-3")

@@ -46,7 +46,7 @@ function Hosts({ clients }) {
     ${found && html`<label>A client gets <select value=${wanted || found.mode} onChange=${(e) => setWanted(e.target.value)}>${Object.entries(MODES).map(([mode, text]) => html`<option key=${mode} value=${mode}>${text} (${mode})</option>`)}</select></label>
       <table><thead><tr><th>Client</th><th>What it gets now</th><th>How it searches</th></tr></thead>
         <tbody>${found.hosts.map((one) => html`<tr key=${one.client}><th scope="row">${one.title}${!one.client && others && html` <span class="note">here: ${others}</span>`}</th>
-          <td data-label="gets"><${Prose} text=${one.gets} /></td><td data-label="because it"><${Prose} text=${one.reason} /></td></tr>`)}</tbody></table>`}
+          <td data-label="gets"><${Prose} text=${one.gets} /></td><td data-label="it"><${Prose} text=${one.reason} /></td></tr>`)}</tbody></table>`}
     ${wanted && html`<${Proposal} question=${`Give each client ${MODES[wanted]}?`} verb="Save" onClose=${() => setWanted("")}
       load=${(signal) => put("/hosts", { mode: wanted }, signal)} save=${({ digest }) => put("/hosts", { mode: wanted, digest })}
       show=${(plan) => html`<p class="note">This is written to <code>${plan.path}</code>. Clients that are connected are notified.</p>

@@ -76,7 +76,7 @@ export function Overview() {
       ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
         <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
-          <td><${Name} text=${`${call.server}:${call.tool}`} /></td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td><a href="#/tools/${part(call.server)}/${part(call.tool)}"><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }

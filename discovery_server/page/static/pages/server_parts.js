@@ -145,7 +145,7 @@ export function LogIn({ server }) {
   const [logIn, isWaiting, error] = useAction(() => { id.current = newId(); return post(`/servers/${part(server)}/login`, { call_id: id.current }); });
   useEffect(() => { const end = follow((event) => { if (event.type === "login_address" && event.server === server) setTarget(event.address); }); return () => { end(); }; }, [server]);
   return html`<p class="bar"><button type="button" class="main" onClick=${() => { setTarget(""); logIn(); }} disabled=${isWaiting}>${isWaiting ? "Waiting for your browser …" : "Log in"}</button>
-      ${isWaiting && html`<button type="button" onClick=${() => remove(`/calls/${part(id.current)}`)}>Cancel</button>`}</p>
+      ${isWaiting && target && html`<button type="button" onClick=${() => remove(`/calls/${part(id.current)}`).catch(() => {}) /* it has ended meanwhile */}>Cancel</button>`}</p>
     ${isWaiting && target && html`<p>Open this address in a browser on the computer of the gateway, if you trust it; the server is connected when you have agreed there.</p><${Command} text=${target} />`}
     <${Problem} error=${error?.code === "CALL_CANCELLED" ? null : error} />`;
 }

@@ -79,12 +79,12 @@ function matching(tools, words) {
 /** @param {{server: string, tool: string, started: string | null, onClose: () => void}} given `started`: arguments to begin with, as JSON */
 function Tool({ server, tool, started, onClose }) {
   const path = `/servers/${part(server)}/tools/${part(tool)}`;
-  const [details, error] = useLoaded((signal) => get(path, { why: true }, signal), [path], [revision.value]);
+  const [details, error] = useLoaded((signal) => get(path, { why: true }, signal), [path], [revision.value, reloads.value]);
   return html`<${Drawer} title=${`${server}:${tool}`} onClose=${onClose}>
     <${Problem} error=${error} />
     ${details && html`<p class="description">${visible(details.description)}</p>
       <${TryTool} key=${details.fingerprint} server=${server} tool=${tool} path=${path} schema=${details.input_schema} started=${started} />`}
-    ${details && html`<${Verdict} why=${details.why} />`}
+    ${details && html`<p class="row">Agents may call it <${ToolSwitch} tool=${{ server, tool, enabled: details.why.enabled }} /></p><${Verdict} why=${details.why} />`}
     ${details && html`<details><summary>Signature and schema of its arguments</summary><p><code>${details.signature}</code></p><pre tabindex="0">${JSON.stringify(details.input_schema, null, 2)}</pre></details>`}
   <//>`;
 }
