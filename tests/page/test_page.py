@@ -771,8 +771,8 @@ def test_modules_of_other_projects_are_pinned_without_an_address() -> None:
 
 
 @pytest.mark.requirement("PAGE-9")
-def test_the_whole_page_takes_at_most_180_kilobytes_compressed() -> None:
+def test_the_whole_page_takes_at_most_160_kilobytes_compressed() -> None:
     from scripts.page_modules import FOLDER
 
     files = [file for file in FOLDER.parent.rglob("*") if file.suffix in {".js", ".css", ".html"}]
-    assert sum(len(gzip.compress(file.read_bytes())) for file in files) <= 180_000
+    assert sum(len(gzip.compress(file.read_bytes())) for file in files) <= 160_000
