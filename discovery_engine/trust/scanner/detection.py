@@ -24,6 +24,7 @@ from discovery_engine.trust.scanner.disguises import (
     decoded,
     hidden_in,
     is_undisguised,
+    joined_lines,
     loose,
     mixes_alphabets,
     plain,
@@ -67,7 +68,12 @@ def _is_harmless(text: str) -> bool:
 
 def _in_passages(tool: Definition, passages: Sequence[Passage]) -> Iterator[Finding]:
     """Yield the findings in the passages of a definition, one by one."""
-    doubtful = [passage for passage in passages if not _is_harmless(passage.text)]
+    joined = [
+        Passage(passage.where, text)
+        for passage in passages
+        if (text := joined_lines(passage.text)) != passage.text
+    ]
+    doubtful = [passage for passage in (*passages, *joined) if not _is_harmless(passage.text)]
     topic = topic_of(tool, sentences_of(passages)) if doubtful else Topic()
     for passage in doubtful:
         yield from _in_passage(passage, topic)

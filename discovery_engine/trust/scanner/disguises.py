@@ -156,6 +156,7 @@ _JOINED = re.compile(r"(?<![a-z])[a-z]+(?:[-_.*~]+[a-z]+){3,}")
 _SEPARATORS = re.compile(r"[-_.*~]+")
 _LEET_WORDS = 2  # a single one may be a version or a format
 _LINES = str.maketrans("\n\t", "  ")
+_WRAP = re.compile(r"(?<=[a-z,])[ \t]*\r?\n[ \t]*(?=[a-z']{1,30}(?:,? [a-z]|[.!?]))")
 _BLANKS = re.compile(r"[^\S\n]{2,}|[^\S\n ]")  # a single space stays as it is
 
 
@@ -166,6 +167,11 @@ def plain(text: str) -> str:
         text = clean(_without_unseen(unicodedata.normalize("NFKC", _without_unseen(text))))
         text = latinised(text)
     return _BLANKS.sub(" ", text.lower().replace("\u2019", "'"))
+
+
+def joined_lines(text: str) -> str:
+    """Return `text` with each sentence that goes on in the next line in one line."""
+    return _WRAP.sub(" ", text) if "\n" in text else text
 
 
 def loose(text: str) -> str:
