@@ -19,6 +19,8 @@ import unicodedata
 from collections.abc import Iterator
 from functools import cache
 
+from discovery_engine._util.lazy_pattern import lazy_pattern
+
 _LINE_ENDS = r"\r\n?"
 _BLANKS = (
     r"\t\x0b\x0c\x1c-\x1f\x85\xa0\u115f\u1160\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800"
@@ -77,6 +79,36 @@ def clean(text: str, *, newlines: bool = True) -> str:
 def one_line(text: str) -> str:
     """Return `text` cleaned, with every run of blanks and line ends as one space."""
     return " ".join(clean(text).split())
+
+
+def cut(text: str, length: int) -> str:
+    """Truncate a text to at most `length` characters of one line, at a word and with an ellipsis.
+
+    A negation in the rest of the sentence stays: `Lists the files of … except hidden ones`.
+    """
+    text = one_line(text)
+    if len(text) <= length:
+        return text
+    rest = _SENTENCE.match(text, length)
+    negation = _NEGATION.search(rest[0]) if rest else None
+    tail = _at_word(negation[0], length // 2) if negation else ""
+    head = _at_word(text, length - len(tail) - 1 if tail else length)
+    return f"{head} {tail}" if head and tail else head
+
+
+def _at_word(text: str, length: int) -> str:
+    if len(text) <= length:
+        return text
+    return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length > 0 else ""
+
+
+_SENTENCE = lazy_pattern(r"(?:(?![.!?;] ).)*")
+# What turns around what stands before it, as servers write it in eleven languages.
+_NEGATION = lazy_pattern(
+    r"(?i)(?<!\w)(?:not?|never|cannot|\w+n't|without|except|unless|instead of|but|nicht|kein\w*"
+    r"|nie|außer|ohne|ne|pas|sauf|sans|nunca|excepto|salvo|sin|não|exceto|sem|non|mai|tranne|senza"
+    r"|niet|geen|nooit|behalve|не|без|кроме)\b.*"
+)
 
 
 def quoted(text: str) -> str:

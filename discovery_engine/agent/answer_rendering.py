@@ -15,9 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject
-from discovery_engine._util.text import clean, one_line
+from discovery_engine._util.text import clean, cut, one_line
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, first_fitting, plan_with_note
-from discovery_engine.agent.tool_text import cut, tag_text
+from discovery_engine.agent.tool_text import tag_text
 from discovery_engine.catalog import Entry
 from discovery_engine.engine.executor import CallPreview
 from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError

@@ -11,9 +11,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import named, one_line
+from discovery_engine._util.text import cut, named, one_line
 from discovery_engine.agent.budget import Budget, first_fitting
-from discovery_engine.agent.tool_text import cut
 from discovery_engine.upstream.state import ServerState
 from discovery_engine.view.notices import lost, why_no_server
 from discovery_engine.view.status import ServerReport

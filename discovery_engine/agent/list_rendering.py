@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
-from discovery_engine._util.text import block, named
+from discovery_engine._util.text import block, cut, named
 from discovery_engine.agent.answer_rendering import (
     counted_result,
     details_fields,
@@ -33,7 +33,7 @@ from discovery_engine.agent.answer_rendering import (
     server_fields,
 )
 from discovery_engine.agent.budget import Budget, Item, Plan, Variant, first_fitting, plan_with_note
-from discovery_engine.agent.tool_text import Detail, argument_line, cut, tag_text, tool_items
+from discovery_engine.agent.tool_text import Detail, argument_line, tag_text, tool_items
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.rules.rule import public_decider
 from discovery_engine.tools.model import Parameter, Tool

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.lazy_pattern import lazy_pattern
-from discovery_engine._util.text import clean, named, one_line, quoted
+from discovery_engine._util.text import clean, cut, named, one_line, quoted
 from discovery_engine.agent.answer_rendering import (
     left_out_note,
     line_variant,
@@ -25,7 +25,7 @@ from discovery_engine.agent.answer_rendering import (
 )
 from discovery_engine.agent.budget import Budget, Item, Plan, first_fitting, shares
 from discovery_engine.agent.cutting import member_path
-from discovery_engine.agent.tool_text import Detail, cut, hit_items
+from discovery_engine.agent.tool_text import Detail, hit_items
 from discovery_engine.tools.model import Parameter, Tool, ToolKey
 from discovery_engine.tools.offering import OfferingKind
 from discovery_engine.view.notices import Notice
@@ -392,7 +392,7 @@ def _no_match_items(answer: SearchAnswer) -> list[Item]:
         return [head, *_nearest_items(answer)]
     missing = _uncovered(answer)
     why = f"No tool fits: none mentions {missing}." if missing else "No tool fits."
-    heads = (("No tool fits.", 0.6), (why, 0.8), (f"{why} {_ADVICE}", 1.0))
+    heads = (("No tool fits.", 0.6), (why, 0.8), (_advised(why, answer), 1.0))
     head = Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))
     return [head, *_nearest_items(answer)]
 
@@ -431,12 +431,22 @@ def _unsure_item(answer: SearchAnswer) -> Item:
     server = named(answer.hits[0].entry.tool.server)
     undone = f"no tool of {server} seems to {verbs}" if verbs else ""
     elsewhere = f"the first is not of {named(answer.elsewhere)}" if answer.elsewhere else ""
+    foreign = f"none of these is of {named(answer.product)}" if answer.product else ""
+    about = f"the first is not about {answer.about!r}" if answer.about else ""
     missing = _uncovered(answer)
-    lacking = f"none mentions {missing}" if missing else ""
-    reasons = "; ".join(filter(None, (elsewhere, undone, lacking)))
+    scope = f"tool of {named(answer.uncovered_by)}" if answer.uncovered_by else "of these"
+    lacking = f"{'no' if answer.uncovered_by else 'none'} {scope} mentions {missing}"
+    reasons = "; ".join(
+        filter(None, (elsewhere, foreign, about, undone, lacking if missing else ""))
+    )
     whole = f"{_CHECK} {reasons[:1].upper()}{reasons[1:]}." if reasons else _CHECK
-    heads = ((_CHECK, 0.6), (whole, 0.8), (f"{whole} {_ADVICE}", 1.0))
+    heads = ((_CHECK, 0.6), (whole, 0.8), (_advised(whole, answer), 1.0))
     return Item(_WEIGHT, tuple(line_variant(*variant) for variant in heads))
+
+
+def _advised(text: str, answer: SearchAnswer) -> str:
+    """Add how to ask again, unless the query is of that form already."""
+    return text if answer.is_order else f"{text} {_ADVICE}"
 
 
 def _match_item(answer: SearchAnswer) -> Item:

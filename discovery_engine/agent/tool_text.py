@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING
 
 from cachetools import LRUCache, cached
 
-from discovery_engine._util.text import named, one_line
+from discovery_engine._util.lazy_pattern import lazy_pattern
+from discovery_engine._util.text import cut, named, one_line
 from discovery_engine.agent.budget import Item, Variant
 from discovery_engine.catalog import Entry
 from discovery_engine.tools.model import Parameter, Tool, ToolKey
-from discovery_engine.tools.signature import choice_text, parameter_line, typed
+from discovery_engine.tools.signature import choice_text, members_text, parameter_line, typed
 
 if TYPE_CHECKING:
     from discovery_engine.search.ranking.relevance import Hit
@@ -64,6 +65,8 @@ _EXTENT = {
 }
 _LINES = 4
 """Hits with a line; one in twenty of the right tools is behind them, and has its name alone."""
+_WORDS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_ARTICLES = frozenset(("the", "a", "an", "of", "this"))
 _ABOUT = 100  # characters of an argument's description
 
 _CACHED = 6_000_000  # bytes of the cached variants
@@ -113,20 +116,19 @@ def tool_text(entry: Entry, detail: Detail, *, name: str, note: str = "") -> str
 
 def argument_line(parameter: Parameter, tool: Tool, length: int) -> str:
     """Return an argument with its type and at most `length` characters of its description."""
-    return one_line(parameter_line(parameter, tool, cut(parameter.description, length)))
+    about = "" if _repeats_name(parameter) else cut(parameter.description, length)
+    return one_line(parameter_line(parameter, tool, about))
+
+
+def _repeats_name(parameter: Parameter) -> bool:
+    """Return whether a description has no word that the name lacks: `The user ID` of `user_id`."""
+    said = {*_WORDS.findall(parameter.description.lower())} - _ARTICLES
+    return said <= {word.lower() for word in _WORDS.findall(parameter.name)}
 
 
 def tag_text(tags: Sequence[str]) -> str:
     """Return tags in brackets, such as `[read, slow]`; empty without tags."""
     return f"[{', '.join(map(named, tags))}]" if tags else ""
-
-
-def cut(text: str, length: int) -> str:
-    """Truncate a text to at most `length` characters, at a word and with an ellipsis."""
-    text = one_line(text)
-    if len(text) <= length:
-        return text
-    return f"{text[:length].rsplit(' ', 1)[0].rstrip('.,;:')}…" if length else ""
 
 
 def _variants(entry: Entry, name: str, richest: Detail, note: str = "") -> tuple[Variant, ...]:
@@ -175,7 +177,10 @@ def _arguments(tool: Tool, parameters: Sequence[Parameter], detail: Detail, opti
     if detail is Detail.SCHEMA or tool.takes_unnamed:
         return "…" if parameters or tool.takes_unnamed else ""
     is_typed = detail is Detail.SIGNATURE
-    required = [typed(p, tool) if is_typed else named(p.name) for p in parameters if p.required]
+    needed = [p for p in parameters if p.required]
+    required = [typed(p, tool) if is_typed else named(p.name) for p in needed]
+    if not is_typed and len(needed) == 1:
+        required = [f"{required[0]}{members_text(needed[0], tool)}"]
     choices = tool.choices
     chosen = {
         name

@@ -62,6 +62,7 @@ _PRODUCT = lazy_pattern(r"(?<![A-Za-z0-9_./:@])[A-Za-z0-9]+(?![A-Za-z0-9_/@]|\.\
 _RUN = lazy_pattern(r"[^\W_]+")
 _PRODUCT_TEXT = 300  # characters of a description that may say which product a tool is for
 _OF_PRODUCT = 0.25  # of a server's tools mention a product that the server is of
+_ORDER = 12  # words of a request that is a verb with its object
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
 
@@ -124,28 +125,74 @@ class Assessor:
         )
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:
-        """Return what the first of `hits` all lack of `query`; there is at least one hit."""
-        first = hits[:FIRST]
-        server = first[0].entry.tool.server
-        doc_ids = self._doc_ids(first)
-        held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
-        is_english = self._is_english(query)
-        missing = _words_without(held, query.reading.text, self._lexicon) if is_english else []
-        arguments = self._argument_stems(query)
+        """Return what `hits` all lack of `query`; there is at least one hit.
+
+        Where a query is about one server, its words are looked for in all tools of that server.
+        """
+        server = hits[0].entry.tool.server
         own = [hit for hit in hits if hit.entry.tool.server == server]
         undone = _undone(query.reading, [*map(self._profile, self._doc_ids(own))])
-        products = "".join(self._names_in(query) & self._products.keys())
+        product = self._foreign_product(query, hits)
+        named = self.named_servers(query)
+        meant = next(iter(named)) if len(named) == 1 else None
+        searched: Sequence[DocId | None] = self._doc_ids(hits)
+        if meant:
+            searched = [*self._index.doc_ids(meant)]
+        missing = self._missing_words(query, searched, product, with_verbs=not undone)
+        elsewhere = self._server_elsewhere(query, hits[0].entry.tool)
+        is_about_other = self._has_other_object(query, hits[0].entry.tool)
         return Gaps(
-            tuple(
-                word
-                for word in missing
-                if self._lexicon.stem(word) not in arguments
-                and word not in products
-                and not (undone and self._lexicon.stem(word) in operation_words().verbs)
-            ),
+            missing,
+            meant or "",
             undone,
-            self._server_elsewhere(query, first[0].entry.tool),
+            elsewhere,
+            product,
+            self._object(query) if is_about_other and not elsewhere else "",
         )
+
+    def is_order(self, query: AnalyzedQuery) -> bool:
+        """Return whether an English query is a verb with its object, and little else."""
+        reading = query.reading
+        if not (reading.is_short and self._is_english(query)):
+            return False
+        said = words(reading.text)
+        return len(said) <= _ORDER and bool(object_of(reading.text, self._lexicon.stem))
+
+    def _missing_words(
+        self,
+        query: AnalyzedQuery,
+        doc_ids: Sequence[DocId | None],
+        product: str,
+        *,
+        with_verbs: bool,
+    ) -> tuple[str, ...]:
+        """The words of an English query that none of some tools has, products and values aside."""
+        if not self._is_english(query):
+            return ()
+        held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
+        stem, verbs = self._lexicon.stem, operation_words().verbs
+        aside = self._argument_stems(query)
+        products = {_joined(product), *(self._names_in(query) & self._products.keys())}
+        return tuple(
+            run
+            for run in dict.fromkeys(_RUN.findall(query.reading.text))
+            if run.lower() not in products
+            and (missing := _words_without(held, run, self._lexicon))
+            and len(missing) == len(words(run))
+            and aside.isdisjoint(map(stem, missing))
+            and (with_verbs or stem(run.lower()) not in verbs)
+        )
+
+    def _foreign_product(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> str:
+        """The product that a query names, as it is written there, if no server and no hit is."""
+        products = self._products_named(query)
+        if at_end := _PRODUCT_AT_END.search(query.text):
+            products.add(_joined(at_end[1]))
+        if not products.isdisjoint(self._products):
+            return ""
+        names = _product_names(query.text)
+        is_here = any(self._is_of(hit.entry.tool, products) for hit in hits)
+        return "" if is_here else next((names[name] for name in names if name in products), "")
 
     def _unknown(self, query: AnalyzedQuery) -> tuple[str, ...]:
         """The words of a query that no tool has, and that a tool for it would have."""
@@ -275,10 +322,8 @@ class Assessor:
         What changes something is about the object of its summary: `Create an item in a vault`
         creates no vault.
         """
-        lexicon = self._lexicon
-        reading = query.reading
-        order = without(reading.text, reading.arguments) if self._is_english(query) else ""
-        if not (noun := object_of(order, lexicon.stem)):
+        lexicon, reading = self._lexicon, query.reading
+        if not (noun := self._object(query)):
             return False
         summary = words(tool.summary)
         said = objects(summary) if reading.operations & CHANGING else summary
@@ -289,6 +334,12 @@ class Assessor:
         names = self._name_stems(tool.server)
         # Most names have what is the server's own name, whatever they are about.
         return 0 < names[lexicon.stem(noun)] < len(self._index.servers[tool.server].tools) / 2
+
+    def _object(self, query: AnalyzedQuery) -> str:
+        """The noun that an order in English is about; empty if there is none."""
+        reading = query.reading
+        order = without(reading.text, reading.arguments) if self._is_english(query) else ""
+        return object_of(order, self._lexicon.stem)
 
     def _name_stems(self, server: ServerName) -> Counter[str]:
         """The stems of the names of a server's tools, with the number of tools that have each."""
@@ -478,27 +529,26 @@ def _listed_products() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names) - capitalized, capitalized
 
 
-def _listed(names: Mapping[str, bool]) -> set[str]:
+def _listed(names: Mapping[str, str]) -> set[str]:
     plain, capitalized = _listed_products()
     return {
         name
-        for name, has_capital in names.items()
-        if name in plain or (has_capital and name in capitalized)
+        for name, written in names.items()
+        if name in plain or (written[0].isupper() and name in capitalized)
     }
 
 
-def _product_names(text: str) -> dict[str, bool]:
+def _product_names(text: str) -> dict[str, str]:
     """Words of a text that may name a product, also several as one; no part of a path or address.
 
-    True for a name with a capital that does not begin the text.
+    Each with the way it is written; a capital that begins the text does not count.
     """
-    names: dict[str, bool] = {}
+    names: dict[str, str] = {}
     found = [*_PRODUCT.finditer(text)]
     for at, first in enumerate(found):
         for last in found[at : at + _MOST_WORDS]:
             run = text[first.start() : last.end()]
-            name = _joined(run)
-            names[name] = names.get(name, False) or (first.start() > 0 and run[0].isupper())
+            names[_joined(run)] = run if first.start() else run.lower()
     return names
 
 
@@ -553,11 +603,17 @@ SAY_NOTHING = frozenset(_FILLERS.split())
 
 class Gaps(Struct, frozen=True):
     words: tuple[str, ...] = ()
-    """Words of the request that none of the first tools has, arguments aside."""
+    """Words of the request that none of the tools has, arguments aside."""
+    words_server: str = ""
+    """The server that is meant, of which no tool has them; empty for the tools that were found."""
     operations: tuple[str, ...] = ()
     """The operations asked for, as verbs, if the best tool's server seems to do none of them."""
     server: str = ""
     """The server that the request names, if the best tool is of another product."""
+    product: str = ""
+    """The product that the request names, if no tool is of it and no server has its name."""
+    object: str = ""
+    """The object of the request, if other tools of the server are about it, and not the first."""
 
 
 def _words_without(held: Container[str], text: str, lexicon: Lexicon) -> list[str]:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.lazy_pattern import lazy_pattern
-from discovery_engine._util.text import named
+from discovery_engine._util.text import cut, named
 from discovery_engine.tools.apps import app_of, is_of_app_alone
 from discovery_engine.tools.schemas import (
     ArgumentChoice,
@@ -202,6 +202,12 @@ class Tool(Struct, frozen=True, gc=False):
         return _described_arguments(self.source, frozenset(self.overridden.pinned))
 
 
+_SAYS_WHEN = lazy_pattern(r"(?i)(?:use|call) (?:this|it)\b[\w ]{0,20}?\b(?:when(?:ever)?|if)\b")
+_LEAD_IN = lazy_pattern(
+    r"(?i)(?:(?:use|call) this(?: tool| function)? to"
+    r"|this (?:tool|function) (?:is used to|allows you to|lets you|can|will)"
+    r"|this (?:tool|function)(?= (?!is |has |was )\w+s )) (?=\w)"
+)
 # With its literal first it takes a hundredth of the time: 0.3 µs.
 _SENTENCE_END = lazy_pattern(r"\. (?<!\be\.g\. )(?<!\bi\.e\. )(?<!\bvs\. )(?<!\bincl\. )")
 
@@ -231,13 +237,18 @@ def _described_arguments(source: str, pinned: frozenset[str]) -> DescribedArgume
 
 @lru_cache(maxsize=_PARSED)
 def summary_of(description: str) -> str:
-    """Return the first sentence of a description on one line, cut at a word if it is long."""
+    """Return the first sentence that says what a tool does, on one line, cut if it is long.
+
+    One that says when to use it is passed over, and so are words such as `Use this tool to`.
+    """
     text = " ".join(description.split())
-    if end := _SENTENCE_END.search(text):
+    while (end := _SENTENCE_END.search(text)) and _SAYS_WHEN.match(text):
+        text = text[end.end() :]
+    if end:
         text = text[: end.end()].rstrip()
-    if len(text) <= _SUMMARY_LENGTH:
-        return text
-    return text[:_SUMMARY_LENGTH].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+    if lead_in := _LEAD_IN.match(text):
+        text = text[lead_in.end()].upper() + text[lead_in.end() + 1 :]
+    return cut(text, _SUMMARY_LENGTH)
 
 
 def canonical_json(value: JSONValue) -> str:

@@ -23,6 +23,7 @@ from discovery_engine.tools.schemas import ArgumentChoice, ArgumentSet, pointed
 
 _CHOICES = 12  # values of an enum; the others are counted
 _MEMBERS = 24  # members of an object; the others are omitted
+_NAMED = 5  # members of an object of which only the names are shown
 _LONG = 40  # characters of a value; longer ones are cut, and omitted as a default
 _SHORT = 256  # characters of a value that cost as much as reading one subschema
 _READABLE = 800  # characters of a type; a longer one is rendered less deeply
@@ -65,6 +66,22 @@ def typed(parameter: Parameter, tool: Tool) -> str:
     most = most_looked_at(tool.parameter_count)
     text = type_text(parameter.schema, tool.input_schema, most=most)
     return f"{named(parameter.name)}{mark}: {text}"
+
+
+def members_text(parameter: Parameter, tool: Tool) -> str:
+    """Return the names within an argument that holds the others: `: {name, ttl?}`; else nothing."""
+    facts = _Root(tool.input_schema, _LOOKED_AT).resolved(parameter.schema)
+    properties = facts.get("properties")
+    if not isinstance(properties, dict) or not properties:
+        return ""
+    names = facts.get("required")
+    needed = {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    members = [
+        f"{named(_cut(name))}{'' if name in needed else '?'}"
+        for name, _ in _needed_first(properties, needed)
+    ]
+    left = ["…"] if len(members) > _NAMED else []
+    return f": {{{', '.join([*members[:_NAMED], *left])}}}"
 
 
 def most_looked_at(count: int) -> int:

@@ -314,9 +314,9 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
     `count` is their number, `first` the name of the best.
     """
     limits = ([f"server {server!r}"] if server else []) + [f"tag {tag!r}" for tag in sorted(tags)]
-    fit = "1 tool fits" if count == 1 else f"{count} tools fit"
-    message = f"without the limit to {' and '.join(limits)}, {fit}: {first}"
-    return Notice("ANSWER_FILTERED", f"{message}{' first' if count > 1 else ''}")
+    fits = "1 tool elsewhere does:" if count == 1 else f"{count} tools elsewhere do, first"
+    message = f"nothing fits within {' and '.join(limits)}, but {fits} {first}"
+    return Notice("ANSWER_FILTERED", message)
 
 
 def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:

@@ -49,6 +49,8 @@ _NEAREST = 3  # nearest tools in an answer without hits
 # `scripts/fit_ranking.py`, a quarter less gains 0.0018 and a quarter more loses 0.0023 of NDCG@10,
 # but less shows more wrong hits.
 _TAIL = 0.35
+_MOST = 5  # hits of a match; of 635 likely ones four had the right tool further down
+_SURE_TAIL = 0.7  # as `_TAIL`, of a sure match; none of 683 had the right tool further down
 _SURE = 0.9  # the least confidence of a sure match
 LEAST_MATCH = 0.5
 """The least confidence of a match. If the first tool is probably wrong, confidence is lower."""
@@ -109,11 +111,19 @@ class SearchAnswer(Struct, frozen=True):
     nearest: tuple[Hit, ...] = ()
     """The nearest tools, if nothing fits."""
     uncovered: tuple[str, ...] = ()
-    """Words of the query that no tool mentions; in an unsure answer, that no first hit mentions."""
+    """Words of the query that no tool mentions; in an unsure answer, that no hit mentions."""
+    uncovered_by: str = ""
+    """The server that is meant, if it is only none of its tools that mentions these words."""
     undone: tuple[str, ...] = ()
     """Verbs of the query for which the first server seems to have no similar tool."""
     elsewhere: str = ""
     """The server that the query names, if an unsure answer begins with a tool of another one."""
+    product: str = ""
+    """The product that the query names, if no hit of an unsure answer is of it."""
+    about: str = ""
+    """The object of the query, if an unsure answer begins with a tool about something else."""
+    is_order: bool = False
+    """True if a query without a match is a verb with its object, so that no other words help."""
     offerings: tuple[OfferingHit, ...] = ()
     """The resources, templates and prompts that fit, if the search included them."""
 
@@ -168,7 +178,7 @@ class QueryRunner(Struct, frozen=True):
         candidates = tuple(hit for hit in ranked if hit.entry.tool.is_for_models)
         assessment = self._assess(candidates)
         fits = bool(candidates) and assessment.confidence >= self.least
-        hits = _head(candidates[: self.limit]) if fits else ()
+        hits = _head(candidates[: self.limit], assessment.confidence) if fits else ()
         answer = SearchAnswer(
             self.query.text,
             hits,
@@ -177,10 +187,22 @@ class QueryRunner(Struct, frozen=True):
             nearest=() if fits else candidates[: min(self.limit, _NEAREST)],
             uncovered=assessment.unknown,
         )
-        if answer.decision is not Decision.UNSURE:
+        if answer.decision is Decision.MATCH:
             return answer
-        gaps = self.searcher.gaps(self.query, candidates)
-        return replace(answer, uncovered=gaps.words, undone=gaps.operations, elsewhere=gaps.server)
+        answer = replace(answer, is_order=self.searcher.assessor.is_order(self.query))
+        if answer.decision is Decision.NONE:
+            return answer
+        gaps = self.searcher.gaps(self.query, hits)
+        return replace(
+            answer,
+            hits=hits[:_NEAREST] if gaps.product else hits,
+            uncovered=gaps.words,
+            uncovered_by=gaps.words_server,
+            undone=gaps.operations,
+            elsewhere=gaps.server,
+            product=gaps.product,
+            about=gaps.object,
+        )
 
     def better_hits(
         self, shown: SearchAnswer, accepts: Callable[[Entry], bool], within: Subset
@@ -224,9 +246,11 @@ def _reordered(hits: Sequence[Hit], order: Sequence[ToolKey]) -> tuple[Hit, ...]
     )
 
 
-def _head(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Drop the hits whose relevance is far below that of the first."""
-    return tuple(hit for hit in hits if hit.relevance >= _TAIL * hits[0].relevance)
+def _head(hits: Sequence[Hit], confidence: float = 0.0) -> tuple[Hit, ...]:
+    """Drop the hits that are far behind the first, at most `_MOST` of a match."""
+    most = _MOST if confidence >= LEAST_MATCH else len(hits)
+    tail = _SURE_TAIL if confidence >= _SURE else _TAIL
+    return tuple(hit for hit in hits[:most] if hit.relevance >= tail * hits[0].relevance)
 
 
 def _alternative(entry: Entry, entries: Sequence[Entry]) -> Alternative:

@@ -160,15 +160,37 @@ def test_a_product_that_a_tool_only_mentions_is_not_the_product_of_the_tool(tmp_
     [
         ("show the commits in jira", "The first is not of jira."),
         ("delete the space of the wiki", "No tool of wiki seems to delete or remove."),
-        ("create an issue, Linear", "None mentions 'linear'."),
+        ("create an issue, Linear", "None of these is of Linear."),
     ],
 )
 def test_an_unsure_answer_says_what_the_nearest_tools_lack(
     engine: SyncEngine, query: str, lack: str
 ) -> None:
-    assert read(engine, query).startswith(
-        f"Unsure: these are only the nearest tools. Check before calling. {lack} {AGAIN}"
-    )
+    head, *_ = read(engine, query).splitlines()
+
+    assert head == f"Unsure: these are only the nearest tools. Check before calling. {lack}"
+
+
+@pytest.mark.requirement("ANS-6")
+def test_what_is_missing_is_said_of_the_server_that_is_meant(tmp_path: Path) -> None:
+    inner = schema("name", name=TEXT, size={"type": "integer"})
+    hosting = [
+        tool(f"create_{name}", f"Create a {name}.", inputSchema=schema("params", params=inner))
+        for name in ("volume", "network", "server", "firewall")
+    ]
+    backups = [tool("create_snapshot", "Create a snapshot of a machine.")]
+
+    with opened(tmp_path, {"hetzner": hosting, "proxmox": backups}) as engine:
+        named = read(engine, "create server snapshot, Hetzner")
+        foreign = read(engine, "create a snapshot of a machine, Vultr")
+        vague = read(engine, "my machine should have a snapshot at Vultr, please see to that")
+
+    head, *lines = named.splitlines()
+    assert head.endswith("The first is not of hetzner; no tool of hetzner mentions 'snapshot'.")
+    assert any("params: {name, size?}" in line for line in lines)
+    assert foreign.splitlines()[0].endswith("None of these is of Vultr.")
+    assert len(foreign.splitlines()) <= 1 + 3
+    assert AGAIN in vague
 
 
 @pytest.mark.requirement("ANS-12")
@@ -248,7 +270,7 @@ def test_a_limit_that_excludes_everything_is_named(engine: SyncEngine) -> None:
         [notice, *_] = engine.search("list the entries of a directory", **limits).notices  # type: ignore[arg-type]
 
         assert notice.code == "ANSWER_FILTERED"
-        assert notice.message.startswith(f"without the limit to {said}, ")
+        assert notice.message.startswith(f"nothing fits within {said}, but ")
         assert "files:list_directory" in notice.message
 
 

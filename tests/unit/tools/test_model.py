@@ -91,6 +91,17 @@ def test_every_field_that_an_upstream_gives_is_in_the_fingerprint(change: dict[s
         pytest.param("word " * 40, "word " * 23 + "word…", id="cut at a word"),
         pytest.param("one, " * 40, "one, " * 23 + "one…", id="no comma before the cut"),
         pytest.param("x" * 300, "x" * 120 + "…", id="nothing to cut at"),
+        pytest.param("Use this tool to make an issue.", "Make an issue.", id="lead-in"),
+        pytest.param("This tool makes an issue.", "Makes an issue.", id="its own name"),
+        pytest.param(
+            "Use this when asked for an issue. Makes one.", "Makes one.", id="what, not when"
+        ),
+        pytest.param("Use this when asked.", "Use this when asked.", id="nothing but when"),
+        pytest.param(
+            f"Deletes {'very ' * 24}old files, but never those of others. Ask first.",
+            f"Deletes {'very ' * 16}very… but never those of others.",
+            id="a negation stays",
+        ),
     ],
 )
 def test_a_summary_is_the_first_sentence_on_one_short_line(description: str, summary: str) -> None:

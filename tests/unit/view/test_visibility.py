@@ -120,12 +120,12 @@ class TestNotices:
         by_both = VIEW.search("play a song", server="beta", tags=["mail"])
 
         assert said(by_server.notices)[0] == (
-            "without the limit to server 'beta', 1 tool fits: down:play_song"
+            "nothing fits within server 'beta', but 1 tool elsewhere does: down:play_song"
         )
         assert said(by_tag.notices)[0] == (
-            "without the limit to tag 'mail', 1 tool fits: down:play_song"
+            "nothing fits within tag 'mail', but 1 tool elsewhere does: down:play_song"
         )
-        assert said(by_both.notices)[0].startswith("without the limit to server 'beta' and tag")
+        assert said(by_both.notices)[0].startswith("nothing fits within server 'beta' and tag")
 
     def test_of_a_server_without_an_enabled_tool_nothing_else_is_said(self) -> None:
         bare = make_view(make_part("bare", make_entry("drop_it", "bare", enabled=False)), BETA)
