@@ -165,7 +165,8 @@ class StoredQueue(StoredRecords):
         return bool(jobs)
 
     def _note_failure(self, db: Connection, job: RefreshJob) -> None:
-        if snapshot_table.note_failure(db, job):
+        # This is a transaction after that of the step: another worker may have listed it since.
+        if refresh_table.is_unclaimed(db, job) and snapshot_table.note_failure(db, job):
             self._announce(db)
 
     def return_claims(self, claims: Iterable[RefreshClaim]) -> int:

@@ -147,7 +147,11 @@ def fenced_writes(steps: Sequence[Step], writes: Iterable[Write]) -> list[Step |
         one
         for one in writes
         if one.writer.startswith("worker")
-        and (one.state != "processing" or claims.get((one.server, one.fence)) != one.writer)
+        # After its claim has failed, its holder notes that the server cannot be listed.
+        and (
+            one.state not in ("processing", "error", "dead")
+            or claims.get((one.server, one.fence)) != one.writer
+        )
     ]
     wrong += [
         one

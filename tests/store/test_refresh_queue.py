@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -567,3 +568,18 @@ def test_a_server_is_tended_that_workers_may_claim_and_is_not_due_for_long(store
     assert store.tended_servers(SCOPE, grace=0.0) == {"fresh"}
     assert store.tended_servers(SCOPE, grace=HOUR) == {"fresh", "late"}
     assert store.tended_servers("other", grace=HOUR) == frozenset()
+
+
+@pytest.mark.requirement("FLT-3")
+def test_a_failure_that_is_noted_late_does_not_hide_a_newer_listing(store: Registry) -> None:
+    store.save_settings(SCOPE, make_settings("a"))
+    plan(store, "a")
+    store.fail_refresh(held(store), "UPSTREAM_UNAVAILABLE", "it exits at once", retry_in=0.0)
+    failed = job_of(store, "a")
+    store.save_claimed(held(store), make_part("a", "x"), due_in=HOUR, revision=1)
+
+    store.write(partial(store._note_failure, job=failed))
+
+    part = listed(store)
+    assert part
+    assert part.failure is None

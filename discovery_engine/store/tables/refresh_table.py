@@ -227,6 +227,12 @@ def seconds_until_next(
     return None if at is None else max(at - connection.now(), 0.0)
 
 
+def is_unclaimed(connection: Connection, job: RefreshJob) -> bool:
+    """Lock a job, and return whether no worker has claimed it since it was read."""
+    jobs = _locked(connection, job.scope, [job.server])
+    return [present.fence for present in jobs] == [job.fence]
+
+
 def _locked(connection: Connection, scope: str, servers: Iterable[str]) -> list[RefreshJob]:
     rows = _rows(connection, scope, servers, _COLUMNS, lock=connection.for_update)
     return [_job(scope, row) for row in rows]
