@@ -290,6 +290,10 @@ class Searcher:
         """Return what the first of `hits` all lack of `query`; there is at least one hit."""
         return self.assessor.gaps(query, hits)
 
+    def is_order(self, query: AnalyzedQuery) -> bool:
+        """Return whether an English query is a verb with its object, and little else."""
+        return self.assessor.is_order(query)
+
     def _fusion(
         self, query: AnalyzedQuery, similarities: Similarities
     ) -> Callable[[float, Tool], tuple[float, float]]:

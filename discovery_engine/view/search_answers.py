@@ -161,6 +161,8 @@ class QueryRunner(Struct, frozen=True):
     """The confidence below which nothing fits."""
     usage: Mapping[ToolKey, float]
     """The share of uses of each tool, from 0 to 1."""
+    is_brief: bool = True
+    """False if the caller set the limit: then a match has as many hits as fit."""
     calibration: Calibration | None = None
     order: Sequence[ToolKey] = ()
     """The order of some tools, which takes the place of theirs."""
@@ -178,7 +180,8 @@ class QueryRunner(Struct, frozen=True):
         candidates = tuple(hit for hit in ranked if hit.entry.tool.is_for_models)
         assessment = self._assess(candidates)
         fits = bool(candidates) and assessment.confidence >= self.least
-        hits = _head(candidates[: self.limit], assessment.confidence) if fits else ()
+        confidence = assessment.confidence if self.is_brief else 0.0
+        hits = _head(candidates[: self.limit], confidence) if fits else ()
         answer = SearchAnswer(
             self.query.text,
             hits,
@@ -189,7 +192,7 @@ class QueryRunner(Struct, frozen=True):
         )
         if answer.decision is Decision.MATCH:
             return answer
-        answer = replace(answer, is_order=self.searcher.assessor.is_order(self.query))
+        answer = replace(answer, is_order=self.searcher.is_order(self.query))
         if answer.decision is Decision.NONE:
             return answer
         gaps = self.searcher.gaps(self.query, hits)
@@ -391,6 +394,7 @@ class ToolSearch(Struct, frozen=True):
             limit=limit if limit is not None else settings.limit,
             least=settings.min_confidence,
             usage=self.usage,
+            is_brief=limit is None,
             calibration=calibration,
             order=order,
         )

@@ -101,8 +101,11 @@ class WordSearcher:
                 hits.append(WordHit(entry, found / len(words)))
         return tuple(sorted(hits, key=lambda hit: (-hit.relevance, hit.entry.key))[:limit])
 
-    def assess(self, _: WordQuery, hits: Sequence[WordHit], __: object) -> Assessment:
+    def assess(self, _: WordQuery, hits: Sequence[WordHit], *__: object) -> Assessment:
         return Assessment(confidence=1.0 if hits else 0.0, alike=1, unknown=())
+
+    def is_order(self, _: WordQuery) -> bool:
+        return True
 
 
 @dataclass
