@@ -18,7 +18,6 @@ from discovery_engine.errors import DiscoveryError
 from discovery_engine.marketplace.json_forms import update_form
 
 if TYPE_CHECKING:
-    from discovery_cli.invocation import Invocation
     from discovery_cli.output import Output
     from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine

@@ -45,14 +45,12 @@ from discovery_engine.secrets.references import redact_literals
 from discovery_engine.upstream.identity import shown_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from discovery_cli.output import Output
     from discovery_cli.rendering import Row
     from discovery_engine._util.json import JSONObject
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import Engine
-    from discovery_engine.engine.owner.candidates import Candidate
     from discovery_engine.marketplace.installer.plan import InstallPlan
     from discovery_engine.store.stored_records import AgentRequest
     from discovery_engine.tools.model import ServerName

@@ -46,7 +46,6 @@ from discovery_engine.view.status import ServerReport, error_code
 
 if TYPE_CHECKING:
     from discovery_engine.engine import ScopedEngine
-    from discovery_engine.tools.meta_tools import MetaTool
     from discovery_engine.view.search_answers import SearchAnswer
     from discovery_engine.view.view import View
 

@@ -16,7 +16,6 @@ from discovery_engine.tools.model import ToolName
 from discovery_engine.view.scope import Scope
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Catalog, Entry
     from discovery_engine.config.settings import Settings
     from discovery_engine.engine import ScopedEngine

@@ -30,8 +30,6 @@ from discovery_engine.trust import scanner
 from discovery_engine.view.search_answers import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from discovery_engine._util.json import JSONObject
     from discovery_engine.agent.meta_arguments import Caller, MetaArguments
     from discovery_engine.catalog import Entry

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from discovery_engine.agent.exposed_tools import ExposedTools
     from discovery_engine.catalog import Entry
     from discovery_engine.config.serve_settings import ServeSettings
-    from discovery_engine.tools.model import ToolKey
     from discovery_engine.view.search_answers import SearchAnswer
 
 

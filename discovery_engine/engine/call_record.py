@@ -23,7 +23,6 @@ from discovery_engine.tools.model import ServerName, ToolName
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.call_log import CallLog
 

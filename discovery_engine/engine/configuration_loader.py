@@ -39,9 +39,8 @@ from discovery_engine.upstream.call import QuestionSettings
 from discovery_engine.view.notices import Rejection
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Mapping
+    from collections.abc import Awaitable
 
-    from discovery_engine.config.settings import Settings
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.registered_servers import RegisteredServers
     from discovery_engine.engine.upstreams import Upstreams

@@ -40,7 +40,6 @@ from discovery_engine.tools.model import Tool
 from discovery_engine.upstream.call import UpstreamRequest
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.catalog import Entry
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.upstreams import Upstreams
@@ -48,7 +47,6 @@ if TYPE_CHECKING:
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.rules.overrides.override import Override
     from discovery_engine.tools.arguments import Checker
-    from discovery_engine.tools.model import Tool
     from discovery_engine.upstream.call import CallObserver
 
 OnUnchecked: TypeAlias = Callable[[str], object]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.upstreams import Upstreams
     from discovery_engine.store.call_log.call_log import CallLog
-    from discovery_engine.tools.model import ServerName
 
 
 def health(

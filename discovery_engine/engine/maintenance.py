@@ -38,7 +38,6 @@ from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
-    from discovery_engine.config.settings import InputFile
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.lister import ServerLister
     from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher

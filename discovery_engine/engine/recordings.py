@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
@@ -32,9 +31,6 @@ from discovery_engine.tools.model import canonical_json
 from discovery_engine.upstream.call import UpstreamRequest
 from discovery_engine.upstream.listing import Listing
 from discovery_engine.upstream.server_output import OutputRedactor
-
-if TYPE_CHECKING:
-    from discovery_engine.upstream.call import UpstreamRequest
 
 _LISTING = "listing.json"
 _DIGEST = 16  # characters of a digest in a file's name

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from discovery_engine.agent.toolset import Toolset, ToolsetMode
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.engine.core import CurrentView, EngineCore
     from discovery_engine.engine.executor import CallPreview, OnUnchecked, PreparedCall
     from discovery_engine.engine.result_store import ResultStore
     from discovery_engine.events import Event, Subscription

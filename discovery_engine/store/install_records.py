@@ -34,7 +34,7 @@ from discovery_engine.errors import InstallBusyError, InstallFailedError
 from discovery_engine.store.server_records import PackagePin
 
 if TYPE_CHECKING:
-    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.settings import Settings
     from discovery_engine.tools.model import ServerName
 
 T = TypeVar("T", bound=Struct)

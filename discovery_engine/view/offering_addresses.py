@@ -44,8 +44,6 @@ from discovery_engine.view.uris import UriRules, keys, matches, without_query
 if TYPE_CHECKING:
     from discovery_engine.config.settings import SearchSettings, Settings
     from discovery_engine.search.searcher import Searcher
-    from discovery_engine.tools.offering import Offering
-    from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.scoped_catalog import UriGuard
     from discovery_engine.view.search_answers import AnswerNotices
     from discovery_engine.view.status import ConfiguredServers

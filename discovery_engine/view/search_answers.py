@@ -23,7 +23,7 @@ from discovery_engine.view.notices import Notice, verdict_place
 from discovery_engine.view.scoped_catalog import ScopedCatalog
 
 if TYPE_CHECKING:
-    from discovery_engine.catalog import Catalog, Entry, ServerPart
+    from discovery_engine.catalog import Catalog, ServerPart
     from discovery_engine.config.settings import Calibration, Settings
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.index.index import Subset
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.searcher import Searcher
     from discovery_engine.search.vectors import Similarities, ToolVectors
-    from discovery_engine.tools.model import ServerName, ToolKey
     from discovery_engine.view.addresses import AddressBook
-    from discovery_engine.view.notices import Notice, RegistryOutage, Rejection
+    from discovery_engine.view.notices import RegistryOutage, Rejection
     from discovery_engine.view.status import ConfiguredServers
 else:  # `help(SearchAnswer)` needs the name; importing the search for it would slow every start
     Hit = object

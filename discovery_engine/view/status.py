@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Catalog
     from discovery_engine.config.settings import ServerSettings, Settings
     from discovery_engine.rules.rule import Rule
-    from discovery_engine.tools.model import ServerName
     from discovery_engine.view.addresses import AddressBook
     from discovery_engine.view.notices import Notice
 

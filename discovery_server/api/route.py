@@ -31,7 +31,6 @@ from discovery_server.http.asgi import API_PATH
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from discovery_engine._util.json import JSONObject
     from discovery_engine.engine import Engine, ScopedEngine
     from discovery_engine.engine.transient_servers import TransientServers
     from discovery_engine.store.call_log.log_entry import Actor

@@ -83,11 +83,9 @@ from discovery_engine.upstream.stdio.environment import child_environment
 from discovery_engine.upstream.stdio.executable import on_this_machine
 
 if TYPE_CHECKING:
-    from discovery_engine._util.json import JSONObject
-    from discovery_engine.config.settings import ServerSettings, Settings
+    from discovery_engine.config.settings import Settings
     from discovery_engine.engine.trust_store import TrustStore
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
-    from discovery_engine.secrets.resolver import SecretResolver
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport

@@ -21,7 +21,7 @@ from discovery_engine.search.text.tokenizer import words
 from discovery_engine.trust.scanner import alarms, scan_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection
 
     from discovery_engine._util.json import JSONValue
     from discovery_engine.catalog import Entry

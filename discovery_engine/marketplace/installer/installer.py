@@ -84,7 +84,6 @@ from discovery_engine.upstream.stdio.sandbox import sandboxes
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.engine.owner.server_plans import ServerPlan
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.installer.plan import InstallPlan
