@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from discovery_engine.search.text.lexicon import SUBJECT
 from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from discovery_engine.config.settings import Calibration
     from discovery_engine.search.index.index import DocId, Index, TagTable
@@ -82,6 +82,7 @@ class Assessor:
         self._analyze = analyze
         self._last_names: tuple[str, set[str]] = "", set()
         self._names_of_servers: dict[ServerName, Counter[str]] = {}
+        self._is_common = lru_cache(maxsize=256)(self._is_mentioned_often)
 
     def assess(
         self,
@@ -309,7 +310,7 @@ class Assessor:
             for product in products
         )
 
-    def _is_common(self, product: str, server: ServerName) -> bool:
+    def _is_mentioned_often(self, product: str, server: ServerName) -> bool:
         """Return whether many tools of a server mention a product."""
         tools = self._index.servers[server].tools
         texts = (f"{tool.name} {tool.description[:_PRODUCT_TEXT]}".lower() for tool in tools)

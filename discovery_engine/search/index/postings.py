@@ -22,7 +22,7 @@ from msgspec import Struct
 from discovery_engine.search.text.tokenizer import name_spellings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from discovery_engine.search.index.documents import Document
     from discovery_engine.tools.model import ServerName, Tool

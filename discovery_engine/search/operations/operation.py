@@ -20,7 +20,7 @@ from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.text.tokenizer import words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from discovery_engine._util.json import JSONValue
     from discovery_engine.tools.model import Parameter, Tool

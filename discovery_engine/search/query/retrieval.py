@@ -27,11 +27,10 @@ from discovery_engine.search.text.tokenizer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from discovery_engine.search.index.index import Index, Level, Subset
+    from discovery_engine.search.index.index import Level, Subset
     from discovery_engine.search.operations.request_reading import RequestReading
-    from discovery_engine.search.query.analyzer import QueryTerms
     from discovery_engine.tools.model import Tool
 
 _LONGEST_NAME = 80  # characters
