@@ -57,7 +57,7 @@ def test_the_same_configuration_changes_nothing(folder: Path) -> None:
         result = run(folder, *words)
 
         assert result.exit_code == 0, result.output
-        assert "nothing changes: 6 -> 6 tools" in result.output
+        assert "nothing changes: 7 -> 7 tools" in result.output
     assert planned(folder)["changed"] is False
 
 
@@ -180,6 +180,6 @@ def test_tools_that_appear_vanish_and_change_are_listed(folder: Path) -> None:
     assert by_name["lines"] == {"name": ["text", "lines"]}
     assert by_name["rows"] == {"arguments": [["count", "token"], ["count"]]}
     assert plan["settings"] == ["overrides", "toolRules"]
-    assert plan["visible"] == {"before": 6, "after": 6}
+    assert plan["visible"] == {"before": 7, "after": 7}
     assert plan["tokens"]["before"] != plan["tokens"]["after"]
     assert "s3cret" not in run(folder, new).output

@@ -123,7 +123,7 @@ async def test_reserved_tools_move_no_other_by_their_words_or_their_meaning(tmp_
                 revisions.append(others.view.catalog.revision)
             animals.says(*tools("zoo")[:2])
             await engine.refresh(["zoo"])
-            left = shown(engine, "team:zoo"), (await others.search("lion")).hits
+            left = shown(engine, "team:zoo"), (await others.search("lion", limit=9)).hits
             revisions.append(others.view.catalog.revision)
             other = [{"pattern": "farm2", "visibleTo": "team:zoo"}]
             folder.write(*servers, search=search, serverRules=[*reserving, *other])

@@ -53,12 +53,16 @@ def test_what_one_gateway_adds_and_what_it_finds_changed_holds_at_the_other(
     there.wait_healthy()
 
     here.add("clock", servers.entries()["clock"])
-    for gateway in (there, here):  # a refresh would join a listing that has begun
+    for gateway in (there, here):
         wait_until(lambda one=gateway: "clock:current_time" in one.found("time in a city"), "found")
     said = there.call("execute_tool", tool="clock:current_time")
     servers["clock"].tools = {"current_time": POISONED}
-    here.post("/api/refresh", {"servers": ["clock"]})
-    wait_until(lambda: is_withheld(here) and is_withheld(there), "both hold it back")
+
+    def hold_back() -> bool:
+        here.post("/api/refresh", {"servers": ["clock"]})  # one may join a listing that has begun
+        return is_withheld(here) and is_withheld(there)
+
+    wait_until(hold_back, "both hold it back")
 
     assert said["content"][0]["text"] == "clock: current_time"
     assert servers["clock"].calls == 1
