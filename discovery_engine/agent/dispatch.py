@@ -112,6 +112,8 @@ async def _search_tools(
     kinds = _kinds(arguments, engine)
     await engine.wait_first_listed(server)
     most = None if limit is None else min(limit, _MAX_HITS)
+    if most is None and caller.on_found:
+        most = engine.settings.search.limit  # names are cheap, and a pool has room for all that fit
     answers = []
     for query in queries:
         answers.append(

@@ -179,7 +179,8 @@ class QueryRunner(Struct, frozen=True):
         candidates = tuple(hit for hit in ranked if hit.entry.tool.is_for_models)
         assessment = self._assess(candidates)
         fits = bool(candidates) and assessment.confidence >= self.least
-        confidence = assessment.confidence if self.is_brief else 0.0
+        is_one_task = self.is_brief and not self.query.terms.clauses
+        confidence = assessment.confidence if is_one_task else 0.0
         hits = _head(candidates[: self.limit], confidence) if fits else ()
         answer = SearchAnswer(
             self.query.text,

@@ -270,6 +270,16 @@ def test_a_tool_for_one_clause_is_above_one_with_a_little_of_each(engine: SyncEn
     assert found(engine, one_piece, "clauses") == ["a", "b"]
 
 
+@pytest.mark.requirement("REL-31")
+def test_a_sure_match_for_two_tasks_has_the_tools_of_both(tmp_path: Path) -> None:
+    refund = tool("refund_payment", "Refund a payment to a customer")
+    order = tool("place_order", "Place an order of a product")
+    with opened(tmp_path, {"shop": [refund, order]}, SETTINGS) as engine:
+        answer = engine.search("refund a payment and order a product")
+
+    assert names(answer) == ["refund_payment", "place_order"]
+
+
 @pytest.mark.requirement("REL-40")
 def test_a_filter_or_a_smaller_limit_only_removes_hits(engine: SyncEngine) -> None:
     everything = engine.search("create the issue of a user", limit=30).hits
