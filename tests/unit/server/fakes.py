@@ -41,6 +41,11 @@ Keys: TypeAlias = frozenset[ToolKey]
 @dataclass(frozen=True)
 class WordQuery:
     text: str
+    clauses = ()
+
+    @property
+    def terms(self) -> WordQuery:
+        return self
 
 
 @dataclass(frozen=True)
