@@ -1,4 +1,4 @@
-"""Records each call at its end: as an event, which never has its contents, and in the call log."""
+"""Records each call: at its end as an event, which never has its contents, and in the call log."""
 
 from __future__ import annotations
 
@@ -17,14 +17,21 @@ from discovery_engine.errors import DiscoveryError, UpstreamProtocolError
 from discovery_engine.events import EventBus, ToolCalled
 from discovery_engine.rpc.client import ELICIT, AskedClient, CallbackClient, Client
 from discovery_engine.secrets.references import REDACTED
-from discovery_engine.store.call_log.log_entry import NO_ERRORS, Actor, EntryKind, LogEntry
+from discovery_engine.store.call_log.log_entry import (
+    NO_ERRORS,
+    Actor,
+    EntryKind,
+    LogEntry,
+    RunningCall,
+)
 from discovery_engine.tools.model import ServerName, ToolName
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from discovery_engine.rpc.messages import OnProgress
     from discovery_engine.store.call_log.call_log import CallLog
+    from discovery_engine.upstream.question import Question
 
 _CLIENT = 8  # characters: with the whole id, a reader of the log could use the session
 _NAME = 64  # characters
@@ -72,6 +79,8 @@ class CallRecord:
         self._result: JSONObject | None = None
         self._error: DiscoveryError | None = None
         self._queued = 0.0
+        self._questions: Sequence[Question] = ()
+        """Those that wait for an answer, the oldest first; replaced, for other threads read it."""
         self._progress = 0
         self._is_known = False
         self._span = begin_span(kind, caller)
@@ -80,6 +89,7 @@ class CallRecord:
         """True if the name of the tool stays as it is when there is an error."""
 
     def __enter__(self) -> Self:
+        self._recorder.log.begin(self._describe)
         return self
 
     def __exit__(
@@ -88,6 +98,7 @@ class CallRecord:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._recorder.log.end(self._describe)
         if isinstance(error, DiscoveryError):
             self._record_error(error)
         seconds = time.monotonic() - self._started
@@ -134,10 +145,16 @@ class CallRecord:
         """Add seconds for which the call has waited for others; see `CallObserver`."""
         self._queued += seconds
 
+    def begin_question(self, question: Question) -> None:
+        """Show a question of the server until its answer is recorded; see `CallObserver`."""
+        self._questions = [*self._questions, question]
+
     def record_question(
-        self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
+        self, question: Question, answer: JSONObject | Exception, seconds: float
     ) -> None:
         """Record a question of the server and its answer; see `CallObserver`."""
+        method, params = question.method, question.params
+        self._questions = [other for other in self._questions if other is not question]
         outcome, result = "ok", answer
         if isinstance(answer, Exception):
             outcome, result = "error", {"error": str(answer)}
@@ -192,6 +209,20 @@ class CallRecord:
             view=self._view,
             by=self._by,
             trace_id=self._trace_id,
+        )
+
+    def _describe(self, began_at: float) -> RunningCall:
+        questions = self._questions
+        return RunningCall(
+            began_at,
+            self._kind,
+            self._server,
+            self._tool,
+            _label(self._caller) if self._caller else "",
+            self._view,
+            self._by,
+            questions[0].summary if questions else None,
+            self._arguments,
         )
 
     def _log_call(self, seconds: float) -> tuple[int, int]:

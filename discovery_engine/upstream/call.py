@@ -141,8 +141,11 @@ class CallObserver(Protocol):
     def record_wait(self, seconds: float) -> None:
         """Record that the call waited for a slot for `seconds`."""
 
+    def begin_question(self, question: Question) -> None:
+        """Note that a question to the client waits for its answer."""
+
     def record_question(
-        self, method: str, params: JSONObject, answer: JSONObject | Exception, seconds: float
+        self, question: Question, answer: JSONObject | Exception, seconds: float
     ) -> None:
         """Record a question to the client, with its answer or error, after `seconds`."""
 
@@ -231,6 +234,8 @@ class Call:
         """
         began = time.monotonic()
         answer: JSONObject | Exception = _WITHDRAWN
+        if self._observer:
+            self._observer.begin_question(question)
         try:
             answer = await self._ask(question)
         except RpcError as error:
@@ -241,7 +246,7 @@ class Call:
         finally:
             if self._observer:
                 seconds = time.monotonic() - began
-                self._observer.record_question(question.method, question.params, answer, seconds)
+                self._observer.record_question(question, answer, seconds)
 
     async def _ask(self, question: Question) -> JSONObject:
         settings = self._settings

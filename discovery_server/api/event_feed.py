@@ -15,7 +15,7 @@ import re
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import anyio
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject, JSONValue
     from discovery_engine.engine import Engine
     from discovery_engine.events import Event
-    from discovery_engine.store.call_log.log_entry import LogEntry
+    from discovery_engine.store.call_log.log_entry import LogEntry, RunningCall
     from discovery_engine.store.stored_records import AgentRequest
 
 _MAX_RETAINED_EVENTS = 2000  # events; what a client may have missed
@@ -76,7 +76,7 @@ class EventFeed:
         await self._wanted.wait()  # without a subscriber a call publishes nothing
         async with open_task_group() as tasks:
             tasks.start_soon(self._run_announced)
-            for follow in (follow_log, follow_gateways, follow_requests):
+            for follow in (follow_log, follow_running, follow_gateways, follow_requests):
                 tasks.start_soon(follow, self._engine, self.announce, self._wait_for_client)
             with self._engine.subscribe() as events:
                 async for first in events:
@@ -240,6 +240,22 @@ async def follow_log(engine: Engine, announce: Announce, wait_for_client: Wanted
             announce({"type": "log_entries_skipped", "count": skipped})
         for entry in entries[-_MOST_ENTRIES:]:
             announce(_entry_form(entry))
+        await anyio.sleep(_LOG_INTERVAL)
+
+
+async def follow_running(engine: Engine, announce: Announce, wait_for_client: Wanted) -> None:
+    """Announce that other calls run, or wait for an answer, until cancelled.
+
+    `wait_for_client` is as for `follow_log`.
+    """
+    last: tuple[RunningCall, ...] = ()
+    while True:
+        await wait_for_client()
+        with suppress(DiscoveryError):  # `follow_log` notes that the log cannot be read
+            calls = await engine.call_log.running()
+            if calls != last:
+                announce({"type": "running_calls_changed", "count": len(calls)})
+            last = calls
         await anyio.sleep(_LOG_INTERVAL)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.version import __version__
@@ -143,6 +143,13 @@ class LogPage(Struct, frozen=True):
     total: Annotated[int | None, Meta(description="On all pages; null if it was not asked for.")]
 
 
+class CallsOfProcesses(Struct, frozen=True):
+    calls: Annotated[
+        list[JSONObject],
+        Meta(description="The oldest first; with `question` where one waits for its client."),
+    ]
+
+
 class ErrorsReset(Struct, frozen=True, forbid_unknown_fields=True):
     server: str | None = None
 
@@ -196,6 +203,13 @@ async def logs(request: ApiRequest[LogQuery]) -> LogPage:
     following = page_entries[0].id if len(entries) > len(page_entries) else None
     total = await log.count(chosen) if query.total else None
     return LogPage([entry.to_json() for entry in page_entries], following, total)
+
+
+@routes("GET", "/logs/running")
+async def running_everywhere(request: ApiRequest[Nothing]) -> CallsOfProcesses:
+    """List the calls of all processes that have run for a second or more."""
+    calls = await request.owner.call_log.running()
+    return CallsOfProcesses([to_builtins(call) for call in calls])
 
 
 @routes("DELETE", "/logs")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from discovery_engine import CallbackClient, DiscoveryError, Engine, LogFilter, sync
+from discovery_engine._util.json import JSONObject
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.tokens import parse_tokens
 from tests.contract.discovery import Discovery
@@ -33,6 +35,7 @@ from tests.engines import Folder, broken, good, program
 from tests.factories import make_definition
 from tests.forked import Preloaded
 from tests.servers.offerings import World, resource
+from tests.servers.programs import fault_server
 from tests.unit.server import web
 
 pytestmark = pytest.mark.anyio
@@ -296,6 +299,71 @@ async def test_a_follower_gets_what_another_process_writes(folder: Folder) -> No
                 await say(other, "one", "two")
 
     assert texts == ["one", "two"]
+
+
+CALLER = """
+import sys
+from discovery_engine.sync import open_engine
+
+arguments = {"text": sys.argv[1], "password": "hunter22x"}
+with open_engine("discovery.yaml", data_dir="data") as engine:
+    engine.execute("slow", "echo", arguments, by="agent", on_progress=print)
+"""
+
+
+@pytest.mark.requirement("LOG-1")
+def test_a_call_is_seen_by_other_processes_while_it_runs(folder: Folder, tmp_path: Path) -> None:
+    folder.write(fault_server("awaits_file", name="slow"))
+    done = tmp_path / "done"
+    command = [sys.executable, "-c", CALLER]
+    with sync.open_engine(folder.config, data_dir=folder.data) as engine:
+        log = engine.call_log
+        ends = subprocess.Popen([*command, str(done)], cwd=folder.path)
+        while not (calls := log.running()):
+            assert ends.poll() is None
+        done.touch()
+        assert ends.wait(60) == 0
+        after = log.running()
+        dies = subprocess.Popen([*command, str(tmp_path / "never")], cwd=folder.path)
+        while not log.running():
+            assert dies.poll() is None
+        dies.kill()
+        dies.wait(60)
+        left = log.reader.running(log.now() + 60)
+
+    [call] = calls
+    assert (call.server, call.tool, call.by, call.question) == ("slow", "echo", "agent", None)
+    assert call.arguments == {"text": str(done), "password": "••••"}
+    assert b"hunter22x" not in everything(folder.data)
+    assert (after, left) == ((), ())
+
+
+@pytest.mark.requirement("LOG-1")
+async def test_a_question_that_waits_is_seen_with_the_client_that_it_waits_for(
+    folder: Folder,
+) -> None:
+    folder.write(fault_server("asks", era="legacy", name="asking", program="asking_server.py"))
+    answer = anyio.Event()
+
+    async def ask(method: str, params: JSONObject) -> JSONObject:
+        await answer.wait()
+        return {"action": "decline"}
+
+    form: dict[str, JSONObject] = {"elicitation": {"form": {}}}
+    client = CallbackClient(ask, id="0123456789abcdef", capabilities=form)
+    async with folder.open() as engine, folder.open() as other, anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(engine.execute, "asking", "echo", {}, caller=client))
+        with anyio.fail_after(60):
+            while not (calls := await other.call_log.running()):
+                pass
+            answer.set()
+            while await other.call_log.running():
+                pass
+
+    [call] = calls
+    assert (call.client, call.tool) == ("01234567", "echo")
+    assert call.question is not None
+    assert "Who are you?" in call.question
 
 
 @pytest.mark.requirement("MTR-1")

@@ -256,6 +256,58 @@ def test_calls_of_all_processes_appear_as_they_happen_and_open_in_full(
         expect(ill.locator("li", has=page.get_by_role("link", name="good"))).to_be_visible()
 
 
+@pytest.mark.requirement("PAGE-10", "PAGE-3")
+def test_a_call_that_an_agent_makes_elsewhere_is_seen_while_it_runs_and_while_it_asks(
+    home: Home, chromium: Browser
+) -> None:
+    done = home.folder / "done"
+    program = str(FAULT_SERVER.with_name("asking_server.py"))
+    asks = {"command": sys.executable, "args": ["-I", "-S", program, "asks", "--era", "legacy"]}
+    home.write({"slow": fault_entry("awaits_file"), "asks": asks})
+    with home.process() as agent, gateway(home) as served, served.opened(chromium) as opened:
+        page = opened.page
+        assert agent.stdin is not None
+        for message in conversation(("slow", str(done)), ("asks", "")):
+            agent.stdin.write(json.dumps(message).encode() + b"\n")
+        agent.stdin.flush()
+        runs = page.get_by_role("region", name="Running now")
+        row = runs.locator("tr", has=page.get_by_role("link", name="slow:echo"))
+        expect(row).to_contain_text("an agent")
+        expect(row).to_contain_text(re.compile(r"\d s$"))
+        attention = page.get_by_role("region", name="Needs attention")
+        question = attention.locator("li", has=page.get_by_role("link", name="asks:echo"))
+        expect(question).to_contain_text("Who are you?")
+        expect(question).to_contain_text("Answer it in an agent.")
+        assert violations(page) == []
+        done.touch()
+        last = page.get_by_role("region", name="Last calls")
+        expect(last.get_by_role("link", name="slow:echo")).to_be_visible()
+        expect(row).to_have_count(0)
+        opened.go("logs")
+        expect(runs.get_by_role("link")).to_have_text(["asks:echo"])
+        agent.stdin.close()
+        expect(runs).to_have_count(0)
+
+
+def conversation(*calls: tuple[str, str]) -> Iterator[dict[str, Any]]:
+    """What a client sends that answers no question, for calls of `echo`."""
+    started: dict[str, Any] = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"elicitation": {}},
+        "clientInfo": {"name": "an agent", "version": "1"},
+    }
+    yield {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": started}
+    yield {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    for number, (server, text) in enumerate(calls, 1):
+        arguments = {"tool": f"{server}:echo", "arguments": {"text": text}}
+        params = {
+            "name": "execute_tool",
+            "arguments": arguments,
+            "_meta": {"progressToken": number},
+        }
+        yield {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
 @pytest.mark.requirement("PAGE-2")
 def test_the_overview_uses_the_width_of_a_very_wide_screen(home: Home, chromium: Browser) -> None:
     write(home)

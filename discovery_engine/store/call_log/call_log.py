@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
     from discovery_engine.config.settings import Settings
     from discovery_engine.store.call_log.log_database import LogDatabase, Retention
-    from discovery_engine.store.call_log.log_entry import ExportForm
+    from discovery_engine.store.call_log.log_entry import DescribeRunning, ExportForm, RunningCall
     from discovery_engine.store.call_log.log_reader import LogReader
     from discovery_engine.store.call_log.log_writer import LogWriter
     from discovery_engine.store.call_log.tally import ServerMetrics, Tally
@@ -72,7 +72,7 @@ class CallLog:
     def _writer(self) -> LogWriter:
         from discovery_engine.store.call_log.log_writer import LogWriter  # noqa: PLC0415
 
-        return LogWriter(self._database(), self._retention, clock=self._clock)
+        return LogWriter(self._database(), self._retention, lambda: self._mode, clock=self._clock)
 
     def record(
         self,
@@ -92,7 +92,14 @@ class CallLog:
             result: The result; the settings decide how much of it is stored.
             is_known: Whether the server and the tool exist.
         """
-        return self._writer.record(entry, arguments, result, mode=self._mode, is_known=is_known)
+        return self._writer.record(entry, arguments, result, is_known=is_known)
+
+    def begin(self, describe: DescribeRunning) -> None:
+        """Note that a call runs, until `end` gets the same callable; other processes see it."""
+        self._writer.begin(describe)
+
+    def end(self, describe: DescribeRunning) -> None:
+        self._writer.end(describe)
 
     @property
     def is_kept(self) -> bool:
@@ -134,6 +141,14 @@ class CallLog:
         """
         await self.flush()
         return await anyio.to_thread.run_sync(self.reader.count, chosen)
+
+    async def running(self) -> tuple[RunningCall, ...]:
+        """Return the calls of all processes that have run for a second or more, the oldest first.
+
+        Raises:
+            CallLogError: If the log cannot be read.
+        """
+        return await anyio.to_thread.run_sync(self.reader.running, self.now())
 
     async def follow(
         self, chosen: LogFilter = EVERYTHING, *, after: int | None = None

@@ -32,6 +32,7 @@ from discovery_engine.store.call_log.log_tables import (
     pragma,
     prepare,
     read_counts,
+    replace_running,
     scope_id,
 )
 from discovery_engine.store.call_log.tally import Tally
@@ -101,6 +102,14 @@ class LogDatabase:
                 db.execute(f"DELETE FROM losses WHERE rowid IN ({oldest})", (_LOSSES,))  # noqa: S608
 
         self._run(work)
+
+    def write_running(self, process: str, calls: str, *, now: float) -> None:
+        """Replace the running calls of a process; `calls` is JSON, empty if there are none.
+
+        Raises:
+            CallLogError: If they cannot be written.
+        """
+        self._run(lambda db: replace_running(db, process, self._scope, calls, now))
 
     def prune(self, retention: Retention, *, at_most: int, now: float) -> bool:
         """Delete some of the oldest entries that are too many or too old, and old counts by minute.

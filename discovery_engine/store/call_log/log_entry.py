@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias, get_args
 
@@ -97,6 +98,26 @@ class LogFilter(Struct, frozen=True):
     text: str = ""
     """In the tool, the arguments or the result; the case of ASCII letters is ignored."""
 
+
+class RunningCall(Struct, frozen=True):
+    """A call that has run for a second or more. Texts are redacted, and cut with a label."""
+
+    began_at: float
+    """Unix time in seconds."""
+    kind: EntryKind = "call"
+    server: str = ""
+    tool: str = ""
+    client: str = ""
+    view: str = ""
+    by: Actor = "program"
+    question: str | None = None
+    """The oldest question of its server that its client has not answered; empty if it is not kept,
+    and None if there is none."""
+    arguments: JSONValue = None
+
+
+DescribeRunning: TypeAlias = Callable[[float], RunningCall]
+"""Returns a call as it is now, which began at this Unix time; may be called from any thread."""
 
 EVERYTHING = LogFilter()
 PAGE = 100  # entries

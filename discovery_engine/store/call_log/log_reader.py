@@ -20,6 +20,7 @@ from discovery_engine.store.call_log.log_entry import (
     SUCCESSES,
     LogEntry,
     LogFilter,
+    RunningCall,
 )
 from discovery_engine.store.call_log.log_tables import (
     COLUMNS,
@@ -30,6 +31,7 @@ from discovery_engine.store.call_log.log_tables import (
     pragma,
     read_counts,
     read_minutes,
+    read_running,
     require_version,
 )
 from discovery_engine.store.call_log.tally import ServerMetrics, metrics_of
@@ -40,6 +42,7 @@ _EXPORTED = 1_000  # entries that are read at once
 _SELECT = f"SELECT entries.id, {', '.join(COLUMNS)} FROM entries WHERE "  # noqa: S608 - constants
 _OF_SCOPE = "(? IS NULL OR scope = (SELECT id FROM scopes WHERE name = ?))"
 _JSON = msgspec.json.Decoder()
+_RUNNING = msgspec.json.Decoder(list[RunningCall])
 
 
 class LogReader:
@@ -148,6 +151,13 @@ class LogReader:
         """
         since, until = spans_until(now, seconds=seconds, step=step)
         return self.timeline(since, until, step, server)
+
+    def running(self, now: float) -> tuple[RunningCall, ...]:
+        """The calls of all processes that run, the oldest first; `now` in Unix time in seconds."""
+        with _opened(self.path) as db:
+            texts = read_running(db, self._scope, now) if db else ()
+            calls = [call for text in texts for call in _RUNNING.decode(text)]
+            return tuple(sorted(calls, key=lambda call: call.began_at))
 
     def losses(self) -> list[Loss]:
         """Entries that could not be written, the newest loss last."""

@@ -63,6 +63,16 @@ CREATE TABLE IF NOT EXISTS minute_counts (
     PRIMARY KEY (at, scope, server)
 ) WITHOUT ROWID
 """
+# One row for each process with calls that have run for some time, as JSON; also added later.
+_RUNNING = """
+CREATE TABLE IF NOT EXISTS running_calls (
+    process TEXT PRIMARY KEY,
+    scope INTEGER NOT NULL,
+    seen_at REAL NOT NULL,
+    calls TEXT NOT NULL
+) WITHOUT ROWID
+"""
+_GONE = 15.0  # seconds after which a process that has written nothing of its calls has ended
 _MINUTE = 60  # seconds
 _ALL = ""  # instead of the name of a server
 
@@ -108,6 +118,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     else:
         require_version(version)
     connection.execute(_MINUTES)
+    connection.execute(_RUNNING)
 
 
 def _create(db: sqlite3.Connection) -> None:
@@ -188,10 +199,7 @@ def read_minutes(
     db: sqlite3.Connection, scope: str | None, since: float, until: float, server: str | None
 ) -> Iterator[tuple[int, Tally]]:
     """The counts of minutes that begin within a span of time, of all servers or one."""
-    [is_there] = db.execute(
-        "SELECT count(*) FROM sqlite_master WHERE name = 'minute_counts'"
-    ).fetchone()
-    if is_there:
+    if _has_table(db, "minute_counts"):
         for at, tally in db.execute(
             "SELECT at, tally FROM minute_counts WHERE at >= ? AND at < ?"
             " AND (? IS NULL OR scope = (SELECT id FROM scopes WHERE name = ?))"
@@ -199,6 +207,32 @@ def read_minutes(
             (since, until, scope, scope, _ALL if server is None else server),
         ):
             yield at, msgspec.json.decode(tally, type=Tally)
+
+
+def replace_running(
+    db: sqlite3.Connection, process: str, scope: int, calls: str, now: float
+) -> None:
+    """Write the running calls of a process, and delete those of processes that have ended."""
+    gone = process, now - _GONE
+    db.execute("DELETE FROM running_calls WHERE process = ? OR seen_at < ?", gone)
+    if calls:
+        db.execute("INSERT INTO running_calls VALUES (?, ?, ?, ?)", (process, scope, now, calls))
+
+
+def read_running(db: sqlite3.Connection, scope: str | None, now: float) -> Iterator[str]:
+    """The running calls of each process, as JSON."""
+    if _has_table(db, "running_calls"):
+        for (calls,) in db.execute(
+            "SELECT calls FROM running_calls WHERE seen_at >= ?"
+            " AND (? IS NULL OR scope = (SELECT id FROM scopes WHERE name = ?))",
+            (now - _GONE, scope, scope),
+        ):
+            yield calls
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return db.execute(query, (name,)).fetchone() is not None
 
 
 def encoded_tally(tally: Tally) -> str:

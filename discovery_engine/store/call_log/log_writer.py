@@ -7,6 +7,7 @@ when there is room. The thread starts with the first entry.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -18,7 +19,12 @@ from discovery_engine._util.json import JSONValue
 from discovery_engine.store.call_log.contents import GUESSING, KNOWN_ONLY, Contents
 from discovery_engine.store.call_log.excerpt import Excerpt, size_of
 from discovery_engine.store.call_log.log_database import LogDatabase, Retention
-from discovery_engine.store.call_log.log_entry import CALL_KINDS, LogEntry
+from discovery_engine.store.call_log.log_entry import (
+    CALL_KINDS,
+    DescribeRunning,
+    LogEntry,
+    RunningCall,
+)
 from discovery_engine.store.call_log.log_tables import CallLogError, Loss, Row
 from discovery_engine.store.call_log.tally import Tally
 
@@ -32,6 +38,11 @@ _MOST_CHARACTERS = 32 * 1024 * 1024  # of arguments and answers that wait
 # Entries after which the thread lets others run: a millisecond of work.
 _ENTRIES_PER_GIL_RELEASE = 64
 _GIL_RELEASE_TIME = 0.0003  # seconds
+_RUNNING_AFTER = 1.0  # seconds for which a call has run when others first see it
+_RUNNING_EVERY = 1.0  # seconds between two looks at the calls that run
+_RUNNING_AGAIN = 5.0  # seconds after which they are written again, though nothing has changed
+_MOST_RUNNING = 100  # calls of one process that others see
+_RUNNING_LENGTH = 1_000  # characters of one of them
 _PRUNING = 60.0  # seconds between two looks for entries that are too old
 _STEP = 500  # entries that are deleted at once: about 5 ms
 _STEP_PAUSE = 0.02  # seconds between two steps of pruning, in which other processes may write
@@ -70,6 +81,7 @@ class LogWriter:
     Args:
         database: What is written to.
         retention: Looked up before entries are deleted.
+        mode: Looked up for each entry: as in `log.calls`.
         clock: Unix time in seconds.
         interval: Seconds that entries wait for others.
         retry: Seconds after a failure in which entries are dropped and nothing is tried.
@@ -79,6 +91,7 @@ class LogWriter:
         self,
         database: LogDatabase,
         retention: Callable[[], Retention],
+        mode: Callable[[], str],
         *,
         clock: Callable[[], float] = time.time,
         interval: float = _INTERVAL,
@@ -86,6 +99,7 @@ class LogWriter:
     ) -> None:
         self._database = database
         self._retention = retention
+        self._mode = mode
         self._clock = clock
         self._interval = interval
         self._retry = retry
@@ -99,6 +113,11 @@ class LogWriter:
         self._tallies: dict[tuple[str, str], Tally] = {}
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._process = os.urandom(8).hex()
+        self._running: dict[DescribeRunning, float] = {}
+        """The calls that run, with the Unix time at which each began, the oldest first."""
+        self._written_running = ""
+        self._wrote_running_at = 0.0
         self._awake = threading.Event()
         self._hurry = threading.Event()
         self._is_closing = False
@@ -114,10 +133,10 @@ class LogWriter:
         arguments: JSONValue,
         result: JSONValue,
         *,
-        mode: str,
         is_known: bool,
     ) -> tuple[int, int]:
-        """Record an entry as `CallLog.record` does; `mode` as in `log.calls`."""
+        """Record an entry as `CallLog.record` does."""
+        mode = self._mode()
         pending = PendingEntry(entry, is_known=is_known, is_stored=mode != "off")
         if limit := _LIMITS.get(mode):
             pending.contents = GUESSING if mode == "redacted" else KNOWN_ONLY
@@ -140,10 +159,15 @@ class LogWriter:
             return
         self._added += entry.weight
         self._queue.append(entry)
-        if self._thread is None:
-            self._start()
-        if not self._awake.is_set():
-            self._awake.set()
+        self._wake()
+
+    def begin(self, describe: DescribeRunning) -> None:
+        """As `CallLog.begin`; a call that ends within a second is never described."""
+        self._running[describe] = self._clock()
+        self._wake()
+
+    def end(self, describe: DescribeRunning) -> None:
+        self._running.pop(describe, None)
 
     def tallies(self) -> dict[tuple[str, str], Tally]:
         """Return the counts of this process, by server and tool."""
@@ -170,6 +194,12 @@ class LogWriter:
         if self._thread is not None:
             self._thread.join(timeout)
 
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._start()
+        if not self._awake.is_set():
+            self._awake.set()
+
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
@@ -179,17 +209,19 @@ class LogWriter:
 
     def _run(self) -> None:
         while not self._is_closing or self._queue:
-            self._awake.wait()
+            self._awake.wait(_RUNNING_EVERY if self._running else None)
             self._hurry.wait(self._interval)
             self._awake.clear()
             self._hurry.clear()
             try:
                 while self._queue:
                     self._write_batch()
+                self._write_running()
                 if not self._is_closing:
                     self._prune()
             except Exception:  # a defect of ours must cost the log only
                 logger.exception("The call log was not written")
+        self._write_running()
         self._database.close()
 
     def _write_batch(self) -> None:
@@ -242,7 +274,7 @@ class LogWriter:
 
     def _store(self, rows: list[Row], counted: Mapping[tuple[str, str], Tally]) -> None:
         database, now = self._database, time.monotonic()
-        if self._failed_at is not None and now - self._failed_at < self._retry:
+        if self._has_just_failed(now):
             self.dropped += len(rows)
             return
         lost = self.dropped
@@ -257,6 +289,33 @@ class LogWriter:
         if database.file.was_damaged:
             database.file.was_damaged = False
             logger.warning("The call log was damaged; it was set aside, and a new one begun")
+
+    def _write_running(self) -> None:
+        """Write the calls that run if others do not know of them, or would take them for ended."""
+        now = time.monotonic()
+        calls = "" if self._is_closing else self._running_calls()
+        is_old = calls and now - self._wrote_running_at >= _RUNNING_AGAIN
+        if (calls == self._written_running and not is_old) or self._has_just_failed(now):
+            return
+        try:
+            self._database.write_running(self._process, calls, now=self._clock())
+        except CallLogError as error:
+            self._fail(error, now)
+        else:
+            self._written_running, self._wrote_running_at = calls, now
+
+    def _running_calls(self) -> str:
+        """The calls that have run for a second or more, as JSON; empty if there are none."""
+        mode, latest = self._mode(), self._clock() - _RUNNING_AFTER
+        texts: list[str] = []
+        for describe, began in self._running.copy().items() if mode != "off" else ():
+            if began > latest or len(texts) == _MOST_RUNNING:
+                break
+            texts += _running(describe(began), mode)
+        return f"[{','.join(texts)}]" if texts else ""
+
+    def _has_just_failed(self, now: float) -> bool:
+        return self._failed_at is not None and now - self._failed_at < self._retry
 
     def _losses(self, dropped: int) -> list[Loss]:
         lost = dropped - self._reported
@@ -289,6 +348,16 @@ class LogWriter:
         except CallLogError as error:
             self._fail(error, now)
         self._pruned_at, self._unpruned = now, 0
+
+
+def _running(call: RunningCall, mode: str) -> list[str]:
+    form = {name: getattr(call, name) for name in call.__struct_fields__}
+    if mode == "metadata":
+        form |= {"arguments": None, "question": call.question and ""}
+    excerpt = Excerpt(_RUNNING_LENGTH, masks=mode == "redacted")
+    copy, _ = excerpt.copy(form)
+    contents = GUESSING if mode == "redacted" else KNOWN_ONLY
+    return [text for text in contents.encoded([copy], excerpt.texts) if text]
 
 
 def _row(one: PendingEntry) -> Row:

@@ -11,6 +11,8 @@ export const servers = signal([]);
 export const status = signal(null);
 /** The last calls of all processes, the newest first. @type {import("@preact/signals").Signal<any[]>} */
 export const calls = signal([]);
+/** The calls of all processes that have run for a second or more, the oldest first. @type {import("@preact/signals").Signal<any[]>} */
+export const running = signal([]);
 /** Grows with each change of the catalog. */
 export const revision = signal(0);
 /** Grows with each reload of the configuration, which may change answers and not the catalog. */
@@ -83,15 +85,23 @@ function receive(frame) {
     servers.value = frame.servers;
     revision.value = frame.revision;
     ask();
+    readRunning();
     return;
   }
   for (const event of frame.events) {
     if (isCall(event)) calls.value = [event, ...calls.value].slice(0, KEPT_CALLS);
     if (event.type === "catalog_changed") revision.value = event.revision;
+    if (event.type === "running_calls_changed") readRunning();
     if (event.type === "configuration_reloaded") reloads.value += 1;
     if (OF_SERVERS.has(event.type)) askSoon();
     for (const one of followers) one(event);
   }
+}
+
+async function readRunning() {
+  try {
+    running.value = (await get("/logs/running")).calls;
+  } catch { /* the connection says that it is lost, or the log that it cannot be read */ }
 }
 
 function askSoon() {

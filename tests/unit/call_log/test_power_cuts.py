@@ -18,10 +18,10 @@ ENTRIES = 40
 def test_a_power_cut_costs_the_newest_entries_alone(tmp_path: Path) -> None:
     with recorded_disk(tmp_path / "data") as disk:
         database = LogDatabase(tmp_path / "data", "here")
-        writer = LogWriter(database, Retention, clock=lambda: 2000.0)
+        writer = LogWriter(database, Retention, lambda: "full", clock=lambda: 2000.0)
         for number in range(ENTRIES):
             entry = LogEntry(1000.0 + number, "call", "server", f"tool{number}", "ok")
-            writer.record(entry, {"text": "x" * 3000}, None, mode="full", is_known=True)
+            writer.record(entry, {"text": "x" * 3000}, None, is_known=True)
             assert writer.flush(60.0)
         writer.close(60.0)
 

@@ -4,8 +4,9 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, part, remove } from "../api.js";
 import { isObject } from "../forms/schema_check.js";
 import { html } from "../html.js";
-import { follow, isCall, reconnections, servers } from "../live.js";
-import { address, Confirmed, counted, Drawer, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
+import { follow, isCall, reconnections, running, servers } from "../live.js";
+import { questions } from "../made_calls.js";
+import { address, Confirmed, counted, Drawer, duration, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
 // Calls first: what servers write and notify would bury them.
 const KINDS = [["", "Calls"], ["stderr", "Output of servers"], ["notification", "Notifications"], ["every", "Everything"]];
@@ -50,13 +51,14 @@ export function Logs({ rest, query }) {
       <span role="status">${isPaused ? `Paused; ${counted(missed, "further call")}` : log.entries && `${counted(log.entries.length, "entry", "entries")}${log.hasOlder ? ", and older ones" : ""}`}</span>
     </div>
     <${Problem} error=${log.error} />
-    ${log.entries?.length === 0 && html`<${Empty}>${Object.values(settled).some(Boolean) ? "No entry fits these filters." : html`Nothing was called yet. A tool can be tried under <a href="#/tools">Tools</a>. If calls stay away: <code>log.calls</code> in the configuration may be <code>off</code>.`}<//>`}
+    <${Running} />
+    ${log.entries?.length === 0 && running.value.length === 0 && html`<${Empty}>${Object.values(settled).some(Boolean) ? "No entry fits these filters." : html`Nothing was called yet. A tool can be tried under <a href="#/tools">Tools</a>. If calls stay away: <code>log.calls</code> in the configuration may be <code>off</code>.`}<//>`}
     <div aria-busy=${!log.entries && !log.error}>
     ${log.entries?.length > 0 && html`<table>
       <thead><tr><th>When</th><th>What</th><th>Outcome</th><th class="number">Time</th><th>Client</th></tr></thead>
       <tbody>${folded(log.entries).map(({ entry, lines }) => html`<tr key=${entry.id}>
         <td class="when">${moment(entry.at)}</td>
-        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.outcome && html`<span class="excerpt line">${argumentsOf(entry)}</span>`}${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
+        <th scope="row"><a href=${address(`logs/${entry.id}`, settled)}><${Name} text=${nameOf(entry)} /></a>${entry.outcome && html`<div><span class="excerpt line">${argumentsOf(entry)}</span></div>`}${entry.kind !== "call" && html` <span class="tag">${entry.kind}</span>`}
           ${lines.length > 1 ? html`<details><summary>${counted(lines.length, "line")}: <span class="excerpt line">${lines[0]}</span></summary><pre tabindex="0">${lines.join("\n")}</pre></details>`
           : !entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
@@ -66,6 +68,34 @@ export function Logs({ rest, query }) {
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
 }
+
+/** The calls of all processes that run, with the time since each began. */
+export function Running() {
+  const [now, setNow] = useState(Date.now());
+  const isAny = running.value.length > 0;
+  useEffect(() => {
+    if (!isAny) return undefined;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, [isAny]);
+  return isAny && html`<section class="whole" aria-labelledby="running"><h3 id="running">Running now</h3><table>
+    <thead><tr><th>What</th><th>Client</th><th class="number">Running for</th></tr></thead>
+    <tbody>${running.value.map((call) => html`<tr key=${`${call.began_at} ${call.tool}`}>
+      <th scope="row"><a href=${toolOf(call)}><${Name} text=${nameOf(call)} /></a><div><span class="excerpt line">${argumentsOf(call)}</span></div>${call.question !== null && html`<p class="note sentence"><${Waiting} call=${call} /></p>`}</th>
+      <td class="word">${call.client || call.by}</td>
+      <td class="number" data-label="for">${duration(now / 1000 - call.began_at)}</td></tr>`)}</tbody></table></section>`;
+}
+
+/** What a call waits for, and where that is answered. */
+export function Waiting({ call }) {
+  const isOwn = questions.value.some((one) => one.server === call.server && one.tool === call.tool);
+  const client = call.client.replace(/ ?[0-9a-f]{8}$/, ""); // the beginning of its id means nothing to a person
+  return html`waits for ${call.question || "an answer"}. ${isOwn ? html`<a href=${toolOf(call)}>Answer it here</a>.` : `Answer it ${client ? `in ${client}` : "where the call was made"}.`}`;
+}
+
+/** The address of what was called. */
+export const toolOf = ({ server, tool, kind = "call" }) => (kind === "call" ? `#/tools/${part(server)}/${part(tool)}` : `#/servers/${part(server)}`);
 
 function Older({ load }) {
   const [run, isRunning, error] = useAction(load);

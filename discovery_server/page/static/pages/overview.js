@@ -3,11 +3,12 @@
 import { useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
-import { calls, hasProblem, hasUnusable, reloads, revision, servers, status } from "../live.js";
+import { calls, hasProblem, hasUnusable, reloads, revision, running, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
 import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { fileOf, UseServers } from "./connect.js";
+import { Running, toolOf, Waiting } from "./logs.js";
 import { Recent, useTokens } from "./metrics.js";
 import { LogIn, MissingValues } from "./server_parts.js";
 
@@ -32,7 +33,8 @@ export function Overview() {
   // A mistake in the entry of a server stands below that server.
   const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
   const notices = (known?.notices || []).filter((one) => one.code !== NO_SERVERS); // the first visit says that, and more
-  const isQuiet = [ill, lossy, held, requests, undelivered, dead, questions.value, problems, notices].every((one) => one.length === 0);
+  const asking = running.value.filter((call) => call.question !== null && !questions.value.some((one) => one.server === call.server && one.tool === call.tool));
+  const isQuiet = [ill, lossy, held, requests, undelivered, dead, questions.value, asking, problems, notices].every((one) => one.length === 0);
   if (known?.server_count === 0 && isQuiet && !error && !askedError) return html`<${FirstContact} />`;
   return html`
     <h2>Overview</h2>
@@ -54,7 +56,8 @@ export function Overview() {
           ${counted(server.withheld_count, "definition waits", "definitions wait")} for your review</li>`)}
         ${requests.length > 0 && html`<li key="requests"><a href="#/settings">${counted(requests.length, "request of an agent waits", "requests of agents wait")}</a>:
           ${requests.map((one) => `${one.action} ${one.name}`).join(", ")}</li>`}
-        ${questions.value.map((one) => html`<li key=${`question ${one.question_id}`}><a href="#/tools/${part(one.server)}/${part(one.tool)}">${one.server}:${one.tool}</a> has a question for you</li>`)}
+        ${questions.value.map((one) => html`<li key=${`question ${one.question_id}`}><a href=${toolOf(one)}>${one.server}:${one.tool}</a> has a question for you</li>`)}
+        ${asking.map((call) => html`<li key=${`asking ${call.began_at}`}><a href=${toolOf(call)}>${call.server}:${call.tool}</a> <${Waiting} call=${call} /></li>`)}
         ${dead.length > 0 && html`<li key="dead"><a href="#/fleet">${counted(queue.counts.dead, "server is", "servers are")} tried by no worker any more</a>: ${dead.map((job) => job.server).join(", ")}</li>`}
         ${undelivered.map((one) => html`<li key=${`webhook ${one.name}`}>Webhook ${one.name}${one.disabled_at && " is disabled, as its receiver said that it is gone"}${one.dead > 0 && `, ${counted(one.dead, "delivery", "deliveries")} given up`}:
           <p><${Prose} text=${`${one.problem || one.failure}; mend that, then \`discovery webhooks retry ${one.name}\``} /></p></li>`)}
@@ -67,6 +70,7 @@ export function Overview() {
       </ul>
       <${Approvals} />
     </section>
+    <${Running} />
     <section aria-labelledby="hour">
       <h3 id="hour">The last hour</h3>
       <${Recent} minutes=${60} />
@@ -76,7 +80,7 @@ export function Overview() {
       ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
         <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
-          <td><a href="#/tools/${part(call.server)}/${part(call.tool)}"><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }
