@@ -57,7 +57,7 @@ class Host(Struct, frozen=True):
 
     title: str
     reason: str
-    """How it searches."""
+    """How it searches, if it is given all tools."""
     reads_hints: bool = False
     """True if it reads `anthropic/searchHint` and `anthropic/alwaysLoad`."""
 
@@ -70,8 +70,24 @@ class Host(Struct, frozen=True):
             case "direct":
                 return "the tools of the servers, at most `server.poolLimit`"
             case "dynamic":
-                return "a search, and the tools that it has found"
+                return (
+                    "`search_tools`, and the tools that it has found; the meta-tools where the"
+                    " client speaks MCP 2026-07-28"
+                )
         return "the meta-tools"
+
+    def search_in(self, mode: ServeMode) -> str:
+        """Describe how it finds a tool in a mode, for people."""
+        match mode:
+            case "auto":
+                return self.reason
+            case "direct" if self in HOSTS.values():
+                return "searches their names and descriptions itself"
+            case "direct":
+                return "reads all of them"
+            case "dynamic":
+                return "calls `search_tools`, which adds what it finds"
+        return "calls `search_tools`"
 
 
 HOSTS: Mapping[str, Host] = {
@@ -85,7 +101,9 @@ HOSTS: Mapping[str, Host] = {
 """Hosts of `server.mode: auto` by the name that they have in `clientInfo`; all others are shown the
 meta-tools."""
 
-OTHER_HOSTS = Host("Any other client", "is not known to search tools itself")
+OTHER_HOSTS = Host(
+    "Any other client", "calls `search_tools`; it is not known to search tools itself"
+)
 
 Definitions: TypeAlias = Iterable[tuple[str, "JSONObject"]]
 """Pairs of a tool's name towards clients and its definition."""

@@ -57,7 +57,7 @@ class ConnectClient(Struct, frozen=True, forbid_unknown_fields=True):
 class HostForm(Struct, frozen=True):
     client: Annotated[str, Meta(description="Its name in `clientInfo`; empty for all others.")]
     title: str
-    reason: Annotated[str, Meta(description="How it searches tools.")]
+    reason: Annotated[str, Meta(description="How it finds a tool in the present mode.")]
     gets: Annotated[str, Meta(description="The tools that it is shown in the present mode.")]
 
 
@@ -109,9 +109,11 @@ async def hosts(request: ApiRequest[Nothing]) -> HostList:
     """List which tools clients are shown, and why."""
     mode = request.owner.settings.server.mode
     known = [*HOSTS.items(), ("", OTHER_HOSTS)]
-    return HostList(
-        mode, [HostForm(name, host.title, host.reason, host.tools_in(mode)) for name, host in known]
-    )
+    forms = [
+        HostForm(name, host.title, host.search_in(mode), host.tools_in(mode))
+        for name, host in known
+    ]
+    return HostList(mode, forms)
 
 
 @routes("PUT", "/hosts")

@@ -101,7 +101,7 @@ def test_another_page_of_the_same_browser_reads_and_changes_nothing(
         for area in ("servers/good", "settings"):
             opened.go(area)
             settled(page)
-        expect(page.get_by_text("None is stored.")).to_be_visible()
+        expect(page.get_by_text("No secret is stored yet.")).to_be_visible()
         opened.go("servers/good")
         expect(page.get_by_role("button", name="Disable")).to_be_visible()
         page.reload()

@@ -489,8 +489,8 @@ def test_a_table_has_what_each_client_gets_and_sets_it_as_shown(
         table = page.get_by_role("region", name="Which tools each client gets")
         for host in (*HOSTS.values(), OTHER_HOSTS):
             row = table.get_by_role("row", name=host.title)
-            expect(row).to_contain_text(host.reason)
             expect(row).to_contain_text("the meta-tools")
+            expect(row).to_contain_text("calls search_tools")
         assert violations(page) == []
         choice = page.get_by_label("A client gets")
         choice.select_option("auto")
@@ -502,7 +502,9 @@ def test_a_table_has_what_each_client_gets_and_sets_it_as_shown(
         expect(choice).to_have_value("meta")
         choice.select_option("auto")
         page.get_by_role("button", name="Save").click()
-        expect(table.get_by_role("row", name="Codex")).to_contain_text("all tools")
+        codex = table.get_by_role("row", name="Codex")
+        expect(codex).to_contain_text("all tools")
+        expect(codex).to_contain_text(HOSTS["codex-mcp-client"].reason)
         expect(table.get_by_role("row", name="Any other")).to_contain_text("the meta-tools")
         expect(choice).to_have_value("auto")
         after = "# mine\nserver: {mode: auto} # for now\nservers: {}\n"
@@ -661,6 +663,8 @@ def test_settings_say_what_each_view_and_team_sees_and_a_request_is_tried_as_one
         expect(page.get_by_role("link", name="good:pid").first).to_be_visible()
         client.select_option(label="team:finance")
         expect(page.get_by_role("link", name="payroll:pid").first).to_be_visible()
+        expect(page.get_by_text("its rank for a client that sees everything")).to_be_visible()
+        expect(page.locator(".hits li").first).to_contain_text("2 → 1")
         hidden = page.get_by_role("listitem").filter(has_text="good:pid")
         expect(hidden).to_contain_text("visibleTo reserves it for others")
         assert violations(page) == []
@@ -717,7 +721,7 @@ def test_settings_store_secrets_without_showing_them_and_decide_about_requests(
         assert "s3cr3t" not in page.content()
         page.get_by_role("button", name="Delete").click()
         page.get_by_role("button", name="Delete it").click()
-        expect(page.get_by_text("None is stored.")).to_be_visible()
+        expect(page.get_by_text("No secret is stored yet.")).to_be_visible()
         opened.go("servers")
         expect(page.get_by_role("row", name="good")).to_contain_text("disabled")
 
@@ -739,7 +743,7 @@ def test_an_access_token_is_made_limited_and_revoked(home: Home, chromium: Brows
             assert [one["name"] for one in json.load(answer)["servers"]] == ["good"]
         page.get_by_role("button", name="Revoke …").press("Enter")
         page.get_by_role("button", name="Revoke", exact=True).press("Enter")
-        expect(page.get_by_text("There is none yet.")).to_be_visible()
+        expect(page.get_by_text("There is no token yet.")).to_be_visible()
         assert refused(served, "/api/servers", **token) == 401
 
 

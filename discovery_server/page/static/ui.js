@@ -29,8 +29,9 @@ export function Outcome({ outcome }) {
 }
 
 /** A text of the gateway: what stands in backticks is code; nothing else is markup. */
-export function Prose({ text }) {
-  return (text || "").split("`").map((piece, index) => (index % 2 ? html`<code key=${index}>${piece}</code>` : piece));
+export function Prose({ text, isSentence = false }) {
+  const begun = isSentence ? (text || "").replace(/^[a-z](?=[a-z]* )/, (letter) => letter.toUpperCase()) : text;
+  return (begun || "").split("`").map((piece, index) => (index % 2 ? html`<code key=${index}>${piece}</code>` : piece));
 }
 
 /** A name of a tool, which may break after its separators. */

@@ -30,9 +30,12 @@ export const inFile = (text, path) => (path && text ? text.replaceAll(path, path
 /** @param {any} hit */
 export const keyOf = (hit) => `${hit.server}:${hit.tool}`;
 
+/** The tools that an answer names. @param {any} answer */
+export const hitsOf = (answer) => (answer.results.length ? answer.results : answer.nearest);
+
 /** @param {any} given */
 export function Answer({ answer, move, sections, path }) {
-  const hits = answer.results.length ? answer.results : answer.nearest;
+  const hits = hitsOf(answer);
   const isOutage = (notice) => notice.server && OUTAGES.has(notice.kind);
   const most = Math.max(0.001, ...hits.map((hit) => sum(hit, (adds) => adds > 0)));
   return html`
@@ -41,6 +44,7 @@ export function Answer({ answer, move, sections, path }) {
     ${answer.undone.length > 0 && html`<p>No tool that is near seems to ${answer.undone.join(" or ")}.</p>`}
     <${Limits} notices=${answer.notices.filter((notice) => !isOutage(notice))} path=${path} />
     ${hits.length > 0 && html`<h3>${answer.results.length ? "Found" : "Nearest, but unlikely to fit"}</h3><${Legend} hits=${hits} />`}
+    ${move?.isOfAll && hits.length > 0 && html`<p class="note">An arrow compares a tool with its rank for a client that sees everything.</p>`}
     <ol class="hits">${hits.map((hit, index) => html`<li key=${keyOf(hit)}>
       <${Hit} hit=${hit} most=${most} query=${answer.query} move=${move} rank=${index + 1} sections=${sections} isOpen=${index === 0} /></li>`)}</ol>
     <${Outages} notices=${answer.notices.filter(isOutage)} path=${path} />
@@ -136,7 +140,7 @@ function Hit({ hit, most, query, move, rank, sections, isOpen }) {
       <table class="shares"><caption class="hidden">What each word adds to ${keyOf(hit)}</caption>
         <tbody>${shares.map((share, index) => html`<tr key=${index}>
           <td><i class="swatch ${share.adds < 0 ? "against" : kindOf(share).key}" aria-hidden="true"></i>${visible(share.text)}</td><td class="number">${signed(share.adds)}</td></tr>`)}</tbody></table>
-      ${request && html`<p>Of the requests for it, the nearest is “${request}”.</p>`}
+      ${request && html`<p>The nearest typical request for it is “${request}”.</p>`}
       ${uncovered.length > 0 && html`<p>It does not mention ${uncovered.map((word) => html`<code key=${word}>${word}</code> `)}</p>`}
       <${Changes} hit=${hit} query=${query} sections=${sections} />
     </details>`;

@@ -33,7 +33,7 @@ export function Connect() {
     </section>`;
 }
 
-const MODES = { auto: "what suits it", meta: "the meta-tools", direct: "the tools of the servers", dynamic: "a search, and what it has found" };
+const MODES = { auto: "what suits it", meta: "the meta-tools", direct: "the tools of the servers", dynamic: "a search, and the tools that it has found" };
 
 /** Which tools each client gets and why, and the setting that decides it. */
 function Hosts({ clients }) {
@@ -44,7 +44,7 @@ function Hosts({ clients }) {
   return html`<section aria-labelledby="hosts" aria-busy=${isLoading}><h3 id="hosts">Which tools each client gets</h3>
     <${Problem} error=${error} />
     ${found && html`<label>A client gets <select value=${wanted || found.mode} onChange=${(e) => setWanted(e.target.value)}>${Object.entries(MODES).map(([mode, text]) => html`<option key=${mode} value=${mode}>${text} (${mode})</option>`)}</select></label>
-      <table><thead><tr><th>Client</th><th>What it gets now</th><th>How it searches</th></tr></thead>
+      <table><thead><tr><th>Client</th><th>What it gets now</th><th>How it finds a tool</th></tr></thead>
         <tbody>${found.hosts.map((one) => html`<tr key=${one.client}><th scope="row">${one.title}${!one.client && others && html` <span class="note">here: ${others}</span>`}</th>
           <td data-label="gets"><${Prose} text=${one.gets} /></td><td data-label="it"><${Prose} text=${one.reason} /></td></tr>`)}</tbody></table>`}
     ${wanted && html`<${Proposal} question=${`Give each client ${MODES[wanted]}?`} verb="Save" onClose=${() => setWanted("")}

@@ -63,7 +63,7 @@ export function Logs({ rest, query }) {
           : !entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
-        <td class="word">${entry.outcome && (entry.client || entry.by)}</td></tr>`)}</tbody></table>`}
+        <td class="word">${entry.outcome && callerOf(entry)}</td></tr>`)}</tbody></table>`}
     </div>
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
@@ -83,7 +83,7 @@ export function Running() {
     <thead><tr><th>What</th><th>Client</th><th class="number">Running for</th></tr></thead>
     <tbody>${running.value.map((call) => html`<tr key=${`${call.began_at} ${call.tool}`}>
       <th scope="row"><a href=${toolOf(call)}><${Name} text=${nameOf(call)} /></a><div><span class="excerpt line">${argumentsOf(call)}</span></div>${call.question !== null && html`<p class="note sentence"><${Waiting} call=${call} /></p>`}</th>
-      <td class="word">${call.client || call.by}</td>
+      <td class="word">${callerOf(call)}</td>
       <td class="number" data-label="for">${duration(now / 1000 - call.began_at)}</td></tr>`)}</tbody></table></section>`;
 }
 
@@ -220,7 +220,7 @@ function Entry({ id, known, onClose }) {
       <${Fact} name="Ended">${new Date(found.at * 1000).toLocaleString()}<//>
       ${found.outcome && html`<${Fact} name="Took">${took(found.seconds)}${found.queue_seconds > 0 && `, of which ${took(found.queue_seconds)} in the queue`}<//>`}
       <${Fact} name="Kind">${found.kind}<//>
-      <${Fact} name="By">${found.by}${found.client && `, client ${found.client}`}${found.view && `, view ${found.view}`}<//>
+      <${Fact} name="By">${callerOf(found)}${found.view && `, view ${found.view}`}<//>
       ${found.trace_id && html`<${Fact} name="Trace"><code>${found.trace_id}</code><//>`}
     </dl>
     ${found.outcome && found.server && html`<${Story} call=${found} />`}
@@ -239,7 +239,7 @@ function Story({ call }) {
   const meanwhile = around.filter((one) => !one.outcome && one.at <= call.at);
   const others = around.filter((one) => one.outcome && one.id !== call.id && one.at - one.seconds < call.at);
   const steps = [
-    [begin, `Requested by ${call.client || call.by}`],
+    [begin, `Requested by ${callerOf(call)}`],
     ...(call.queue_seconds > 0 ? [[begin + call.queue_seconds, "Left the queue"]] : []),
     ...meanwhile.map((one) => [one.at, html`<span class="tag">${one.kind}</span> <span class="excerpt">${excerptOf(one.result ?? "")}</span>`]),
     [call.at, html`Answered <${Outcome} outcome=${call.outcome} />`],
@@ -253,5 +253,8 @@ function Content({ value, size }) {
   if (value === null) return html`<${Empty}>${size ? `${counted(size, "character")}, not kept: log.calls decides that` : "None."}<//>`;
   return html`<pre tabindex="0">${shown(value)}</pre>`;
 }
+
+/** Who made a call: the name that its client gave itself, or what is known. */
+export const callerOf = ({ client, by }) => client || { person: "a person", agent: "an agent" }[by] || "a program";
 
 const nameOf = (entry) => [entry.server, entry.tool].filter(Boolean).join(":") || entry.kind;

@@ -62,7 +62,7 @@ export function Metrics({ query }) {
       <${Bars} servers=${servers} />
       ${toolCount > 0 && html`<${TopTools} servers=${servers} />`}
       <div class="bar">
-        <p class="note">Counted since ${moment(since)}. Quantiles are at most 7 % off. There is no chart of cache hits: each search is answered anew, and no result of a tool is kept.</p>
+        <p class="note">Counted since ${moment(since)}. p50 is the median, p95 what 95 % of calls stay below; both are at most 7 % off.</p>
         ${servers.some((one) => one.errors) && html`<${Confirmed} label="Reset all errors …" question="Count the errors of every server from zero?" verb="Reset" act=${reset(null)}>
           <p>Calls and durations stay; the log keeps its entries.</p><//>`}
       </div>
@@ -101,7 +101,7 @@ function Unused({ servers, sized }) {
     .map((one) => ({ name: one.name, count: one.enabled_count - (called.get(one.name) || 0), of: one.enabled_count, tokens: sized.filter((tool) => tool.server === one.name && !tool.calls).reduce((sum, tool) => sum + tool.tokens, 0) }))
     .sort((one, other) => other.tokens - one.tokens || other.count - one.count).slice(0, TOP);
   return unused.length > 0 && html`<div><h4>Never called</h4><ol class="top">${unused.map((one) => html`<li key=${one.name}>
-    <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `${counted(one.of, "tool")}, none ever` : `${one.count} of ${counted(one.of, "tool")}`}${one.tokens > 0 && `, ${counted(one.tokens, "token")}`}</span></li>`)}</ol></div>`;
+    <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `none of ${counted(one.of, "tool")} was called` : `${one.count} of ${counted(one.of, "tool")} never`}${one.tokens > 0 && `, ${counted(one.tokens, "token")}`}</span></li>`)}</ol></div>`;
 }
 
 /** Grows as calls end, and when it is called: `[count, grow]`. @param {number} [gathered] milliseconds in which calls are gathered */

@@ -8,7 +8,7 @@ import { questions } from "../made_calls.js";
 import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { fileOf, UseServers } from "./connect.js";
-import { Running, toolOf, Waiting } from "./logs.js";
+import { callerOf, Running, toolOf, Waiting } from "./logs.js";
 import { Recent, useTokens } from "./metrics.js";
 import { LogIn, MissingValues } from "./server_parts.js";
 
@@ -65,7 +65,7 @@ export function Overview() {
           ${counted(server.dropped.length, "tool")} of it cannot be used</li>`)}
         ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
           <a href="#/servers/${encodeURIComponent(server.name)}">${server.name}</a> <${State} state=${server.status} />
-          <p><${Prose} text=${server.reason} /></p>${server.hint && html`<p class="hint"><${Prose} text=${server.hint} /></p>`}
+          <p><${Prose} text=${server.reason} isSentence /></p>${server.hint && html`<p class="hint"><${Prose} text=${server.hint} isSentence /></p>`}
           <${Mend} server=${server} /></li>`)}
       </ul>
       <${Approvals} />
@@ -78,9 +78,9 @@ export function Overview() {
     <section aria-labelledby="calls">
       <h3 id="calls">Last calls</h3>
       ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
-        <thead><tr><th>Tool</th><th>Outcome</th><th class="number">Time</th></tr></thead>
+        <thead><tr><th>Tool</th><th>Client</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
-          <td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td class="word">${callerOf(call)}</td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }
@@ -126,11 +126,11 @@ function Spared() {
   const [isWanted, want] = useState(false);
   const [costs, isCounted] = useTokens(isWanted);
   const [all, meta] = costs?.ways || [];
-  if (!isCounted) return html`<div><dt>Tokens spared</dt><dd><button type="button" onClick=${() => want(true)}>Count them</button></dd></div>`;
+  if (!isCounted) return html`<div><dt>Tokens saved</dt><dd><button type="button" onClick=${() => want(true)}>Count them</button></dd></div>`;
   const note = all && html`<details><summary>of ${all.definition_tokens.toLocaleString("en")}</summary>
     The definitions of all tools, less those of the meta-tools (${meta.definition_tokens.toLocaleString("en")}) and what finds one tool
     (${meta.answer_tokens.toLocaleString("en")}, the mean of ${counted(costs.requests, "drafted request")}). Tokens are estimated.</details>`;
-  return html`<${Figure} name="Tokens spared" value=${all && Math.max(0, all.definition_tokens - meta.definition_tokens - meta.answer_tokens)} note=${note} />`;
+  return html`<${Figure} name="Tokens saved" value=${all && Math.max(0, all.definition_tokens - meta.definition_tokens - meta.answer_tokens)} note=${note} />`;
 }
 
 function failures() {

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { get, post, put } from "../api.js";
 import { html } from "../html.js";
-import { Answer } from "../lab/answer.js";
+import { Answer, hitsOf, keyOf } from "../lab/answer.js";
 import { Cases } from "../lab/cases.js";
 import { Editor } from "../lab/editor.js";
 import { changedOf, forget } from "../lab/sections.js";
@@ -12,6 +12,7 @@ import { address, Empty, Problem, useLast, useLoaded, useSettled } from "../ui.j
 
 const TYPING = 250; // milliseconds
 const EDITING = 500; // of a plan, which costs more than a search
+const MOST_RANKS = 20; // of a client that sees everything
 
 export function Search({ query }) {
   const [words, setWords] = useState(query.get("q") || "");
@@ -24,8 +25,14 @@ export function Search({ query }) {
   useEffect(() => history.replaceState(null, "", here), [here]);
   const [found, error, isLoading] = useLoaded((signal) => (asked ? get("/search/examination", { query: asked, view, principal }, signal) : null),
     [asked, view, principal], [lab.written, revision.value, reloads.value]);
+  // What a client that sees everything finds: a view or a team has other ranks.
+  const isLimited = Boolean(view || principal);
+  const [whole] = useLoaded((signal) => (asked && isLimited ? get("/search/examination", { query: asked, limit: MOST_RANKS }, signal) : null),
+    [asked, isLimited], [lab.written, revision.value, reloads.value]);
   const answer = useLast(found, isLoading);
   const isOther = answer !== found; // that of another request stays in sight until this one's is there
+  const planned = principal ? null : lab.planned?.queries[0];
+  const ranks = whole && found && { moved: true, isOfAll: true, before: hitsOf(whole).map(keyOf), after: hitsOf(found).map(keyOf) };
   return html`
     <h2>Search lab</h2>
     <form class="row" onSubmit=${(e) => e.preventDefault()}>
@@ -37,7 +44,7 @@ export function Search({ query }) {
     <div class="lab">
       <div aria-live="polite" aria-busy=${isLoading}>
         <${Problem} error=${error} />
-        ${answer && html`<${Answer} answer=${answer} move=${isOther || principal ? null : lab.planned?.queries[0]} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
+        ${answer && html`<${Answer} answer=${answer} move=${isOther ? null : planned || ranks} sections=${lab.rules?.sections || []} path=${lab.rules?.path} />`}
         ${!answer && !asked && html`<${Empty}>Ask for something, as an agent would: “open an issue about the login page”.<//>`}
       </div>
       <aside aria-label="Changes and saved queries">

@@ -45,8 +45,8 @@ function StateTab({ server: name }) {
     <${Problem} error=${error} />
     ${health && html`
       <p class="lead"><${State} state=${health.status} />${health.since && html` <span class="note" title=${moment(health.since)}>for ${ago(health.since).replace(" ago", "")}</span>`}</p>
-      ${health.reason && html`<p><${Prose} text=${health.reason} /></p>`}
-      ${health.hint && html`<p class="hint"><${Prose} text=${health.hint} /></p>`}
+      ${health.reason && html`<p><${Prose} text=${health.reason} isSentence /></p>`}
+      ${health.hint && html`<p class="hint"><${Prose} text=${health.hint} isSentence /></p>`}
       ${isNextStepShown(health) && html`<p>Next step: <code>${health.next_step}</code></p>`}
       ${health.status === "needs_auth" && html`<${LogIn} server=${name} />`}
       <div class="bar">
@@ -69,7 +69,7 @@ function StateTab({ server: name }) {
       ${answer && (answer.status === "healthy" ? html`<p role="status">It answered within ${took(answer.latency_ms / 1000)}.</p>`
     : html`<${Failed} health=${health} before=${before.current} message=${answer.error}><p role="status">It did not answer: ${answer.error}</p><//>`)}
       <dl class="facts wide">
-        <${Fact} name="Tools">${counted(health.enabled_count, "tool")}${health.enabled_count < health.tool_count && ` of ${health.tool_count} enabled`}${health.withheld_count > 0 && html`; <a href="#/servers/${part(name)}/review">${health.withheld_count} wait for review</a>`}<//>
+        <${Fact} name="Tools">${health.enabled_count.toLocaleString("en")}${health.enabled_count < health.tool_count && ` of ${health.tool_count} enabled`}${health.withheld_count > 0 && html`; <a href="#/servers/${part(name)}/review">${health.withheld_count} wait for review</a>`}<//>
         <${Fact} name="Listed">${ago(health.listed_at)}${health.is_stale && "; these are the last known tools"}<//>
         ${health.next_try && html`<${Fact} name="Next try">${moment(health.next_try)}<//>`}
         <${Fact} name="From">${health.source}${health.package && html` <code>${health.package}</code>`}<//>
@@ -77,11 +77,11 @@ function StateTab({ server: name }) {
         ${health.session && html`
           ${health.session.pid && html`<${Fact} name="Process">${health.session.pid}<//>`}
           ${health.session.protocol_version && html`<${Fact} name="Protocol">${health.session.protocol_version}<//>`}
-          <${Fact} name="Messages">${Object.entries(health.session.counters).filter(([, count]) => count).map(([key, count]) => `${key.replaceAll("_", " ")} ${count}`).join(", ") || "none yet"}<//>`}
+          <${Fact} name="Messages">${Object.entries(health.session.counters).filter(([, count]) => count).map(([key, count]) => `${count.toLocaleString("en")} ${key.replaceAll("_", " ")}`).join(", ") || "none yet"}<//>`}
       </dl>
       ${health.dropped.length > 0 && html`<h3>Tools that cannot be used</h3><ul>${health.dropped.map((one) => html`<li key=${one.tool}>${one.tool}: ${one.reason}</li>`)}</ul>`}
       ${health.session?.invalid_output.length > 0 && html`<h3>Output that is not MCP</h3><pre tabindex="0">${health.session.invalid_output.join("\n")}</pre>`}
-      ${(health.stderr || health.session?.stderr) && html`<h3>stderr, last lines</h3><pre tabindex="0">${health.stderr || health.session.stderr}</pre>`}`}
+      ${(health.stderr || health.session?.stderr) && html`<h3>Last lines of stderr</h3><pre tabindex="0">${health.stderr || health.session.stderr}</pre>`}`}
   </div>`;
 }
 

@@ -45,7 +45,7 @@ function Row({ server }) {
     <th scope="row"><a href="#/servers/${part(server.name)}">${server.name}</a></th>
     <td><${State} state=${server.status} /></td>
     <td class="number" data-label="tools">${server.enabled_count}${server.enabled_count < server.tool_count && ` / ${server.tool_count}`}${server.dropped?.length > 0 && ` (${server.dropped.length} unusable)`}</td>
-    <td class="when">${server.since && html`<span title=${moment(server.since)}>${ago(server.since)}</span>`}</td>
+    <td class="when" data-label="since">${server.since && html`<span title=${moment(server.since)}>${ago(server.since)}</span>`}</td>
     <td>${server.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}</span> `)}</td>
     <td>${server.reason && html`<${Prose} text=${server.reason} />`}</td>
   </tr>`;

@@ -23,7 +23,7 @@ function Requests() {
   return html`<section aria-labelledby="requests" aria-busy=${isLoading}>
     <div class="bar"><h3 id="requests">Requests of agents</h3><button type="button" onClick=${again}>Refresh</button></div>
     <${Problem} error=${error} />
-    ${found && waiting.length === 0 && html`<${Empty}>No request is waiting. An agent that needs another server, or a switch, asks here.<//>`}
+    ${found && waiting.length === 0 && html`<${Empty}>No request is waiting. An agent that needs a server which is missing or switched off asks here.<//>`}
     <ul class="entries">${waiting.map((one) => html`<li key=${one.id}><${Request} request=${one} onDecided=${again} /></li>`)}</ul>
     ${decided.length > 0 && html`<details><summary>${counted(decided.length, "decided request")}</summary><ul class="entries">${decided.map((one) => html`<li key=${one.id}>
       ${one.action} ${one.name}: <strong>${one.state}</strong> ${ago(one.decided_at)}<p class="note">${one.outcome}</p></li>`)}</ul></details>`}
@@ -111,7 +111,7 @@ function Secrets() {
     <h3 id="secrets">Secrets</h3>
     <p class="note">The configuration refers to them as <code>${"${secret:NAME}"}</code>. Values are stored and never shown.</p>
     <${Problem} error=${error} />
-    ${found && found.names.length === 0 && html`<${Empty}>None is stored.<//>`}
+    ${found && found.names.length === 0 && html`<${Empty}>No secret is stored yet.<//>`}
     <ul class="entries">${(found?.names || []).map((one) => html`<li key=${one} class="bar"><code>${one}</code>
       <${Confirmed} label="Delete …" question=${`Delete the secret ${one}?`} verb="Delete it" act=${async () => { await remove(`/secrets/${part(one)}`); again(); }}>
         <p>Servers that refer to it will not start any more. It cannot be restored.</p><//></li>`)}</ul>
@@ -146,9 +146,9 @@ function AccessTokens() {
   });
   return html`<section aria-labelledby="tokens" aria-busy=${isLoading}>
     <h3 id="tokens">Access tokens</h3>
-    <p class="note">Each client over HTTP has its own, limited to what it may see. One that is revoked ends within seconds.</p>
+    <p class="note">Each client over HTTP has its own, limited to what it may see. A revoked token stops working within seconds.</p>
     <${Problem} error=${error} />
-    ${found?.tokens.length === 0 && html`<${Empty}>There is none yet.<//>`}
+    ${found?.tokens.length === 0 && html`<${Empty}>There is no token yet.<//>`}
     <ul class="entries">${(found?.tokens || []).map((one) => html`<li key=${one.id} class="bar"><strong>${one.name || one.id}</strong>
       <span class="note">${limitsOf(one)}; ${one.is_damaged ? "damaged" : one.is_expired ? "expired" : one.expires_at ? `until ${new Date(one.expires_at * 1000).toLocaleDateString()}` : "no end"}</span>
       <${Confirmed} label="Revoke …" question=${`Revoke the token ${one.name || one.id}?`} verb="Revoke" act=${async () => { await remove(`/access-tokens/${part(one.id)}`); again(); }}>
