@@ -563,7 +563,7 @@ def test_a_first_visit_uses_the_servers_of_a_client_connects_it_and_sees_a_call(
 
 
 @pytest.mark.requirement("PAGE-3")
-def test_a_first_visit_tries_the_demo(home: Home, chromium: Browser) -> None:
+def test_a_first_visit_tries_the_demo_and_removes_it(home: Home, chromium: Browser) -> None:
     home.write({})
     with gateway(home) as served, served.opened(chromium) as opened:
         page = opened.page
@@ -575,6 +575,13 @@ def test_a_first_visit_tries_the_demo(home: Home, chromium: Browser) -> None:
         expect(page.get_by_text("30 enabled")).to_be_visible()
         opened.go("search?q=when are all guests free")
         expect(page.get_by_role("link", name="calendar:find_free_time").first).to_be_visible()
+        opened.go("servers")
+        page.get_by_role("button", name="Remove the demo …").press("Enter")
+        dialog = page.get_by_role("dialog", name="Remove the demo?")
+        expect(dialog.locator(".diff")).to_have_count(3)
+        assert violations(page) == []
+        dialog.get_by_role("button", name="Remove").press("Enter")
+        expect(page.get_by_text("No server is configured.")).to_be_visible()
 
 
 @pytest.mark.requirement("PAGE-3")

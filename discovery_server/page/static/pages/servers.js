@@ -1,11 +1,12 @@
 // @ts-check
 // Servers: their states with the reasons, filtered and sorted; one of them in a drawer.
 import { useMemo, useState } from "preact/hooks";
-import { part } from "../api.js";
+import { get, part, request } from "../api.js";
 import { html } from "../html.js";
 import { servers } from "../live.js";
+import { Diff, Proposal } from "../plan.js";
 import { NewServer } from "../server_entry.js";
-import { address, ago, counted, Empty, moment, Prose, State, withWords } from "../ui.js";
+import { address, ago, counted, Empty, moment, Prose, State, useLoaded, withWords } from "../ui.js";
 import { Server } from "./server.js";
 import { Transient } from "./transient.js";
 
@@ -35,9 +36,28 @@ export function Servers({ rest, query }) {
         <th>Tags</th><th>Reason</th></tr></thead>
       <tbody>${found.map((server) => html`<${Row} key=${server.name} server=${server} />`)}</tbody>
     </table>`}
+    <${Demo} />
     <details class="adding" open=${query.get("add")}><summary>Add a server</summary><${NewServer} /></details>
     <${Transient} />
     ${rest[0] && html`<${Server} key=${rest[0]} name=${rest[0]} tab=${rest[1] || ""} isChanging=${rest[2] === "change"} onClose=${() => { location.hash = here; }} />`}`;
+}
+
+const DEMO = ["calendar", "files", "issues"];
+
+/** A button that removes the servers of the demo, if they are here. */
+function Demo() {
+  const [isOpen, setOpen] = useState(false);
+  const names = DEMO.filter((name) => servers.value.some((one) => one.name === name && one.source === "registry"));
+  const [demo] = useLoaded(async (signal) => {
+    const entries = await Promise.all(names.map((name) => get(`/servers/${name}/entry`, {}, signal)));
+    return names.filter((name, index) => entries[index].entry.args?.[0].endsWith("demo_server.py"));
+  }, [names.join()]);
+  const ask = (name, query = {}) => request("DELETE", `/servers/${name}`, { query });
+  return demo?.length > 0 && html`<p class="bar"><span class="note">${demo.join(", ")}: servers of the demo.</span><button type="button" onClick=${() => setOpen(true)}>Remove the demo …</button></p>
+    ${isOpen && html`<${Proposal} question="Remove the demo?" verb="Remove" onClose=${() => setOpen(false)}
+      load=${() => Promise.all(demo.map((name) => ask(name)))}
+      save=${async (plans) => { for (const { name, digest } of plans) await ask(name, { digest }); }}
+      show=${(plans) => plans.map((plan) => html`<${Diff} key=${plan.name} text=${plan.diff} />`)} />`}`;
 }
 
 function Row({ server }) {
