@@ -27,7 +27,6 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from discovery_engine import CallbackClient, DiscoveryError, Engine, LogFilter, sync
-from discovery_engine._util.json import JSONObject
 from discovery_server.access_tokens import AccessTokens
 from discovery_server.tokens import parse_tokens
 from tests.contract.discovery import Discovery
@@ -345,11 +344,11 @@ async def test_a_question_that_waits_is_seen_with_the_client_that_it_waits_for(
     folder.write(fault_server("asks", era="legacy", name="asking", program="asking_server.py"))
     answer = anyio.Event()
 
-    async def ask(method: str, params: JSONObject) -> JSONObject:
+    async def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
         await answer.wait()
         return {"action": "decline"}
 
-    form: dict[str, JSONObject] = {"elicitation": {"form": {}}}
+    form: dict[str, Any] = {"elicitation": {"form": {}}}
     client = CallbackClient(ask, id="0123456789abcdef", capabilities=form)
     async with folder.open() as engine, folder.open() as other, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(engine.execute, "asking", "echo", {}, caller=client))

@@ -1,6 +1,6 @@
 // @ts-check
 // What is installed, updated or taken away: first shown with all that would run, then done as it was shown.
-import { useEffect, useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { follow } from "./live.js";
 import { Problem, useAction } from "./ui.js";
@@ -23,6 +23,8 @@ export function Planned({ act, verb, show, done, extra = {}, blocked = () => "",
   });
   const [run, isRunning, runError, answer] = useAction(() => act({ ...shown.asked, digest: shown.form.digest }));
   useEffect(() => { look(); }, []);
+  const plan = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => { plan.current?.scrollIntoView({ block: "nearest" }); }, [Boolean(shown)]); // the form may be longer than the window
   const step = useStep(isRunning);
   if (answer) return html`<div role="status">${done(answer)}</div>`;
   const inputs = shown ? inputsOf(shown.form) : [];
@@ -36,7 +38,7 @@ export function Planned({ act, verb, show, done, extra = {}, blocked = () => "",
     ${!shown && lookError && html`<p class="row"><button type="button" disabled=${Boolean(unready)} onClick=${() => look()}>Ask again</button> <span class="note">${unready}</span></p>`}
     ${!shown && !lookError && html`<p class="note" role="status">Asking what it would run …</p>`}
     ${shown && html`
-      <form onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else if (!unready) look(); }}>
+      <form ref=${plan} onSubmit=${(event) => { event.preventDefault(); if (mayRun) run(); else if (!unready) look(); }}>
         <div class="fields">${inputs.map((one) => html`<${Asked} key=${one.name} input=${one} value=${values[one.name] ?? ""} onChange=${(value) => setValues({ ...values, [one.name]: value })} />`)}</div>
         <div class=${isChanged ? "stale" : ""}>${show(shown.form)}</div>
         <${Problem} error=${runError} />

@@ -21,7 +21,7 @@ export const reloads = signal(0);
 export const reconnections = signal(0);
 
 const KEPT_CALLS = 200;
-const CALL_KINDS = new Set(["call", "resource-read", "prompt-get"]);
+export const CALL_KINDS = ["call", "resource-read", "prompt-get"];
 const FIRST_WAIT = 500; // milliseconds
 const LONGEST_WAIT = 15_000;
 const SETTLED = 300; // milliseconds in which changes are gathered before the servers are asked for
@@ -52,7 +52,7 @@ export const hasUnusable = (server) => !server.code && server.status !== "disabl
 export const hasProblem = (server) => Boolean(server.code) || hasUnusable(server);
 
 /** Whether an event is a call. Those of other processes are in the log alone. @param {any} event */
-export const isCall = (event) => event.type === "log_entry" && CALL_KINDS.has(event.kind);
+export const isCall = (event) => event.type === "log_entry" && CALL_KINDS.includes(event.kind);
 
 /** Connect, and again whenever the connection is lost. */
 export function connect() {

@@ -4,13 +4,14 @@ import { html } from "../html.js";
 import { part } from "../api.js";
 import { servers } from "../live.js";
 import { visible } from "../texts.js";
+import { ToolSwitch } from "../tool_switch.js";
 import { counted, Prose } from "../ui.js";
 import { addEntry, goTo, sectionAt } from "./sections.js";
 
 const DECISIONS = {
   match: "The first tool probably fits.",
   unsure: "These are only the nearest; the agent is asked to check before it calls one.",
-  none: "No tool fits, as far as words tell.",
+  none: "No tool seems to fit.",
 };
 /** How a share is shown: by the field that has the word, or by its kind. */
 const KINDS = [
@@ -43,12 +44,12 @@ export function Answer({ answer, move, sections, path }) {
     ${answer.uncovered.length > 0 && html`<p>No tool mentions ${answer.uncovered.map((word) => html`<code key=${word}>${word}</code> `)}</p>`}
     ${answer.undone.length > 0 && html`<p>No tool that is near seems to ${answer.undone.join(" or ")}.</p>`}
     <${Limits} notices=${answer.notices.filter((notice) => !isOutage(notice))} path=${path} />
+    <${Hidden} hidden=${answer.hidden} sections=${sections} path=${path} />
     ${hits.length > 0 && html`<h3>${answer.results.length ? "Found" : "Nearest, but unlikely to fit"}</h3><${Legend} hits=${hits} />`}
     ${move?.isOfAll && hits.length > 0 && html`<p class="note">An arrow compares a tool with its rank for a client that sees everything.</p>`}
     <ol class="hits">${hits.map((hit, index) => html`<li key=${keyOf(hit)}>
       <${Hit} hit=${hit} most=${most} query=${answer.query} move=${move} rank=${index + 1} sections=${sections} isOpen=${index === 0} /></li>`)}</ol>
     <${Outages} notices=${answer.notices.filter(isOutage)} path=${path} />
-    <${Hidden} hidden=${answer.hidden} sections=${sections} path=${path} />
     <${AgentText} agent=${answer.agent} />`;
 }
 
@@ -186,7 +187,8 @@ function Hidden({ hidden, sections, path }) {
       <span class="state off"><span aria-hidden="true">○</span> would be ${one.rank === 1 ? "the first" : `number ${one.rank}`}</span>
       ${" "}<a href="#/tools/${part(one.server)}/${part(one.tool)}">${keyOf(one)}</a> <span class="relevance">${one.relevance.toFixed(3)}</span>
       <p>${one.view ? `The view ${one.view} hides it: ` : ""}${inFile(one.hidden_by, path)}</p>
-      <${RuleLink} rule=${one.rule} sections=${sections} path=${path} name=${keyOf(one)} /></li>`)}</ul>`;
+      <p class="bar">${one.rule && !one.view && html`<span>Agents may call it <${ToolSwitch} tool=${{ ...one, enabled: false }} /></span>`}
+        <${RuleLink} rule=${one.rule} sections=${sections} path=${path} name=${keyOf(one)} /></p></li>`)}</ul>`;
 }
 
 function RuleLink({ rule, sections, path, name }) {

@@ -225,7 +225,7 @@ function Entry({ id, known, onClose }) {
     </dl>
     ${found.outcome && found.server && html`<${Story} call=${found} />`}
     ${found.outcome && html`<h3>Arguments</h3><${Content} value=${found.arguments} size=${found.argument_size} />`}
-    ${found.kind === "call" && found.server && found.tool && isObject(found.arguments) && html`<p><a href=${address(`tools/${part(found.server)}/${part(found.tool)}`, { arguments: JSON.stringify(found.arguments) })}>Call it again …</a></p>`}
+    ${found.kind === "call" && found.server && found.tool && isObject(found.arguments) && html`<p class="bar"><a href=${address(`tools/${part(found.server)}/${part(found.tool)}`, { arguments: JSON.stringify(found.arguments) })}>Call it again …</a><a href=${toolOf(found)}>Open the tool</a></p>`}
     <h3>${found.outcome ? "Result" : "Text"}</h3><${Content} value=${found.result} size=${found.result_size} />`}
   <//>`;
 }

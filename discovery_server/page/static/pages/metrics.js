@@ -1,6 +1,6 @@
 // @ts-check
 // Metrics: calls, errors and durations of servers and their tools.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { Timeline } from "../chart.js";
 import { html } from "../html.js";
@@ -104,14 +104,15 @@ function Unused({ servers, sized }) {
     <a href="#/servers/${part(one.name)}/tools">${one.name}</a> <span class="note">${one.count === one.of ? `none of ${counted(one.of, "tool")} was called` : `${one.count} of ${counted(one.of, "tool")} never`}${one.tokens > 0 && `, ${counted(one.tokens, "token")}`}</span></li>`)}</ol></div>`;
 }
 
-/** Grows as calls end, and when it is called: `[count, grow]`. @param {number} [gathered] milliseconds in which calls are gathered */
+/** Grows as calls end, and when it is called: `[count, grow]`. @param {number} [gathered] milliseconds in which calls are gathered, the first ones less */
 function useCalls(gathered = GATHERED) {
   const [count, setCount] = useState(0);
   const grow = () => setCount((now) => now + 1);
+  const pause = useRef(GATHERED);
   useEffect(() => {
     let timer = 0;
     const unfollow = follow((event) => {
-      if (isCall(event)) timer ||= setTimeout(() => { timer = 0; grow(); }, gathered);
+      if (isCall(event)) timer ||= setTimeout(() => { timer = 0; pause.current = gathered; grow(); }, pause.current);
     });
     return () => { clearTimeout(timer); unfollow(); };
   }, []);

@@ -3,9 +3,9 @@
 import { useState } from "preact/hooks";
 import { get, part, post } from "../api.js";
 import { html } from "../html.js";
-import { calls, hasProblem, hasUnusable, reloads, revision, running, servers, status } from "../live.js";
+import { CALL_KINDS, calls, hasProblem, hasUnusable, reloads, revision, running, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
-import { counted, Empty, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
+import { counted, Empty, moment, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { fileOf, UseServers } from "./connect.js";
 import { callerOf, Running, toolOf, Waiting } from "./logs.js";
@@ -14,10 +14,11 @@ import { LogIn, MissingValues } from "./server_parts.js";
 
 const OWN = ["discovery.yaml", "registry"]; // where entries stand that can be changed here
 const NO_SERVERS = "CONFIG_NO_SERVERS";
+const MOST_CALLS = 20;
 const FEW_SERVERS = 2_000; // the queue of more is some megabytes
 
 export function Overview() {
-  const [logged] = useLoaded((signal) => get("/logs", { limit: 1 }, signal), []);
+  const [logged] = useLoaded((signal) => get("/logs", { kind: CALL_KINDS, limit: MOST_CALLS }, signal), []);
   const ill = servers.value.filter((server) => server.code);
   const lossy = servers.value.filter(hasUnusable);
   const held = servers.value.filter((server) => server.withheld_count > 0);
@@ -29,6 +30,7 @@ export function Overview() {
   const dead = (queue?.jobs || []).filter((job) => job.state === "dead");
   const undelivered = (hooks?.webhooks || []).filter((one) => one.problem || one.disabled_at || one.dead > 0);
   const known = status.value;
+  const last = [...new Map([...calls.value, ...[...(logged?.entries || [])].reverse()].map((call) => [call.id, call])).values()].slice(0, MOST_CALLS);
   const [configuration, error] = useLoaded((signal) => get("/configuration", {}, signal), [], [reloads.value, revision.value]);
   // A mistake in the entry of a server stands below that server.
   const problems = (configuration?.problems || []).filter(({ path = "" }) => !ill.some(({ name }) => path.startsWith(`servers.${name}.`)));
@@ -65,7 +67,7 @@ export function Overview() {
           ${counted(server.dropped.length, "tool")} of it cannot be used</li>`)}
         ${ill.filter((server) => server.status !== UNTRUSTED).map((server) => html`<li key=${server.name}>
           <a href="#/servers/${encodeURIComponent(server.name)}">${server.name}</a> <${State} state=${server.status} />
-          <p><${Prose} text=${server.reason} isSentence /></p>${server.hint && html`<p class="hint"><${Prose} text=${server.hint} isSentence /></p>`}
+          <p><${Prose} text=${server.reason} isSentence /></p>${server.hint && !SHOWN_HERE.test(server.hint) && html`<p class="hint"><${Prose} text=${server.hint} isSentence /></p>`}
           <${Mend} server=${server} /></li>`)}
       </ul>
       <${Approvals} />
@@ -77,10 +79,10 @@ export function Overview() {
     </section>
     <section aria-labelledby="calls">
       <h3 id="calls">Last calls</h3>
-      ${calls.value.length === 0 ? html`<${Empty}>No call since this page was opened. ${logged?.entries.length ? html`<a href="#/logs">The log</a> has earlier ones.` : html`<a href="#/tools">Try a tool</a>.`}<//>` : html`<table>
-        <thead><tr><th>Tool</th><th>Client</th><th>Outcome</th><th class="number">Time</th></tr></thead>
-        <tbody>${calls.value.slice(0, 20).map((call) => html`<tr key=${call.sequence}>
-          <td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td class="word">${callerOf(call)}</td><td><${Outcome} outcome=${call.outcome} /></td>
+      ${last.length === 0 ? html`<${Empty}>No call yet. <a href="#/tools">Try a tool</a>.<//>` : html`<table>
+        <thead><tr><th>When</th><th>Tool</th><th>Client</th><th>Outcome</th><th class="number">Time</th></tr></thead>
+        <tbody>${last.map((call) => html`<tr key=${call.id}>
+          <td class="when">${moment(call.at)}</td><td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td class="word">${callerOf(call)}</td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }
@@ -104,15 +106,21 @@ function FirstContact() {
     </div>`;
 }
 
+const LAST_LINES = 4; // of its output that are shown at once
+
+const SHOWN_HERE = /^`discovery (health|secrets set|login)\b/; // a hint that names what stands below the server
+
 /** What mends a server, as far as it can be done here. */
 function Mend({ server }) {
   const path = `#/servers/${part(server.name)}`;
   const [retry, isTrying, error, report] = useAction(async () => (await post("/refresh", { servers: [server.name] })).servers[0]);
-  return html`${server.status === "needs_config" && html`<${MissingValues} server=${server.name} />`}
+  const output = server.stderr ? server.stderr.trimEnd().split("\n") : [];
+  return html`${output.length > 0 && html`<pre tabindex="0">${output.slice(-LAST_LINES).join("\n")}</pre>`}
+    ${server.status === "needs_config" && html`<${MissingValues} server=${server.name} />`}
     ${server.status === "needs_auth" && html`<${LogIn} server=${server.name} />`}
     <p class="bar"><button type="button" onClick=${retry} disabled=${isTrying}>${isTrying ? "Trying …" : "Try again"}</button>
     ${OWN.includes(server.source) && html`<a href=${`${path}/configuration/change`}>Change its entry</a>`}
-    ${server.status === "failing" && server.stderr && html`<a href=${`${path}/stderr`}>What it wrote to stderr</a>`}
+    ${output.length > LAST_LINES && html`<a href=${`${path}/stderr`}>All that it wrote</a>`}
     <span role="status">${report && !report.success && "Tried just now; no change."}</span></p>
     <${Problem} error=${error} />`;
 }

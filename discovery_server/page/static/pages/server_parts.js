@@ -7,7 +7,7 @@ import { follow, isCall, reloads, revision, servers } from "../live.js";
 import { newId } from "../made_calls.js";
 import { Plan } from "../plan.js";
 import { ChangedServer, RemovedServer } from "../server_entry.js";
-import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, shown, took, useAction, useLoaded } from "../ui.js";
+import { ago, Command, Confirmed, counted, Empty, Fact, moment, Problem, Prose, shown, took, useAction, useLoaded } from "../ui.js";
 
 const MOST_EVENTS = 200;
 
@@ -56,6 +56,7 @@ export function Configuration({ server, isChanging }) {
   const leaving = useRef(/** @type {any} */ (null)); // what was read last, while it is removed: its entry cannot be read then
   const [found, error] = useLoaded(async (signal) => leaving.current || get(`/servers/${part(server)}/entry`, {}, signal), [server], [revision.value, reloads.value, turn]);
   const [entry, problem] = useMemo(() => { const { problem: why = "", source, ...own } = found?.entry || {}; return [own, why]; }, [found]);
+  const { reason } = servers.value.find((one) => one.name === server) || {};
   if (isGone) return html`<p role="status">${server} is removed. The secrets that were stored for it are under <a href="#/settings">Settings</a>.</p>`;
   return html`<div aria-busy=${!found && !error}>
     <${Problem} error=${error} />
@@ -67,7 +68,7 @@ export function Configuration({ server, isChanging }) {
     : html`<pre tabindex="0">${JSON.stringify(entry, null, 2)}</pre><p class="note">Secrets are references; their values are not shown anywhere.</p>`}
     <p class="row"><button type="button" aria-expanded=${open === "change"} onClick=${() => setOpen("change")}>Change it …</button>
       <button type="button" aria-expanded=${open === "remove"} onClick=${() => setOpen("remove")}>Remove it …</button></p>
-    ${open === "change" && html`<h3>Change it</h3><${ChangedServer} server=${server} entry=${entry} onChanged=${() => setTurn(turn + 1)} />`}
+    ${open === "change" && html`<h3>Change it</h3>${reason && html`<p class="notice"><${Prose} text=${reason} isSentence /></p>`}<${ChangedServer} server=${server} entry=${entry} onChanged=${() => setTurn(turn + 1)} />`}
     ${open === "remove" && html`<h3>Remove it</h3><${RemovedServer} server=${server} onLeaving=${(is) => { leaving.current = is ? found : null; }} onRemoved=${() => setGone(true)} />`}`}
   </div>`;
 }
