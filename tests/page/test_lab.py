@@ -27,6 +27,9 @@ def test_the_lab_shows_the_thresholds_what_is_hidden_by_which_rule_and_what_the_
         expect(hidden).to_contain_text(f"rule 1 ({config.name}:5:5)")
         expect(page.locator("pre.agent")).to_contain_text("1 tool that matches is disabled")
         expect(page.get_by_text("tokens of at most 180")).to_be_visible()
+        hidden.get_by_role("switch", name="hub:delete_issue for agents").press("Enter")
+        expect(page.get_by_role("dialog").locator(".diff")).to_contain_text("hub:delete_issue")
+        page.get_by_role("button", name="Cancel").press("Enter")
         hidden.get_by_role("button", name="Show the rule").click()
         expect(page.get_by_role("textbox", name="Tool rules")).to_be_focused()
         assert page.evaluate("getSelection().toString()") == '- pattern: "*delete*"'

@@ -165,18 +165,21 @@ def test_the_overview_names_what_needs_attention_with_the_next_step(
     home: Home, chromium: Browser
 ) -> None:
     entries = {"missing": {"command": "no-such-program"}, "held": fault_entry(trust="quarantine")}
+    died = {"command": "/bin/sh", "args": ["-c", "echo no module >&2; exit 1"]}
     hook = {"url": "https://hooks.example.com/x", "secret": "${NOBODY_SET}"}
-    home.write(entries, webhooks={"ops": hook})
+    home.write({**entries, "died": died}, webhooks={"ops": hook})
     with gateway(home) as served, served.opened(chromium) as opened:
-        unsent = opened.page.locator("ul.attention li", has_text="Webhook ops")
+        attention = opened.page.get_by_role("region", name="Needs attention")
+        unsent = attention.locator("li", has_text="Webhook ops")
         expect(unsent).to_contain_text("${NOBODY_SET} is not set")
         expect(unsent).to_contain_text("discovery webhooks retry ops")
-        held = opened.page.locator("ul.attention li", has_text="wait for your review")
+        held = attention.locator("li", has_text="wait for your review")
         expect(held.get_by_role("link")).to_have_attribute("href", "#/servers/held/review")
-        expect(opened.page.locator("#main").get_by_text("1 with problems")).to_be_visible()
+        expect(opened.page.locator("#main").get_by_text("2 with problems")).to_be_visible()
         item = opened.page.locator("li", has=opened.page.get_by_role("link", name="missing"))
         expect(item).to_contain_text("is not on the PATH")
-        expect(item).to_contain_text("install it")
+        expect(item).to_contain_text("Install it")
+        expect(attention.locator("li", has_text="died")).to_contain_text("no module")
         item.get_by_role("link", name="missing").click()
         expect(opened.page.get_by_role("dialog", name="missing")).to_be_visible()
         opened.page.keyboard.press("Escape")
