@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from cachetools import LRUCache
 from msgspec import Struct
 
+from discovery_engine.config.files.location import decision_scope
 from discovery_engine.search.usage import RecentFinds
 from discovery_engine.view.notices import RegistryOutage
 from discovery_engine.view.scope import Scope, ScopedViews, ShownView
@@ -95,6 +96,11 @@ class EngineCore(Struct, frozen=True):
     webhooks: WebhookDispatcher
     at_end: ExitStack
     """Closes resources that were opened on first use when the engine closes."""
+
+    @property
+    def decision_scope(self) -> str:
+        """The scope under which the owner's decisions are stored."""
+        return decision_scope(self.state.view.settings)
 
 
 class CurrentView:

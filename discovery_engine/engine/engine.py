@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import anyio.to_thread
 
-from discovery_engine.config.files.location import decision_scope
 from discovery_engine.engine import first_answer
 from discovery_engine.engine.catalog_state import ReindexReport
 from discovery_engine.engine.core import CurrentView, EngineCore
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from discovery_engine.marketplace.installer.installer import Installer
     from discovery_engine.marketplace.marketplace import CurrentMarketplace, Marketplace
     from discovery_engine.marketplace.package_managers.manager_command import Prerequisite
-    from discovery_engine.search.embedders import Vector
     from discovery_engine.secrets.owner_secrets import OwnerSecrets
     from discovery_engine.store.availability import RegistryHealth
     from discovery_engine.store.call_log.call_log import CallLog
@@ -68,49 +66,28 @@ class Engine(ScopedEngine):
         """Servers of the file and the registry: `list`, `add`, `remove`, `enable`, `disable`."""
         from discovery_engine.engine.owner.owned_servers import OwnedServers  # noqa: PLC0415
 
-        return OwnedServers(
-            self,
-            self._core.store,
-            self._core.state.trust_store,
-            secrets=self._core.environment.secrets,
-            environ=self._core.environment.variables,
-            data=self._core.environment.data,
-            clock=self._core.environment.clock,
-        )
+        return OwnedServers(self, self._core)
 
     @cached_property
     def trust(self) -> Approvals:
         """Which servers may be started: `candidates`, `approve`, `revoke`."""
         from discovery_engine.engine.owner.approvals import Approvals  # noqa: PLC0415
 
-        return Approvals(
-            self,
-            self._core.state.trust_store,
-            self._core.events,
-            secrets=self._core.environment.secrets,
-            environ=self._core.environment.variables,
-            clock=self._core.environment.clock,
-        )
+        return Approvals(self, self._core)
 
     @cached_property
     def review(self) -> Reviews:
         """Which definitions of tools are accepted: `changes`, `accept`, `history`, `end_loss`."""
         from discovery_engine.engine.owner.reviews import Reviews  # noqa: PLC0415
 
-        return Reviews(self, self._core.state.trust_store, self._core.events)
+        return Reviews(self, self._core)
 
     @cached_property
     def enrichment(self) -> Enrichment:
         """Typical requests, written by a language model: `plan`, `run`, `written`, `forget`."""
         from discovery_engine.evaluation.enrichment.enrichment import Enrichment  # noqa: PLC0415
 
-        return Enrichment(
-            self,
-            self._core.store,
-            self._apply_requests,
-            secrets=self._core.environment.secrets,
-            clock=self._core.environment.clock,
-        )
+        return Enrichment(self, self._core)
 
     async def enrich(
         self, servers: Collection[str] = (), *, tools: Collection[str] = (), again: bool = False
@@ -136,7 +113,7 @@ class Engine(ScopedEngine):
         """The catalog pinned in a file beside the configuration: `write`, `check`."""
         from discovery_engine.engine.owner.catalog_lock import CatalogLock  # noqa: PLC0415
 
-        return CatalogLock(self, self._core.events)
+        return CatalogLock(self, self._core)
 
     @cached_property
     def changes(self) -> ConfigurationChanges:
@@ -145,18 +122,7 @@ class Engine(ScopedEngine):
             ConfigurationChanges,
         )
 
-        async def embed(query: str) -> Sequence[Vector]:
-            return (await self._core.semantic.embed_query(query)).vectors
-
-        return ConfigurationChanges(
-            self,
-            self._core.configuration.preview,
-            self._core.state.trust_store,
-            self._core.store,
-            self._decision_scope,
-            environment=self._core.environment,
-            embed=embed,
-        )
+        return ConfigurationChanges(self, self._core)
 
     @cached_property
     def cases(self) -> EvalCases:
@@ -170,13 +136,7 @@ class Engine(ScopedEngine):
         """The confidence of answers, fitted to this catalog: `fit`, `reset`."""
         from discovery_engine.evaluation.calibration import Calibrator  # noqa: PLC0415
 
-        return Calibrator(
-            self,
-            self._core.store,
-            self._core.semantic,
-            self._decision_scope,
-            clock=self._core.environment.clock,
-        )
+        return Calibrator(self, self._core)
 
     async def examine(
         self,
@@ -230,49 +190,36 @@ class Engine(ScopedEngine):
         from discovery_engine.secrets.encrypted_store import EncryptedStore  # noqa: PLC0415
         from discovery_engine.secrets.owner_secrets import OwnerSecrets  # noqa: PLC0415
 
-        return OwnerSecrets(
-            EncryptedStore(self._core.environment.data, self._core.environment.variables)
-        )
+        environment = self._core.environment
+        return OwnerSecrets(EncryptedStore(environment.data, environment.variables))
 
     @cached_property
     def requests(self) -> AgentRequests:
         """The requests of agents: `list`, `accept`, `decline`, `submit`."""
         from discovery_engine.engine.owner.agent_requests import AgentRequests  # noqa: PLC0415
 
-        return AgentRequests(
-            self, self._core.store, self._decision_scope, clock=self._core.environment.clock
-        )
+        return AgentRequests(self, self._core)
 
     @cached_property
     def fleet(self) -> Fleet:
         """The refresh queue of workers: `status`, `retry`, `refresh`."""
         from discovery_engine.engine.owner.fleet import Fleet  # noqa: PLC0415
 
-        return Fleet(self, self._core.store)
+        return Fleet(self, self._core)
 
     @cached_property
     def webhooks(self) -> Webhooks:
         """Addresses to which events of servers are sent: `list`, `test`, `retry`, `states`."""
         from discovery_engine.engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
 
-        return Webhooks(
-            self,
-            self._core.store,
-            secrets=self._core.environment.secrets,
-            clock=self._core.environment.clock,
-        )
+        return Webhooks(self, self._core)
 
     @cached_property
     def presets(self) -> Presets:
         """Arguments of tools that are kept under names: `list`, `save`, `delete`."""
         from discovery_engine.engine.owner.presets import Presets  # noqa: PLC0415
 
-        return Presets(
-            self, self._core.store, self._decision_scope, clock=self._core.environment.clock
-        )
-
-    def _decision_scope(self) -> str:
-        return decision_scope(self.settings)
+        return Presets(self, self._core)
 
     @property
     def marketplace(self) -> Marketplace:
@@ -285,12 +232,7 @@ class Engine(ScopedEngine):
             CurrentMarketplace,
         )
 
-        marketplace = CurrentMarketplace(
-            data=self._core.environment.data,
-            environ=self._core.environment.variables,
-            secrets=self._core.environment.secrets,
-            clock=self._core.environment.clock,
-        )
+        marketplace = CurrentMarketplace(self._core.environment)
         self._core.at_end.callback(marketplace.close)
         return marketplace
 
@@ -315,13 +257,7 @@ class Engine(ScopedEngine):
         """Logins of remote servers: `log_in`, `log_out`."""
         from discovery_engine.engine.owner.server_logins import ServerLogins  # noqa: PLC0415
 
-        return ServerLogins(
-            self,
-            self._core.environment.token_logins.store,
-            secrets=self._core.environment.secrets,
-            admit=self._core.state.trust_store.admit,
-            clock=self._core.environment.clock,
-        )
+        return ServerLogins(self, self._core)
 
     @property
     def registry_health(self) -> RegistryHealth | None:
@@ -502,10 +438,6 @@ class Engine(ScopedEngine):
                 self._core.upstreams.note_answer(part.server)
         if shared.doubtful:  # goes on in the background
             await self._core.lister.refresh(shared.doubtful, max_wait=0.0)
-
-    async def _apply_requests(self) -> None:
-        await self._core.state.apply_requests()
-        await self._core.state.save_index()
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
         """Delete the tools of servers (all if None); returns how many there were.

@@ -39,14 +39,13 @@ from discovery_engine.view.search_answers import LEAST_MATCH
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry, ServerPart
     from discovery_engine.config.settings import SearchSettings
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.engine.semantic_search import SemanticSearch
     from discovery_engine.search.embedders import Vector
     from discovery_engine.search.query.retrieval import AnalyzedQuery
     from discovery_engine.search.ranking.confidence import Signals
     from discovery_engine.search.ranking.relevance import Hit
     from discovery_engine.search.vectors import Similarities, ToolVectors
-    from discovery_engine.store.registry import Registry
     from discovery_engine.view.view import View
 
 MOST_REQUESTS = 600
@@ -133,23 +132,14 @@ class _Sample(Struct, frozen=True):
 
 
 class Calibrator:
-    """Made by an engine; what it does is for its owner alone."""
+    """Fits the confidence of answers to the catalog; available as `engine.calibration`."""
 
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        semantic: SemanticSearch,
-        scope: Callable[[], str],
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        """`scope` is that of decisions; `clock` is Unix time in seconds."""
-        self._host = host
-        self._store = store
-        self._semantic = semantic
-        self._scope = scope
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._core = core
+        self._clock = core.environment.clock
+        self._store = core.store
+        self._semantic = core.semantic
 
     async def fit(self, queries: Sequence[Query] = ()) -> CalibrationReport:
         """Fit the confidence to the catalog, and use it if it is better on other requests.
@@ -161,8 +151,8 @@ class Calibrator:
             EmbeddingError: If search by meaning is configured, and its embedder fails.
             RegistryError: If the calibration cannot be kept.
         """
-        await self._host.complete_settings()
-        view = self._host.view
+        await self._engine.complete_settings()
+        view = self._engine.view
         if queries:
             report = CalibrationReport(0, "queries")
             catalog, book, searcher = view.catalog, view.book, view.searcher
@@ -194,7 +184,7 @@ class Calibrator:
         Raises:
             RegistryError: If the calibration cannot be deleted.
         """
-        rules = await anyio.to_thread.run_sync(self._store.shared_rules, self._scope())
+        rules = await anyio.to_thread.run_sync(self._store.shared_rules, self._core.decision_scope)
         if CALIBRATION not in rules:
             return False
         await self._save("")
@@ -202,14 +192,14 @@ class Calibrator:
 
     async def _save(self, text: str) -> None:
         def save() -> None:
-            scope, texts, is_saved = self._scope(), {CALIBRATION: text}, False
+            scope, texts, is_saved = self._core.decision_scope, {CALIBRATION: text}, False
             while not is_saved:  # another owner may have saved one since it was read
                 before = self._store.shared_rules(scope)
                 is_saved = self._store.set_rules(scope, texts, before=before, at=self._clock())
 
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(save)
-            await self._host.reload()
+            await self._engine.reload()
 
 
 def _number(text: str) -> int:

@@ -8,9 +8,9 @@ problems of sources.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from msgspec import Struct
@@ -51,6 +51,9 @@ from discovery_engine.marketplace.synchronizer import (
 )
 from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.tools.limits import require_name, require_query
+
+if TYPE_CHECKING:
+    from discovery_engine.engine.core import Environment
 
 _MAX_MARKETPLACE_RESULTS = 100  # results per page
 _SHOWN_ENTRY_TIMEOUT = 3.0  # seconds to wait for a registry in `show`
@@ -390,18 +393,9 @@ def _synced_source(
 class CurrentMarketplace:
     """Makes the marketplace on first use, and a new one when the settings change."""
 
-    def __init__(
-        self,
-        *,
-        data: Path,
-        environ: Mapping[str, str],
-        secrets: SecretResolver,
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = MarketplaceStore(data / FILE_NAME, clock=clock)
-        self._environ = environ
-        self._secrets = secrets
-        self._clock = clock
+    def __init__(self, environment: Environment) -> None:
+        self._store = MarketplaceStore(environment.data / FILE_NAME, clock=environment.clock)
+        self._environment = environment
         self._made: tuple[object, Marketplace] | None = None
 
     def current(self, settings: Settings) -> Marketplace:
@@ -416,11 +410,12 @@ class CurrentMarketplace:
 
     def _make(self, settings: Settings) -> Marketplace:
         folder = os.path.dirname(settings.path) if settings.path else None  # noqa: PTH120 - "" stays
+        environment = self._environment
         return Marketplace(
             settings.marketplace,
             self._store,
-            synced=synced_sources(settings.marketplace, self._secrets, folder=folder),
-            live=live_sources(settings.marketplace, self._environ),
-            environ=self._environ,
-            clock=self._clock,
+            synced=synced_sources(settings.marketplace, environment.secrets, folder=folder),
+            live=live_sources(settings.marketplace, environment.variables),
+            environ=environment.variables,
+            clock=environment.clock,
         )

@@ -124,7 +124,8 @@ async def set_mode(request: ApiRequest[SetMode]) -> JSONObject:
     form = {"path": str(edit.path), "diff": shown_diff(edit.diff(), owner.settings)}
     if to_show := to_confirm(form, body.digest, f"setting `server.mode` to {body.mode!r}"):
         return to_show
-    await owner.changes.apply(edit)
+    await run_sync(edit.apply)
+    await owner.reload()
     return {**form, "written": not edit.is_empty}
 
 

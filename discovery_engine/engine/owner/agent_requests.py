@@ -7,7 +7,6 @@ the owner reads in full and accepts or declines. The agent can read the decision
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,10 +30,10 @@ from discovery_engine.store.stored_records import AgentAction, AgentRequest, Req
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
     from discovery_engine.marketplace.installer.offered_inputs import GivenValues
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.store.registry import Registry
 
 _MOST_WAITING = 20  # requests per scope; an owner would not read more
 _DECLINED_FOR = 86_400.0  # seconds in which a declined request is not submitted again
@@ -70,23 +69,13 @@ class RequestRefusedError(DiscoveryError):
 
 
 class AgentRequests:
-    """Submits, lists and decides requests; available as `engine.requests`.
+    """Submits, lists and decides requests; available as `engine.requests`."""
 
-    `clock` returns Unix time in seconds, `scope` the decision scope under which they are stored.
-    """
-
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        scope: Callable[[], str],
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._scope = scope
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._core = core
+        self._store = core.store
+        self._clock = core.environment.clock
 
     async def list(self, state: RequestState | None = None) -> tuple[AgentRequest, ...]:
         """Return the requests in a state, or all, the oldest first.
@@ -94,7 +83,7 @@ class AgentRequests:
         Raises:
             RegistryError: If the requests cannot be read.
         """
-        requests = await anyio.to_thread.run_sync(self._store.agent_requests, self._scope())
+        requests = await anyio.to_thread.run_sync(self._store.agent_requests, self._scope)
         return tuple(request for request in requests if state in (None, request.state))
 
     async def get(self, request_id: str) -> AgentRequest:
@@ -153,7 +142,7 @@ class AgentRequests:
                 text, hint="ask the user to look at `discovery review requests`"
             )
         if action == "install" and not written_entry(request):
-            await self._host.marketplace.lookup(name)
+            await self._engine.marketplace.lookup(name)
         await self._keep(request)
         return request
 
@@ -217,10 +206,14 @@ class AgentRequests:
         """
         return await self._save(await self._claimed(request_id), "declined", reason)
 
+    @property
+    def _scope(self) -> str:
+        return self._core.decision_scope
+
     async def _planned(
         self, request: AgentRequest, values: GivenValues, secrets: GivenValues
     ) -> RequestPlan:
-        servers = self._host.servers
+        servers = self._engine.servers
         match request.action:
             case "activate" | "deactivate":
                 is_wanted = request.action == "activate"
@@ -232,12 +225,12 @@ class AgentRequests:
             case "install":
                 if entry := written_entry(request):
                     return await servers.plan_add(request.name, entry)
-                install = self._host.installer.plan_install
+                install = self._engine.installer.plan_install
                 return await install(request.name, values=values, secrets=secrets)
 
     async def _done(self, request: AgentRequest, plan: RequestPlan | None) -> str:
         """Execute a request by its plan; return the outcome: a server name, or counts of a sync."""
-        servers, installer = self._host.servers, self._host.installer
+        servers, installer = self._engine.servers, self._engine.installer
         match plan or await self._planned(request, {}, {}):
             case ServerPlan(verb="remove", name=name) as removal:
                 await installer.remove(removal)
@@ -261,7 +254,7 @@ class AgentRequests:
         request = requests.get(request_id)
         if request and self._may_be_decided(request):
             claimed = replace(request, state="deciding", decided_at=self._clock())
-            swap = partial(self._store.replace_agent_request, self._scope(), request, claimed)
+            swap = partial(self._store.replace_agent_request, self._scope, request, claimed)
             if await anyio.to_thread.run_sync(swap):
                 return claimed
         waiting = [entry.id for entry in requests.values() if entry.state == "waiting"]
@@ -282,7 +275,7 @@ class AgentRequests:
         return decided
 
     async def _keep(self, request: AgentRequest) -> None:
-        await anyio.to_thread.run_sync(self._store.save_agent_request, self._scope(), request)
+        await anyio.to_thread.run_sync(self._store.save_agent_request, self._scope, request)
 
     def _stands(self, request: AgentRequest) -> bool:
         """Return whether a request stands for an equal one that is submitted now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,34 +19,23 @@ from discovery_engine.engine.owner.candidates import Candidate, approval_of, can
 from discovery_engine.engine.owner.decide import decide
 from discovery_engine.engine.restore import open_registry_or_fallback
 from discovery_engine.engine.trust_store import TrustStore
-from discovery_engine.secrets.resolver import EnvironmentResolver, SecretResolver
+from discovery_engine.secrets.resolver import EnvironmentResolver
 from discovery_engine.trust.server_identity import known_as, switched_as
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import ServerSettings, Settings
-    from discovery_engine.events import EventBus
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.store.registry import Registry
 
 
 class Approvals:
-    """Made by the engine; `clock` returns Unix time in seconds."""
+    """Lists, approves and revokes servers; available as `engine.trust`."""
 
-    def __init__(
-        self,
-        host: Engine,
-        store: TrustStore,
-        events: EventBus,
-        *,
-        secrets: SecretResolver,
-        environ: Mapping[str, str],
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._events = events
-        self._secrets = secrets
-        self._environ = environ
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.state.trust_store
+        self._events = core.events
+        self._environment = core.environment
 
     async def candidates(self, servers: Iterable[str] = ()) -> tuple[Candidate, ...]:
         """The servers that wait for approval; only those that are named, if any is.
@@ -54,8 +43,11 @@ class Approvals:
         Raises:
             ServerNotFoundError: If a named server is not configured.
         """
-        find = partial(candidates, self._host.view, servers, self._secrets, self._environ)
-        return tuple(await anyio.to_thread.run_sync(partial(find, at=self._clock())))
+        environment = self._environment
+        find = partial(
+            candidates, self._engine.view, servers, environment.secrets, environment.variables
+        )
+        return tuple(await anyio.to_thread.run_sync(partial(find, at=environment.clock())))
 
     async def approve(self, candidates: Iterable[Candidate]) -> None:
         """Let servers be started as they were shown; no-op without any.
@@ -64,11 +56,11 @@ class Approvals:
             RegistryError: If the decision cannot be stored; no server is approved then.
         """
         if approved := tuple(candidates):
-            settings = self._host.view.settings
+            settings = self._engine.view.settings
             approvals = [candidate.approval for candidate in approved]
             store = partial(self._store.approve, settings, approvals)
             names = (candidate.server.name for candidate in approved)
-            await decide(self._host, self._events, store, "approved", names)
+            await decide(self._engine, self._events, store, "approved", names)
 
     async def revoke(self, servers: Iterable[str] | None = None) -> int:
         """Take approvals of servers back, of all with None; their sessions end.
@@ -79,7 +71,7 @@ class Approvals:
             ServerNotFoundError: If a named server is not configured.
             RegistryError: If the decision cannot be stored; no approval is taken back then.
         """
-        view = self._host.view
+        view = self._engine.view
         named = view.settings.servers if servers is None else map(view.server_settings, servers)
         names_by_key = {known_as(server, view.settings.path): server.name for server in named}
         decisions = await anyio.to_thread.run_sync(self._store.decisions, view.settings)
@@ -89,7 +81,7 @@ class Approvals:
             await anyio.to_thread.run_sync(store)  # raises if decisions cannot be stored at all
             return 0
         names = (name for key, name in names_by_key.items() if key in approved_keys)
-        await decide(self._host, self._events, store, "revoked", names)
+        await decide(self._engine, self._events, store, "revoked", names)
         return len(approved_keys)
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from discovery_engine.catalog import Failure, RefreshReport
     from discovery_engine.config.settings import ServerSettings
-    from discovery_engine.events import EventBus, Subscription
+    from discovery_engine.engine.core import EngineCore
+    from discovery_engine.events import Subscription
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.lockfile import Lock
     from discovery_engine.view.view import View
@@ -52,11 +53,11 @@ class LockReport(Struct, frozen=True):
 
 
 class CatalogLock:
-    """Made by the engine."""
+    """Writes and checks the lock file; available as `engine.lock`."""
 
-    def __init__(self, host: Engine, events: EventBus) -> None:
-        self._host = host
-        self._events = events
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._events = core.events
 
     async def write(self) -> LockReport:
         """List all servers and pin every tool that is used.
@@ -67,7 +68,7 @@ class CatalogLock:
         """
         path = self._path()
         unlisted = await self.list_all()
-        view = self._host.view
+        view = self._engine.view
         waiting = sum(server.withheld_count for server in view.servers())
         if unlisted or waiting:
             return LockReport(path, waiting_count=waiting, unlisted=unlisted)
@@ -84,7 +85,7 @@ class CatalogLock:
         path = self._path()
         if unlisted := await self.list_all():
             return LockReport(path, unlisted=unlisted)
-        deviations = await anyio.to_thread.run_sync(_deviations, self._host.view)
+        deviations = await anyio.to_thread.run_sync(_deviations, self._engine.view)
         return LockReport(path, deviations=deviations)
 
     async def list_all(self, *, max_wait: float = _FAILED_SERVER_TIMEOUT) -> Unlisted:
@@ -93,23 +94,23 @@ class CatalogLock:
         One that failed the last time too is asked first, as nothing can be pinned without it. It
         is waited for `max_wait` seconds at most, and so are all others once one has failed.
         """
-        view = self._host.view
+        view = self._engine.view
         parts = [view.catalog.part(name) for name in view.connectable]
         if doubtful := [part.server for part in parts if part.failure]:
-            report = await self._host.refresh(doubtful, max_wait=max_wait)
+            report = await self._engine.refresh(doubtful, max_wait=max_wait)
             if missing := _unlisted(report):
                 return missing
         unlisted: Unlisted = {}
-        with self._host.subscribe() as events:
+        with self._engine.subscribe() as events:
             async with anyio.create_task_group() as tasks:
                 with anyio.CancelScope() as wait:
                     tasks.start_soon(_end_after_failure, events, wait, max_wait)
-                    unlisted = _unlisted(await self._host.refresh())
+                    unlisted = _unlisted(await self._engine.refresh())
                 tasks.cancel_scope.cancel()
-        return _unlisted_so_far(self._host.view) if wait.cancelled_caught else unlisted
+        return _unlisted_so_far(self._engine.view) if wait.cancelled_caught else unlisted
 
     def _path(self) -> Path:
-        settings = self._host.view.settings
+        settings = self._engine.view.settings
         if settings.path is None:
             raise _error("", "there is no discovery.yaml to write a lock file beside")
         path = lock_path(settings.path)

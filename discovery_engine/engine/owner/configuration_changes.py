@@ -14,7 +14,7 @@ In a registry that machines share, rules are kept there, before those of the fil
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -49,12 +49,8 @@ if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.editing.yaml_text import Entries
     from discovery_engine.config.serve_settings import ServeMode
-    from discovery_engine.config.settings import Settings
-    from discovery_engine.engine.core import Environment
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.engine.trust_store import TrustStore
-    from discovery_engine.search.embedders import Vector
-    from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import Tool
     from discovery_engine.view.view import View
 
@@ -110,29 +106,11 @@ class PlannedChange(Struct, frozen=True):
 
 
 class ConfigurationChanges:
-    """Plans and applies changes; available as `engine.changes`.
+    """Plans and applies changes; available as `engine.changes`."""
 
-    `embed` returns the vectors of a query, an empty sequence without an embedder.
-    """
-
-    def __init__(
-        self,
-        host: Engine,
-        preview: Callable[[bytes, Mapping[str, str] | None], Settings],
-        trust: TrustStore,
-        store: Registry,
-        scope: Callable[[], str],
-        *,
-        environment: Environment,
-        embed: Callable[[str], Awaitable[Sequence[Vector]]],
-    ) -> None:
-        self._host = host
-        self._preview = preview
-        self._trust = trust
-        self._store = store
-        self._scope = scope
-        self._environment = environment
-        self._embed = embed
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._core = core
         self._prices: Mapping[Tool, int] = {}
         self._one = anyio.CapacityLimiter(1)
         """Allows one plan at a time, because planning is CPU-bound."""
@@ -145,7 +123,8 @@ class ConfigurationChanges:
             RegistryError: If the rules in the registry cannot be read.
         """
         path = await self._path()
-        texts = await anyio.to_thread.run_sync(self._store.shared_rules, self._scope())
+        core = self._core
+        texts = await anyio.to_thread.run_sync(core.store.shared_rules, core.decision_scope)
         own = await anyio.to_thread.run_sync(read_sections, path)
         shared_names = RULES if self._is_shared else [name for name in RULES if name in texts]
         shared = [
@@ -157,7 +136,7 @@ class ConfigurationChanges:
     @property
     def _is_shared(self) -> bool:
         """True if rules are kept in the registry, unless the file is named."""
-        return self._store.gateways is not None
+        return self._core.store.gateways is not None
 
     def _name(self, section: str, where: Literal["file", "registry"]) -> str:
         is_usual = section not in RULES or where == ("registry" if self._is_shared else "file")
@@ -176,7 +155,7 @@ class ConfigurationChanges:
             ViewNotFoundError: If a section belongs to a view that does not exist.
         """
         texts = {name: _text(section) for name, section in sections.items()}
-        plan = partial(self._plan, await self._path(), *self._placed(texts), self._host.view)
+        plan = partial(self._plan, await self._path(), *self._placed(texts), self._engine.view)
         return await anyio.to_thread.run_sync(plan, limiter=self._one)
 
     async def plan_mode(self, mode: ServeMode) -> Edit:
@@ -229,7 +208,8 @@ class ConfigurationChanges:
             limit: The maximum number of hits per query.
         """
         queries = tuple(queries)
-        vectors = {query: await self._embed(query) for query in queries}
+        embed = self._core.semantic.embed_query
+        vectors = {query: (await embed(query)).vectors for query in queries}
 
         def run() -> tuple[QueryMove, ...]:
             moves = projection.compare(queries, view=view, limit=limit, vectors=vectors)
@@ -237,7 +217,7 @@ class ConfigurationChanges:
 
         return await anyio.to_thread.run_sync(run, limiter=self._one)
 
-    async def apply(self, planned: PlannedChange | Edit) -> None:
+    async def apply(self, planned: PlannedChange) -> None:
         """Back up and write the file, or write the rules of the registry, and have both in force.
 
         A no-op for an empty change.
@@ -247,29 +227,24 @@ class ConfigurationChanges:
                 plan, or the file cannot be written.
             RegistryError: If the rules cannot be written.
         """
-        if planned.is_empty:
-            return
+        if not planned.is_empty:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._write, planned)
+                await self._engine.reload()
 
-        def write() -> None:
-            if isinstance(planned, Edit):
-                planned.apply()
-                return
-            if planned.has_other_rules and not self._store.set_rules(
-                self._scope(), planned.rules, before=planned.before, at=self._environment.clock()
-            ):
-                raise ConfigurationError.of_file(
-                    "CONFIG_NOT_EDITED", "the registry", "its rules have changed in the meantime",
-                    "make the change again",
-                )  # fmt: skip
-            planned.edit.edit.apply()
-
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(write)
-            await self._host.reload()
+    def _write(self, planned: PlannedChange) -> None:
+        core = self._core
+        scope, before, at = core.decision_scope, planned.before, core.environment.clock()
+        if planned.has_other_rules and not core.store.set_rules(
+            scope, planned.rules, before=before, at=at
+        ):
+            message, hint = "its rules have changed in the meantime", "make the change again"
+            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "the registry", message, hint)
+        planned.edit.edit.apply()
 
     async def _path(self) -> Path:
-        await self._host.complete_settings()
-        path = self._host.view.settings.path
+        await self._engine.complete_settings()
+        path = self._engine.view.settings.path
         if path is None:
             hint = "`discovery init` writes one"
             message = "there is no file that could be changed"
@@ -288,19 +263,19 @@ class ConfigurationChanges:
     def _plan(
         self, path: Path, texts: Mapping[str, str], rules: Mapping[str, str], view: View
     ) -> PlannedChange:
-        edit = edit_sections(path, texts)
-        before = self._store.shared_rules(self._scope())
-        changed = self._preview(edit.edit.after.encode(), {**before, **rules} if rules else None)
-        with (
-            gc_pause.paused()
-        ):  # the new objects live as long as the plan, so collection frees nothing
+        core, edit = self._core, edit_sections(path, texts)
+        before = core.store.shared_rules(core.decision_scope)
+        shared = {**before, **rules} if rules else None
+        changed = core.configuration.preview(edit.edit.after.encode(), shared)
+        # The new objects live as long as the plan, so collecting garbage would free nothing.
+        with gc_pause.paused():
             projection = project_view(
                 view.snapshot(),
                 changed,
-                decided=self._trust.decided,
-                store=self._store,
-                secrets=self._environment.secrets,
-                environ=self._environment.variables,
+                decided=core.state.trust_store.decided,
+                store=core.store,
+                secrets=core.environment.secrets,
+                environ=core.environment.variables,
             )
         return PlannedChange(edit, before, rules, projection)
 

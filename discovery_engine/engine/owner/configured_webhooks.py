@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio.to_thread
@@ -26,10 +26,9 @@ from discovery_engine.store.webhooks import WebhookEvent, WebhookState, stored_e
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
     from discovery_engine.errors import Diagnostic
-    from discovery_engine.secrets.resolver import SecretResolver
-    from discovery_engine.store.registry import Registry
 
 Condition: TypeAlias = Literal["ok", "off", "failing", "disabled", "unusable"]
 
@@ -75,21 +74,13 @@ class WebhookTest(Struct, frozen=True):
 
 
 class Webhooks:
-    """Made by the engine."""
+    """Lists, tests and retries webhooks; available as `engine.webhooks`."""
 
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        *,
-        secrets: SecretResolver,
-        clock: Callable[[], float],
-    ) -> None:
-        """`clock` is Unix time in seconds."""
-        self._host = host
-        self._store = store
-        self._secrets = secrets
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.store
+        self._secrets = core.environment.secrets
+        self._clock = core.environment.clock
 
     async def list(self) -> tuple[WebhookReport, ...]:
         """The configured webhooks, in the order of the configuration.
@@ -110,7 +101,7 @@ class Webhooks:
         Raises:
             RegistryError: If it cannot be read.
         """
-        scope = catalog_key_of(self._host.view.settings)
+        scope = catalog_key_of(self._engine.view.settings)
         return await anyio.to_thread.run_sync(self._store.webhook_states, scope)
 
     async def test(self, name: str) -> WebhookTest:
@@ -196,8 +187,8 @@ class Webhooks:
         return ""
 
     async def _settings(self) -> Settings:
-        await self._host.complete_settings()
-        return self._host.view.settings
+        await self._engine.complete_settings()
+        return self._engine.view.settings
 
 
 _UNUSABLE = (

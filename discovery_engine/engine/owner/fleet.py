@@ -16,6 +16,7 @@ from discovery_engine.store.schedule import REQUESTED
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
     from discovery_engine.store.gateway_records import GatewayReport
     from discovery_engine.store.registry import Registry
@@ -105,9 +106,9 @@ def read_status(store: Registry, settings: Settings) -> FleetStatus:
 class Fleet:
     """Reads and steers the refresh queue; available as `engine.fleet`."""
 
-    def __init__(self, host: Engine, store: Registry) -> None:
-        self._host = host
-        self._store = store
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.store
 
     async def status(self) -> FleetStatus:
         """Read the queue.
@@ -115,7 +116,7 @@ class Fleet:
         Raises:
             RegistryError: If the queue cannot be read.
         """
-        settings = self._host.view.settings
+        settings = self._engine.view.settings
         return await anyio.to_thread.run_sync(read_status, self._store, settings)
 
     async def retry(self, servers: Iterable[str] | None = None) -> tuple[ServerName, ...]:
@@ -154,10 +155,10 @@ class Fleet:
 
     @property
     def _scope(self) -> str:
-        return catalog_key_of(self._host.view.settings)
+        return catalog_key_of(self._engine.view.settings)
 
     def _names(self, servers: Iterable[str] | None) -> frozenset[str]:
-        view = self._host.view
+        view = self._engine.view
         if servers is None:
             return frozenset(view.settings.by_name)
         return frozenset(view.server_settings(name).name for name in servers)

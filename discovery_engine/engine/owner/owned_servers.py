@@ -84,9 +84,7 @@ from discovery_engine.upstream.stdio.executable import on_this_machine
 
 if TYPE_CHECKING:
     from discovery_engine.config.settings import Settings
-    from discovery_engine.engine.trust_store import TrustStore
-    from discovery_engine.secrets.owner_secrets import OwnerSecrets
-    from discovery_engine.store.registry import Registry
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
@@ -109,30 +107,17 @@ class AddedServer(Struct, frozen=True):
 class OwnedServers:
     """Lists, adds, changes and removes servers; available as `engine.servers`.
 
-    Changes take effect at once in this engine, and soon in other processes. `clock` returns Unix
-    time in seconds.
+    Changes take effect at once in this engine, and soon in other processes.
     """
 
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        trust: TrustStore,
-        *,
-        secrets: SecretResolver,
-        environ: Mapping[str, str],
-        data: Path,
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._secrets = secrets
-        self._environ = environ
-        self._clock = clock
-        self._data = data
-        self._writer = PlanWriter(
-            store, trust, secrets=secrets, environ=environ, data=data, clock=clock
-        )
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.store
+        self._trust = core.state.trust_store
+        self._secrets = core.environment.secrets
+        self._environ = core.environment.variables
+        self._clock = core.environment.clock
+        self._data = core.environment.data
 
     async def list(
         self,
@@ -150,7 +135,7 @@ class OwnedServers:
             sources: The sources that may contain the server; empty for all.
             installed_only: True for only the servers that run a package of the marketplace.
         """
-        view = self._host.view
+        view = self._engine.view
         choose = partial(chosen, tags=tags, sources=sources, installed_only=installed_only)
         installed = await self._installed()
         listed = with_packages(view.servers(), installed)
@@ -160,9 +145,9 @@ class OwnedServers:
     async def with_packages(self, reports: Iterable[ServerReport]) -> tuple[ServerReport, ...]:
         """Add the packages of servers to their reports: installed, or named in the command."""
         with suppress(ConfigurationError):  # the last valid configuration is used instead
-            await self._host.complete_settings()
+            await self._engine.complete_settings()
         installed = with_packages(reports, await self._installed())
-        return tuple(with_run_packages(installed, self._host.view.settings.by_name))
+        return tuple(with_run_packages(installed, self._engine.view.settings.by_name))
 
     async def get(self, name: str) -> OwnedServer:
         """Return one server by any name that `View.server` accepts.
@@ -170,7 +155,7 @@ class OwnedServers:
         Raises:
             ServerNotFoundError: If there is none; the error suggests the nearest names.
         """
-        view, installed = self._host.view, await self._installed()
+        view, installed = self._engine.view, await self._installed()
         reports = with_packages([view.server(name)], installed)
         [server] = owned_servers(view, reports, await self._registrations(), installed)
         return server
@@ -183,7 +168,7 @@ class OwnedServers:
             ConfigurationError: If its entry is invalid.
         """
         await self._settings()
-        server = self._host.view.server_settings(name)
+        server = self._engine.view.server_settings(name)
         if server.problem:
             raise ConfigurationError([server.problem])
         return export_server(server, client)
@@ -307,7 +292,7 @@ class OwnedServers:
             ConfigurationError: If the entry is invalid, or the file cannot be edited.
         """
         settings = await self._settings()
-        server = self._host.view.server_settings(name)
+        server = self._engine.view.server_settings(name)
         if package or server.source != OWN_SOURCE:
             refuse_commands(name, entry)
         if server.source == OWN_SOURCE:
@@ -332,7 +317,7 @@ class OwnedServers:
             ServerNotFoundError, ConfigurationError: See `plan_update`.
         """
         await self._settings()
-        server, registrations = self._host.view.server_settings(name), await self._registrations()
+        server, registrations = self._engine.view.server_settings(name), await self._registrations()
         if not (record := _record(server, registrations)):
             entry = merge_patch(serialize_server(server), changes)
             return await self.plan_update(name, entry)
@@ -352,8 +337,8 @@ class OwnedServers:
             ServerNotFoundError: If there is no such server.
         """
         await self._settings()
-        server = self._host.view.server_settings(name)
-        if self._host.view.server(server.name).state is ServerState.UNTRUSTED:
+        server = self._engine.view.server_settings(name)
+        if self._engine.view.server(server.name).state is ServerState.UNTRUSTED:
             return {}
         return await anyio.to_thread.run_sync(_missing_values, server, self._secrets)
 
@@ -364,7 +349,7 @@ class OwnedServers:
             ServerNotFoundError: If there is no such server.
             ConfigurationError: If a reference is not missing, or the entry cannot be changed.
         """
-        missing, server = await self.missing(name), self._host.view.server_settings(name)
+        missing, server = await self.missing(name), self._engine.view.server_settings(name)
         if unknown := [address for address in values if address not in missing]:
             raise refusal(server.name, f"no value is missing for {', '.join(unknown)}")
         literals = _with_values(server, values)
@@ -383,7 +368,7 @@ class OwnedServers:
         """
         settings, registrations = await self._settings(), await self._registrations()
         try:
-            server = self._host.view.server_settings(name)
+            server = self._engine.view.server_settings(name)
         except ServerNotFoundError:
             if plan := plan_removal_of_duplicate(name, registrations):
                 return plan
@@ -414,7 +399,7 @@ class OwnedServers:
             ServerNotFoundError, ConfigurationError: See `enable`.
         """
         settings = await self._settings()
-        server = self._host.view.server_settings(name)
+        server = self._engine.view.server_settings(name)
         plan = partial(plan_switch, settings, server, self._secrets, is_wanted=is_wanted, to=to)
         return await anyio.to_thread.run_sync(plan)
 
@@ -487,11 +472,11 @@ class OwnedServers:
         if not changing:
             return
         with anyio.CancelScope(shield=True):
-            settings, secrets = self._host.view.settings, self._host.secrets
-            await anyio.to_thread.run_sync(self._writer.write, changing, settings, secrets)
+            settings = self._engine.view.settings
+            await anyio.to_thread.run_sync(self._write, changing, settings)
             if any(plan.edit for plan in changing):
-                await self._host.reload()
-            await self._host.apply_decisions()
+                await self._engine.reload()
+            await self._engine.apply_decisions()
 
     async def _planned(
         self, settings: Settings, registrations: Registrations, new: NewServer
@@ -512,16 +497,70 @@ class OwnedServers:
 
     async def _settings(self) -> Settings:
         """Return the current settings, with transports."""
-        await self._host.complete_settings()
-        return self._host.view.settings
+        await self._engine.complete_settings()
+        return self._engine.view.settings
 
     async def _installed(self) -> Mapping[ServerName, PackagePin]:
-        settings = self._host.view.settings
+        settings = self._engine.view.settings
         return await anyio.to_thread.run_sync(installed_packages, settings, self._data)
 
     async def _registrations(self) -> Registrations:
-        settings = self._host.view.settings
+        settings = self._engine.view.settings
         return await anyio.to_thread.run_sync(registrations, self._store, settings)
+
+    def _write(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
+        """Execute plans. The step that lets a server start is the last.
+
+        For a server in a file that is its approval, for a registered one its entry.
+        """
+        values = {name: value for plan in plans for name, value in plan.secrets.items()}
+        with self._engine.secrets.storing(values) if values else nullcontext():
+            self._write_servers(plans, settings)
+
+    def _write_servers(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
+        scope = decision_scope(settings)
+        self._require_new(plans, scope)
+        if dropped := [plan.dropped for plan in plans if plan.dropped]:
+            self._store.delete_servers(scope, dropped)
+            self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
+        if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
+            self._store.set_switches(scope, switches, at=self._clock())
+        for plan in plans:
+            if plan.edit:
+                originals = [plan.original] if plan.original else []
+                at = self._clock()
+                with taking_over(self._trust, self._store, settings, originals, at=at):
+                    plan.edit.apply()
+            if plan.edit and (plan.original or plan.verb in ("add", "update")):
+                self._approve_in_file(settings, plan.edit.path, plan.name)
+        if saved := [plan.saved for plan in plans if plan.saved]:
+            self._approve(settings, [plan.server for plan in plans if plan.saved and plan.server])
+            self._store.save_servers(scope, saved)
+
+    def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
+        """Check that no new server of these plans was registered meanwhile."""
+        new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
+        names = {server.name for server in self._store.registered_servers(scope)} if new else set()
+        for name in sorted(new & names):
+            message = f"{name!r} was registered in the meantime"
+            raise refusal("the registry", message, "plan it again")
+
+    def _approve(self, settings: Settings, servers: Iterable[ServerSettings]) -> None:
+        if not _waits_for_overrides(settings):
+            approval = partial(approval_of, at=self._clock(), programs={})
+            approvals = [
+                approval(server, settings, self._secrets, self._environ) for server in servers
+            ]
+            self._trust.approve(settings, approvals)
+
+    def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:
+        """Approve a server of a file, also for the case that the file is found without its path."""
+        if _waits_for_overrides(settings):
+            return
+        is_needed = settings.is_untrusted_origin or settings.path is None
+        with nullcontext() if is_needed else suppress(RegistryError):
+            at = self._clock()
+            approve_file(path, only=[name], environ=self._environ, data_dir=self._data, at=at)
 
 
 def _usual_place(settings: Settings) -> Target:
@@ -637,85 +676,6 @@ def _missing_program(server: ServerSettings, environ: Mapping[str, str]) -> Iter
     except UnavailableError as error:
         hint = f": {error.hint}" if error.hint else ""
         yield f"{error.reason}{hint}"
-
-
-class PlanWriter:
-    """Executes plans; its methods block. `clock` returns Unix time in seconds."""
-
-    def __init__(
-        self,
-        store: Registry,
-        trust: TrustStore,
-        *,
-        secrets: SecretResolver,
-        environ: Mapping[str, str],
-        data: Path,
-        clock: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._trust = trust
-        self._secrets = secrets
-        self._environ = environ
-        self._data = data
-        self._clock = clock
-
-    def write(self, plans: Sequence[ServerPlan], settings: Settings, secrets: OwnerSecrets) -> None:
-        """Execute plans. The step that lets a server start is the last.
-
-        For a server in a file that is its approval, for a registered one its entry.
-
-        Raises:
-            ConfigurationError: If the file has changed since, or cannot be written.
-            RegistryError, SecretStoreError: If a change or a secret cannot be stored.
-        """
-        values = {name: value for plan in plans for name, value in plan.secrets.items()}
-        with secrets.storing(values) if values else nullcontext():
-            self._write(plans, settings)
-
-    def _write(self, plans: Sequence[ServerPlan], settings: Settings) -> None:
-        scope = decision_scope(settings)
-        self._require_new(plans, scope)
-        if dropped := [plan.dropped for plan in plans if plan.dropped]:
-            self._store.delete_servers(scope, dropped)
-            self._trust.revoke(settings, [f"{REGISTRY}:{name}" for name in dropped])
-        if switches := {key: on for plan in plans for key, on in plan.switches.items()}:
-            self._store.set_switches(scope, switches, at=self._clock())
-        for plan in plans:
-            if plan.edit:
-                originals = [plan.original] if plan.original else []
-                at = self._clock()
-                with taking_over(self._trust, self._store, settings, originals, at=at):
-                    plan.edit.apply()
-            if plan.edit and (plan.original or plan.verb in ("add", "update")):
-                self._approve_in_file(settings, plan.edit.path, plan.name)
-        if saved := [plan.saved for plan in plans if plan.saved]:
-            self._approve(settings, [plan.server for plan in plans if plan.saved and plan.server])
-            self._store.save_servers(scope, saved)
-
-    def _require_new(self, plans: Sequence[ServerPlan], scope: str) -> None:
-        """Check that no new server of these plans was registered meanwhile."""
-        new = {plan.saved.name for plan in plans if plan.saved and plan.verb == "add"}
-        names = {server.name for server in self._store.registered_servers(scope)} if new else set()
-        for name in sorted(new & names):
-            message = f"{name!r} was registered in the meantime"
-            raise refusal("the registry", message, "plan it again")
-
-    def _approve(self, settings: Settings, servers: Iterable[ServerSettings]) -> None:
-        if not _waits_for_overrides(settings):
-            approval = partial(approval_of, at=self._clock(), programs={})
-            approvals = [
-                approval(server, settings, self._secrets, self._environ) for server in servers
-            ]
-            self._trust.approve(settings, approvals)
-
-    def _approve_in_file(self, settings: Settings, path: Path, name: str) -> None:
-        """Approve a server of a file, also for the case that the file is found without its path."""
-        if _waits_for_overrides(settings):
-            return
-        is_needed = settings.is_untrusted_origin or settings.path is None
-        with nullcontext() if is_needed else suppress(RegistryError):
-            at = self._clock()
-            approve_file(path, only=[name], environ=self._environ, data_dir=self._data, at=at)
 
 
 def _waits_for_overrides(settings: Settings) -> bool:

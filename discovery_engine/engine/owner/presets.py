@@ -6,7 +6,7 @@ refused with an error that says where it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ from discovery_engine.store.stored_records import Preset
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.store.registry import Registry
 
 LONGEST_NAME = 100  # characters
 _MAX_PRESET_BYTES = 64 * 1024  # bytes of the arguments as JSON
@@ -36,23 +36,13 @@ class PresetRefusedError(DiscoveryError):
 
 
 class Presets:
-    """Lists, saves and deletes presets; available as `engine.presets`.
+    """Lists, saves and deletes presets; available as `engine.presets`."""
 
-    `clock` returns Unix time in seconds, `scope` the decision scope under which presets are stored.
-    """
-
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        scope: Callable[[], str],
-        *,
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._scope = scope
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._core = core
+        self._store = core.store
+        self._clock = core.environment.clock
 
     async def list(self, server: str | None = None, tool: str | None = None) -> tuple[Preset, ...]:
         """Return the presets of a server or of one of its tools, ordered by key; all by default.
@@ -62,7 +52,7 @@ class Presets:
         Raises:
             RegistryError: If the presets cannot be read.
         """
-        presets = await anyio.to_thread.run_sync(self._store.presets, self._scope())
+        presets = await anyio.to_thread.run_sync(self._store.presets, self._scope)
         return tuple(
             preset
             for preset in presets
@@ -87,8 +77,8 @@ class Presets:
             raise PresetRefusedError(
                 f"arguments of more than {_MAX_PRESET_BYTES:,} bytes make no preset"
             )
-        await self._host.list_tools(server, include_disabled=True)
-        key = self._host.view.find(server, tool).key
+        await self._engine.list_tools(server, include_disabled=True)
+        key = self._engine.view.find(server, tool).key
         preset = Preset(key.server, key.tool, name, arguments, self._clock())
         await anyio.to_thread.run_sync(self._refuse_secrets, arguments)
         keys = {entry.key for entry in await self.list()}
@@ -96,7 +86,7 @@ class Presets:
             raise PresetRefusedError(
                 f"there are {_MAX_PRESETS:,} presets already", hint="delete one"
             )
-        await anyio.to_thread.run_sync(self._store.save_preset, self._scope(), preset)
+        await anyio.to_thread.run_sync(self._store.save_preset, self._scope, preset)
         return preset
 
     async def delete(self, server: str, tool: str, name: str) -> bool:
@@ -105,11 +95,15 @@ class Presets:
         Raises:
             RegistryError: If the preset cannot be deleted.
         """
-        delete = partial(self._store.delete_preset, self._scope(), (server, tool, name))
+        delete = partial(self._store.delete_preset, self._scope, (server, tool, name))
         return await anyio.to_thread.run_sync(delete)
 
+    @property
+    def _scope(self) -> str:
+        return self._core.decision_scope
+
     def _refuse_secrets(self, arguments: JSONObject) -> None:
-        stored = self._host.secrets
+        stored = self._engine.secrets
         values = Redactor(value for name in stored.names() if (value := stored.get(name)))
         for place, name, text in _texts(arguments, "arguments", ""):
             if _looks_secret(name, text) or values.redact(text) != text:

@@ -20,8 +20,7 @@ from discovery_engine.trust.scanner import Neighbours
 from discovery_engine.trust.server_identity import known_as
 
 if TYPE_CHECKING:
-    from discovery_engine.engine.trust_store import TrustStore
-    from discovery_engine.events import EventBus
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.tools.model import ServerName
     from discovery_engine.trust.decisions import Acceptance
     from discovery_engine.view.view import View
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 class Reviews:
     """Lists and accepts definitions that wait for review; available as `engine.review`."""
 
-    def __init__(self, host: Engine, store: TrustStore, events: EventBus) -> None:
-        self._host = host
-        self._store = store
-        self._events = events
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.state.trust_store
+        self._events = core.events
 
     async def changes(
         self,
@@ -55,12 +54,13 @@ class Reviews:
             ServerNotFoundError: If a named server does not exist.
             ToolNotFoundError: If none of the servers has a named tool, resource or prompt.
         """
-        view = self._host.view
+        view = self._engine.view
         names = [view.server_settings(name).name for name in servers] or _all(view)
         missing = [*view.unlisted(names), *_not_listed_since_loss(view, names)]
         if missing and not only_listed:
-            await self._host.refresh(missing)
-        return await anyio.to_thread.run_sync(partial(self._changes, self._host.view, names, tools))
+            await self._engine.refresh(missing)
+        view = self._engine.view
+        return await anyio.to_thread.run_sync(self._changes, view, names, tools)
 
     async def accept(self, reviews: Mapping[ServerName, Sequence[Review]]) -> int:
         """Accept reviewed definitions, by server; return their number.
@@ -70,9 +70,9 @@ class Reviews:
         """
         accepted = [review.acceptance for reviewed in reviews.values() for review in reviewed]
         if accepted:
-            store = partial(self._store.accept, self._host.view.settings, accepted)
+            store = partial(self._store.accept, self._engine.view.settings, accepted)
             names = [name for name, reviewed in reviews.items() if reviewed]
-            await decide(self._host, self._events, store, "accepted", names)
+            await decide(self._engine, self._events, store, "accepted", names)
         return len(accepted)
 
     async def history(self, server: str) -> tuple[Acceptance, ...]:
@@ -81,7 +81,7 @@ class Reviews:
         Raises:
             ServerNotFoundError: If the server is not configured.
         """
-        view = self._host.view
+        view = self._engine.view
         key = known_as(view.server_settings(server), view.settings.path)
         return await anyio.to_thread.run_sync(self._store.history, view.settings, key)
 
@@ -98,13 +98,13 @@ class Reviews:
         Raises:
             RegistryError: If the decision cannot be stored.
         """
-        view = self._host.view
+        view = self._engine.view
         if view.lost_at is None:
             return None
         unknown = () if is_forced else _unknown_since_loss(view)
         if not unknown:
             store = partial(self._store.acknowledge_loss, view.settings)
-            await decide(self._host, self._events, store, "loss acknowledged", ())
+            await decide(self._engine, self._events, store, "loss acknowledged", ())
         return unknown
 
     def _changes(

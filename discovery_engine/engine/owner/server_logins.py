@@ -18,7 +18,6 @@ from discovery_engine.errors import (
     SecretStoreError,
     UnavailableError,
 )
-from discovery_engine.secrets.resolver import SecretResolver
 from discovery_engine.upstream.connection import (
     admitted_transport,
     resolved_transport,
@@ -41,8 +40,8 @@ from discovery_engine.upstream.http.oauth.token_endpoint import (
 )
 
 if TYPE_CHECKING:
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.secrets.encrypted_store import EncryptedStore
 
 USUAL_TIMEOUT = 300.0  # seconds for a person with a browser
 _REVOCATION = 15.0  # seconds
@@ -93,22 +92,14 @@ class LogoutReport(Struct, frozen=True):
 
 
 class ServerLogins:
-    """Made by the engine; `clock` returns Unix time in seconds."""
+    """Logs in to remote servers, and out; available as `engine.logins`."""
 
-    def __init__(
-        self,
-        host: Engine,
-        store: EncryptedStore,
-        *,
-        secrets: SecretResolver,
-        admit: Callable[[ServerSettings, StdioTransport | RemoteTransport], None],
-        clock: Callable[[], float],
-    ) -> None:
-        self._host = host
-        self._store = store
-        self._secrets = secrets
-        self._admit = admit
-        self._clock = clock
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._store = core.environment.token_logins.store
+        self._secrets = core.environment.secrets
+        self._admit = core.state.trust_store.admit
+        self._clock = core.environment.clock
 
     async def log_in(
         self,
@@ -158,7 +149,7 @@ class ServerLogins:
         """
         names = await anyio.to_thread.run_sync(names_of, self._store, server)
         if not names:
-            server = self._host.view.server_settings(server).name
+            server = self._engine.view.server_settings(server).name
             names = await anyio.to_thread.run_sync(names_of, self._store, server)
         secret = await self._client_secret(server)
         outcomes = [await self._end(name, secret) for name in names]
@@ -167,8 +158,8 @@ class ServerLogins:
 
     async def _remote(self, server: str) -> tuple[ServerSettings, RemoteTransport]:
         """A server that may be reached, with its references resolved."""
-        await self._host.complete_settings()
-        settings = self._host.view.require_connectable(server)
+        await self._engine.complete_settings()
+        settings = self._engine.view.require_connectable(server)
         remote = await anyio.to_thread.run_sync(
             admitted_transport, settings, self._secrets, self._admit
         )
@@ -204,8 +195,8 @@ class ServerLogins:
     async def _client_secret(self, server: str) -> str:
         """The secret of the entry's client, with which tokens are revoked; empty if unknown."""
         with suppress(DiscoveryError):
-            await self._host.complete_settings()
-            settings = self._host.view.server_settings(server)
+            await self._engine.complete_settings()
+            settings = self._engine.view.server_settings(server)
             await anyio.to_thread.run_sync(run_commands, settings, self._secrets, self._admit)
             remote = resolved_transport(settings, self._secrets)
             if isinstance(remote, RemoteTransport):

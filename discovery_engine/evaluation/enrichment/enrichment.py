@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from msgspec import Struct
 from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.syntax import is_secure_address
 from discovery_engine.errors import ConfigurationError, Diagnostic, Origin
-from discovery_engine.evaluation.enrichment.endpoint import Endpoint, open_endpoint
+from discovery_engine.evaluation.enrichment.endpoint import open_endpoint
 from discovery_engine.evaluation.enrichment.enrichment_error import EnrichmentError
 from discovery_engine.evaluation.enrichment.enrichment_run import (
     EnrichedTool,
@@ -35,8 +34,8 @@ from discovery_engine.tools.model import ServerName
 if TYPE_CHECKING:
     from discovery_engine.catalog import Entry
     from discovery_engine.config.settings import Settings
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
-    from discovery_engine.store.registry import Registry
     from discovery_engine.view.view import View
 
 _CHARACTERS = 4  # of a token, of English; more tokens for other languages
@@ -65,25 +64,14 @@ class EnrichmentPlan(Struct, frozen=True):
 
 
 class Enrichment:
-    """Made by an engine; what it does is for its owner alone."""
+    """Has typical requests of tools written; available as `engine.enrichment`."""
 
-    def __init__(
-        self,
-        host: Engine,
-        store: Registry,
-        apply: Callable[[], Awaitable[None]],
-        *,
-        secrets: SecretResolver,
-        clock: Callable[[], float],
-        opener: Callable[..., AbstractAsyncContextManager[Endpoint]] = open_endpoint,
-    ) -> None:
-        """`apply` has tools found by what was written; `clock` is Unix time in seconds."""
-        self._host = host
-        self._store = store
-        self._apply = apply
-        self._secrets = secrets
-        self._clock = clock
-        self._open = opener
+    def __init__(self, engine: Engine, core: EngineCore) -> None:
+        self._engine = engine
+        self._state = core.state
+        self._store = core.store
+        self._secrets = core.environment.secrets
+        self._clock = core.environment.clock
 
     async def plan(
         self, servers: Collection[str] = (), *, tools: Collection[str] = (), again: bool = False
@@ -100,9 +88,9 @@ class Enrichment:
             NotFoundError: If a server or a tool is not known; with the nearest names.
             DisabledError: If a tool that is named may not be used.
         """
-        await self._host.complete_settings()
+        await self._engine.complete_settings()
         entries = await self._chosen(servers, tools)
-        return await anyio.to_thread.run_sync(self._planned, self._host.view, entries, again)
+        return await anyio.to_thread.run_sync(self._planned, self._engine.view, entries, again)
 
     async def run(
         self, plan: EnrichmentPlan, on_done: Callable[[EnrichedTool], object] = lambda _: None
@@ -120,8 +108,8 @@ class Enrichment:
         """
         if not plan.requests:
             return EnrichmentReport((), 0)
-        await self._host.complete_settings()
-        settings = self._host.view.settings
+        await self._engine.complete_settings()
+        settings = self._engine.view.settings
         url, key = await anyio.to_thread.run_sync(_resolved, settings, self._secrets)
         if (_shown(settings.enrich.url, url), settings.enrich.model) != (plan.address, plan.model):
             message = "another language model is configured than the one that was planned for"
@@ -131,11 +119,8 @@ class Enrichment:
         # Before anything is paid for: whether it can be kept at all.
         await anyio.to_thread.run_sync(self._store.save_requests, ())
         enrich = settings.enrich
-        async with self._open(
-            url,
-            model=enrich.model,
-            key=key,
-            timeout=enrich.timeout,
+        async with open_endpoint(
+            url, model=enrich.model, key=key, timeout=enrich.timeout
         ) as endpoint:
             run = EnrichmentRun(
                 endpoint, plan.instructions, settings, self._store, redactor, self._clock, on_done
@@ -144,7 +129,7 @@ class Enrichment:
                 await run.ask_all(plan.requests)
             finally:  # what was written before an interruption counts as well
                 with anyio.CancelScope(shield=True):
-                    await self._apply()
+                    await self._use_requests()
         return run.report()
 
     async def written(self, servers: Collection[str] = ()) -> tuple[WrittenRequests, ...]:
@@ -163,8 +148,13 @@ class Enrichment:
         if not tools:
             return 0
         forgotten = await anyio.to_thread.run_sync(self._store.forget_requests, tools)
-        await self._apply()
+        await self._use_requests()
         return forgotten
+
+    async def _use_requests(self) -> None:
+        """Find tools by the requests that are stored now."""
+        await self._state.apply_requests()
+        await self._state.save_index()
 
     async def _chosen(
         self, servers: Collection[str], tools: Collection[str]
@@ -174,17 +164,17 @@ class Enrichment:
             if len(servers) > 1:
                 raise ValueError("tools are named of one server, or as `server:tool`")
             server = next(iter(servers), None)
-            entries = [await self._host.details(server, name) for name in tools]
+            entries = [await self._engine.details(server, name) for name in tools]
             by_key = {entry.key: entry for entry in entries}  # one may have been named twice
             chosen: dict[ServerName, list[Entry]] = {}
             for entry in by_key.values():
                 chosen.setdefault(entry.tool.server, []).append(entry)
             return chosen
-        view = self._host.view
+        view = self._engine.view
         names = [view.addresses.server(name) for name in servers] or list(view.connectable)
         if missing := view.unlisted(names):
-            await self._host.refresh(missing)
-        parts = self._host.view.catalog
+            await self._engine.refresh(missing)
+        parts = self._engine.view.catalog
         return {name: list(parts.part(name).iter_visible()) for name in names}
 
     def _planned(
