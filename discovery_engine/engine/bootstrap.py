@@ -1,4 +1,4 @@
-"""Opens an engine: every part of it, in order, and closes them."""
+"""Opens an engine: makes its components, restores what is stored, and closes them at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,7 @@ from discovery_engine.engine.call_record import CallRecorder
 from discovery_engine.engine.catalog_state import CatalogState
 from discovery_engine.engine.configuration_loader import (
     ConfigurationLoader,
+    QuestionPolicy,
     SettingsReader,
     read_settings,
 )
@@ -49,7 +50,6 @@ from discovery_engine.secrets.stored_secret_resolver import StoredSecretResolver
 from discovery_engine.store.call_log.call_log import CallLog
 
 if TYPE_CHECKING:
-    from discovery_engine.engine.recordings import Recorder
     from discovery_engine.store.call_log.log_entry import Actor
     from discovery_engine.store.registry import Registry
     from discovery_engine.upstream.session_pool import SessionPool
@@ -70,21 +70,22 @@ async def open_engine(  # noqa: PLR0913 - each by its name
     actor: Actor = "program",
     worker: bool = False,
 ) -> AsyncIterator[Engine]:
-    """Yield an engine that can answer at once; on exit every session is closed.
+    """Open an engine, which answers at once from what is stored; its sessions end on exit.
 
     Args:
-        config: Where the configuration is; looked for in the usual places if None.
-        environ: Where the configuration is looked for, and what programs are started with; the
-            process's environment if None.
-        secrets: What gives `${references}` their values; `environ`, files and the stored secrets
-            of the data folder if None.
-        data_dir: Where to remember; `$DISCOVERY_DATA_DIR` or the user's data folder if None.
-        clock: Unix time in seconds.
-        frozen: Use only what the lock file beside the configuration pins.
-        record: A folder into which exchanges with servers are written, redacted.
-        replay: Such a folder: servers are neither started nor reached, and answer from it.
-        actor: Who makes the calls, for the call log; those of meta-tools are always an agent's.
-        worker: Whether this is for `work`: then listings are stored with a claim alone.
+        config: The path of the configuration, or its settings; searched for if None.
+        environ: The environment for that search and for the programs of servers; that of the
+            process if None.
+        secrets: Resolves `${references}`; if None, they are read from `environ`, files and the
+            stored secrets.
+        data_dir: The folder of the registry, logins and stored secrets; `$DISCOVERY_DATA_DIR` or
+            the user's data folder if None.
+        clock: Returns Unix time in seconds.
+        frozen: True to use only what the lock file beside the configuration pins.
+        record: A folder to write the redacted exchanges with servers to.
+        replay: A folder of such exchanges to answer from; no server is started or reached.
+        actor: The caller of tools in the call log; meta-tools are called by agents.
+        worker: True to store listings only with a claim from the refresh queue; for `work`.
 
     Raises:
         ConfigurationError: If the configuration, or a lock file that is needed, cannot be used.
@@ -102,23 +103,20 @@ async def open_engine(  # noqa: PLR0913 - each by its name
     settings = unchanged if unchanged is not None else await anyio.to_thread.run_sync(load)
     data = registry_path(data_dir, environ).parent
     secrets = secrets or StoredSecretResolver(environ, data)
-    if replay is not None:
-        secrets = _replayed_secrets(secrets)
-    is_usual = record is None and replay is None
     environment = Environment(
         environ,
-        secrets,
+        secrets if replay is None else _replayed_secrets(secrets),
         clock,
         data,
-        hands_out_tasks=is_usual,
         scope=scope_of(settings.path),
         actor=actor,
+        record=None if record is None else Path(record),
+        replay=None if replay is None else Path(replay),
+        is_worker=worker,
     )
     with open_registry_or_fallback(settings, data_dir=data_dir, environ=environ) as store:
         async with AsyncExitStack() as at_end, open_task_group() as tasks:
-            core = _wired(
-                environment, store, tasks, load, record=record, replay=replay, worker=worker
-            )
+            core = _make_core(environment, store, tasks, load)
             at_end.push_async_callback(_close_log, core.call_log)
             at_end.push_async_callback(core.reranking.aclose)
             if not (unchanged and await core.state.restore_unchanged(unchanged)):
@@ -134,82 +132,11 @@ async def open_engine(  # noqa: PLR0913 - each by its name
             tasks.cancel_scope.cancel()
 
 
-class _Listing(NamedTuple):
-    """The parts that list the configured servers, and keep what they listed."""
-
-    events: EventBus
-    state: CatalogState
-    call_log: CallLog
-    upstreams: Upstreams
-    configuration: ConfigurationLoader
-    lister: ServerLister
-
-
-def _wired(
-    environment: Environment,
-    store: Registry,
-    tasks: TaskGroup,
-    load: SettingsReader,
-    *,
-    record: str | Path | None,
-    replay: str | Path | None,
-    worker: bool,
+def _make_core(
+    environment: Environment, store: Registry, tasks: TaskGroup, load: SettingsReader
 ) -> EngineCore:
-    """Every part of an engine, given the others that it needs; nothing is read or started."""
-    listing = _listing(environment, store, tasks, load, record=record, replay=replay, worker=worker)
-    state, upstreams, call_log = listing.state, listing.upstreams, listing.call_log
-    secrets, clock = environment.secrets, environment.clock
-    return EngineCore(
-        environment=environment,
-        store=store,
-        events=listing.events,
-        state=state,
-        configuration=listing.configuration,
-        semantic=SemanticSearch(
-            lambda: state.view,
-            state.set_vectors,
-            store,
-            listing.events,
-            secrets=secrets,
-            data=environment.data,
-        ),
-        reranking=Reranking(secrets),
-        upstreams=upstreams,
-        lister=listing.lister,
-        executor=ToolExecutor(state, upstreams, secrets=secrets),
-        uses=UseCounter(state, tasks, clock),
-        results=ResultStore(
-            environment.data,
-            clock=clock,
-            shared=SharedResults(store.gateways) if store.gateways else None,
-        ),
-        prober=ServerProber(
-            state, upstreams, call_log, environment.actor, complete=listing.configuration.complete
-        ),
-        call_log=call_log,
-        recorder=CallRecorder(listing.events, call_log, environment.actor),
-        webhooks=WebhookDispatcher(
-            store,
-            lambda: state.view.settings,
-            listing.configuration.complete,
-            secrets=secrets,
-            clock=clock,
-        ),
-        at_end=ExitStack(),
-    )
-
-
-def _listing(
-    environment: Environment,
-    store: Registry,
-    tasks: TaskGroup,
-    load: SettingsReader,
-    *,
-    record: str | Path | None,
-    replay: str | Path | None,
-    worker: bool,
-) -> _Listing:
-    secrets, clock = environment.secrets, environment.clock
+    """Make the components of an engine, and connect them; nothing is read or started."""
+    secrets, clock, data = environment.secrets, environment.clock, environment.data
     events = EventBus()
     state = CatalogState(
         store,
@@ -217,42 +144,85 @@ def _listing(
         secrets=secrets,
         environ=environment.variables,
         clock=clock,
-        claimed_only=worker,
+        claimed_only=environment.is_worker,
     )
+
+    def current_settings() -> Settings:
+        return state.view.settings
 
     def on_tried(server: ServerSettings, error: UpstreamError | None) -> Awaitable[None] | None:
         # Most calls succeed at servers that were well, which is nothing to note.
         is_news = error or state.view.catalog.part(server.name).failure
         return lister.note_tried(server, error) if is_news else None
 
-    call_log = CallLog(
-        environment.data, environment.scope, lambda: state.view.settings, clock=clock
-    )
-    server_recorder = ServerRecorder(call_log, events)
-    rates = RateLimits(clock)
-    if replay is None:
-        upstreams = Upstreams(
-            tasks,
-            partial(_open_sessions, environment, store, events, state, server_recorder),
-            secrets,
-            rates,
-            recorder=_recorder(record),
-            on_tried=on_tried,
-            server_recorder=server_recorder,
-        )
-    else:
-        upstreams = _replayed(Path(replay), tasks, secrets, rates, on_tried)
+    call_log = CallLog(data, environment.scope, current_settings, clock=clock)
+    upstreams = _make_upstreams(environment, store, tasks, state, call_log, events, on_tried)
     registered = RegisteredServers(store, environment.variables)
     configuration = ConfigurationLoader(load, registered, state, upstreams, events, clock=clock)
+    complete = configuration.complete
     lister = ServerLister(
         state,
         upstreams,
         tasks,
-        complete=configuration.complete,
+        complete=complete,
         on_applied=lambda result: events.publish(result.event),
         clock=clock,
     )
-    return _Listing(events, state, call_log, upstreams, configuration, lister)
+    return EngineCore(
+        environment=environment,
+        store=store,
+        events=events,
+        state=state,
+        configuration=configuration,
+        semantic=SemanticSearch(
+            lambda: state.view, state.set_vectors, store, events, secrets=secrets, data=data
+        ),
+        reranking=Reranking(secrets),
+        upstreams=upstreams,
+        lister=lister,
+        executor=ToolExecutor(state, upstreams, secrets=secrets),
+        uses=UseCounter(state, tasks, clock),
+        results=ResultStore(
+            data, clock=clock, shared=SharedResults(store.gateways) if store.gateways else None
+        ),
+        prober=ServerProber(state, upstreams, call_log, environment.actor, complete=complete),
+        call_log=call_log,
+        recorder=CallRecorder(events, call_log, environment.actor),
+        webhooks=WebhookDispatcher(store, current_settings, complete, secrets=secrets, clock=clock),
+        at_end=ExitStack(),
+    )
+
+
+def _make_upstreams(
+    environment: Environment,
+    store: Registry,
+    tasks: TaskGroup,
+    state: CatalogState,
+    call_log: CallLog,
+    events: EventBus,
+    on_tried: OnTried,
+) -> Upstreams:
+    secrets, rates = environment.secrets, RateLimits(environment.clock)
+    # Recording and replaying are imported only for runs that do so.
+    if environment.replay is not None:
+        from discovery_engine.engine.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
+
+        return ReplayedUpstreams(environment.replay, tasks, secrets, rates, on_tried)
+    recorder = None
+    if environment.record is not None:
+        from discovery_engine.engine.recordings import Recorder  # noqa: PLC0415
+
+        recorder = Recorder(environment.record)
+    server_recorder = ServerRecorder(call_log, events)
+    return Upstreams(
+        tasks,
+        partial(_open_sessions, environment, store, events, state, server_recorder),
+        secrets,
+        rates,
+        recorder=recorder,
+        on_tried=on_tried,
+        server_recorder=server_recorder,
+    )
 
 
 async def _close_log(call_log: CallLog) -> None:
@@ -269,7 +239,6 @@ def _open_sessions(
     on_stderr: OnStderr,
 ) -> AbstractAsyncContextManager[SessionPool]:
     # Importing them takes longer than answering a search, and most runs need no upstream.
-    from discovery_engine.engine.configuration_loader import QuestionPolicy  # noqa: PLC0415
     from discovery_engine.upstream.history import Policy  # noqa: PLC0415
     from discovery_engine.upstream.session_pool import open_sessions  # noqa: PLC0415
     from discovery_engine.upstream.transport_opening import SessionOptions  # noqa: PLC0415
@@ -296,26 +265,7 @@ def _open_sessions(
     )
 
 
-# Recording and replaying are imported where they are used: usual runs do neither.
-
-
-def _recorder(folder: str | Path | None) -> Recorder | None:
-    if folder is None:
-        return None
-    from discovery_engine.engine.recordings import Recorder  # noqa: PLC0415 - as above
-
-    return Recorder(Path(folder))
-
-
 def _replayed_secrets(secrets: SecretResolver) -> SecretResolver:
-    from discovery_engine.engine.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415
+    from discovery_engine.engine.replayed_upstreams import ReplayedSecrets  # noqa: PLC0415 - seldom
 
     return ReplayedSecrets(secrets)
-
-
-def _replayed(
-    folder: Path, tasks: TaskGroup, secrets: SecretResolver, rates: RateLimits, on_tried: OnTried
-) -> Upstreams:
-    from discovery_engine.engine.replayed_upstreams import ReplayedUpstreams  # noqa: PLC0415
-
-    return ReplayedUpstreams(folder, tasks, secrets, rates, on_tried)

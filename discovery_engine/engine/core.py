@@ -57,13 +57,21 @@ class Environment(Struct, frozen=True, dict=True):
     """Unix time in seconds."""
     data: Path
     """The folder with the registry, logins and long results."""
-    hands_out_tasks: bool = True
-    """True if clients may get tasks instead of results; False while recording or replaying, because
-    a task cannot be replayed."""
     scope: str = ""
     """The key of the configuration in stored data."""
     actor: Actor = "program"
     """The actor of calls that name none."""
+    record: Path | None = None
+    """The folder to write exchanges with servers to."""
+    replay: Path | None = None
+    """The folder of recorded exchanges to answer from."""
+    is_worker: bool = False
+    """True if listings are stored only with a claim from the refresh queue."""
+
+    @property
+    def hands_out_tasks(self) -> bool:
+        """True if clients may get tasks instead of results: a task cannot be replayed."""
+        return self.record is None and self.replay is None
 
     @cached_property
     def token_logins(self) -> Logins:
