@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct, field
 
@@ -43,18 +43,8 @@ _MAX_WAIT = 10.0  # seconds to wait for servers that were never listed, if all a
 _MAX_LISTED_SERVERS = 5  # servers that a sentence names before it counts the others
 
 
-class Backend(Protocol):
-    """The source of views and engines; tests replace it."""
-
-    def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None: ...
-
-    def open(
-        self, config: str | Settings | None, data_dir: str | None, *, frozen: bool
-    ) -> AbstractAsyncContextManager[Engine]: ...
-
-
-class EngineBackend:
-    """The real engine, whose modules are imported on first use."""
+class Backend:
+    """The source of views and engines, whose modules are imported on first use."""
 
     def recall(self, config: str | None, data_dir: str | None, *, frozen: bool) -> View | None:
         from discovery_engine.engine.restore import stored_view
@@ -84,7 +74,7 @@ class Invocation(Struct):
     """The URL of the one server of this run."""
     headers: Sequence[str] = ()
     """Headers of requests to that server, each as `NAME: VALUE`."""
-    backend: Backend = EngineBackend()
+    backend: Backend = Backend()
     clock: Callable[[], float] = time.time
     interrupts: Interrupts = field(default_factory=Interrupts)
     screen: Screen = field(default_factory=Screen)

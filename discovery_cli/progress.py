@@ -32,7 +32,7 @@ from discovery_engine.events import (
 )
 
 if TYPE_CHECKING:
-    from discovery_cli.terminal_input import Screen
+    from discovery_cli.invocation import Invocation
     from discovery_engine.engine import Engine
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.notices import Notice
@@ -46,21 +46,6 @@ _NARROWEST = 20  # columns of a state
 _DRAIN = 1.0  # seconds for events that were published but not shown yet
 
 
-class ProgressOptions(Protocol):
-    """The options of a command that decide how its progress is shown."""
-
-    @property
-    def verbose(self) -> int: ...
-    @property
-    def no_progress(self) -> bool: ...
-    @property
-    def as_json(self) -> bool: ...
-    @property
-    def output(self) -> Output: ...
-    @property
-    def screen(self) -> Screen: ...
-
-
 class Display(Protocol):
     def show(self, event: Event) -> None: ...
 
@@ -68,24 +53,22 @@ class Display(Protocol):
         """Show the progress of starting servers; called every second."""
 
 
-def is_watched(options: ProgressOptions) -> bool:
+def is_watched(invocation: Invocation) -> bool:
     """Return whether stderr is a terminal on which a person may watch and interrupt the command."""
     is_shown = sys.stderr.isatty() and not os.environ.get("CI")
-    return is_shown and not options.no_progress
+    return is_shown and not invocation.no_progress
 
 
 @asynccontextmanager
-async def shown(
-    engine: Engine, options: ProgressOptions, *, with_lines: bool
-) -> AsyncIterator[None]:
+async def shown(engine: Engine, invocation: Invocation, *, with_lines: bool) -> AsyncIterator[None]:
     """Show the progress of the engine's servers while the block runs."""
     with ExitStack() as stack:
-        display = _display(options, stack, with_lines=with_lines)
+        display = _display(invocation, stack, with_lines=with_lines)
         if display is None:
             yield
             return
         if isinstance(display, Moving):
-            stack.enter_context(options.screen.moving(display))
+            stack.enter_context(invocation.screen.moving(display))
         events = stack.enter_context(engine.subscribe())
         watcher = _Watcher(display)
         async with open_task_group() as tasks:
@@ -98,12 +81,12 @@ async def shown(
 
 
 @contextmanager
-def shown_step(options: ProgressOptions) -> Iterator[Callable[[str], None]]:
+def shown_step(invocation: Invocation) -> Iterator[Callable[[str], None]]:
     """Yield a function that shows the current step on one line of the terminal.
 
     The line is removed when the block ends; without a terminal nothing is shown.
     """
-    if not (is_watched(options) and allows_escapes(os.environ)):
+    if not (is_watched(invocation) and allows_escapes(os.environ)):
         yield lambda _: None
         return
     with _Live(sys.stderr) as live, redirect_stderr(live):
@@ -255,15 +238,15 @@ class Moving:
         self._live.draw(_rows(self._states, self._live.width))
 
 
-def _display(options: ProgressOptions, stack: ExitStack, *, with_lines: bool) -> Display | None:
-    if options.no_progress:
+def _display(invocation: Invocation, stack: ExitStack, *, with_lines: bool) -> Display | None:
+    if invocation.no_progress:
         return None
-    is_terminal = is_watched(options)
-    if is_terminal and allows_escapes(os.environ) and not options.verbose:
+    is_terminal = is_watched(invocation)
+    if is_terminal and allows_escapes(os.environ) and not invocation.verbose:
         return Moving(stack)
-    if is_terminal or options.verbose or with_lines:
-        return Lines(options.output)
-    return None if options.as_json else Waits(options.output)
+    if is_terminal or invocation.verbose or with_lines:
+        return Lines(invocation.output)
+    return None if invocation.as_json else Waits(invocation.output)
 
 
 def _slow_start(server: ServerReport) -> str:

@@ -7,16 +7,16 @@ but never opened. There is no language model here, so sampling is not declared t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import click
 
 from discovery_cli.form_fields import FormField, InvalidInputError, fields_of
 from discovery_cli.output import silence
-from discovery_cli.terminal_input import Screen, TerminalClosedError, TerminalInput
+from discovery_cli.terminal_input import TerminalClosedError, TerminalInput
 from discovery_engine._util.json import JSONObject, parse_json
 from discovery_engine._util.text import block, clean, named, one_line
 from discovery_engine.errors import InputRequiredError
@@ -27,6 +27,7 @@ from discovery_engine.rpc.protocol import ASKING_SERVER, FINDINGS, INVALID_PARAM
 if TYPE_CHECKING:
     import anyio
 
+    from discovery_cli.invocation import Invocation
     from discovery_engine.engine import Engine
 
 answer_option = click.option(
@@ -41,29 +42,8 @@ _DECLINED: JSONObject = {"action": "decline"}
 _CANCELLED: JSONObject = {"action": "cancel"}
 
 
-class Interruptions(Protocol):
-    """The part of `Interrupts` that this module needs."""
-
-    def cutting_short(
-        self, wait: Callable[[], object], *, hangs_up: bool = False
-    ) -> AbstractContextManager[None]: ...
-
-    def hang_up(self) -> None: ...
-
-
-class Run(Protocol):
-    """The part of an `Invocation` that this module needs."""
-
-    @property
-    def as_json(self) -> bool: ...
-    @property
-    def interrupts(self) -> Interruptions: ...
-    @property
-    def screen(self) -> Screen: ...
-
-
 @contextmanager
-def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
+def answering(invocation: Invocation, answer: str | None) -> Iterator[Client | None]:
     """Yield a client that answers from `--answer` or at the terminal; None if there is neither.
 
     Raises:
@@ -71,7 +51,7 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
         InputRequiredError: From the block, with a hint on how to answer.
     """
     prepared = None if answer is None else _Prepared(read_object(answer, "--answer"))
-    client = prepared.client if prepared else _person(run)
+    client = prepared.client if prepared else _person(invocation)
     try:
         yield client
     except InputRequiredError as error:
@@ -83,7 +63,7 @@ def answering(run: Run, answer: str | None) -> Iterator[Client | None]:
             problem.detail = error.detail
             raise problem from error
         raise error if client else error.with_hint(_HINT) from error
-    if prepared and not run.as_json:
+    if prepared and not invocation.as_json:
         prepared.say_unused()
 
 
@@ -93,10 +73,10 @@ def expect(engine: Engine, client: Client | None) -> None:
         engine.expect_client(client.capabilities)
 
 
-def _person(run: Run) -> Client | None:
-    if run.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+def _person(invocation: Invocation) -> Client | None:
+    if invocation.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
-    person = _Person(run)
+    person = _Person(invocation)
     return CallbackClient(person.ask, capabilities={"elicitation": {"form": {}, "url": {}}})
 
 
@@ -149,9 +129,9 @@ class _Prepared:
 
 
 class _Person:
-    def __init__(self, run: Run) -> None:
-        self._interrupts = run.interrupts
-        self._screen = run.screen
+    def __init__(self, invocation: Invocation) -> None:
+        self._interrupts = invocation.interrupts
+        self._screen = invocation.screen
         self._terminal = TerminalInput()
         self._outputs = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
         self._turn: anyio.Lock | None = None

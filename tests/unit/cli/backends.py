@@ -10,7 +10,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from discovery_cli.invocation import Invocation
+from discovery_cli.invocation import Backend, Invocation
 from discovery_cli.program import cli
 from discovery_engine._util.json import JSONObject
 from discovery_engine.catalog import Catalog, RefreshReport, ServerPart
@@ -147,7 +147,7 @@ class FakeEngine:
 
 
 @dataclass
-class FakeBackend:
+class FakeBackend(Backend):
     recalled: View | None = None
     engine: FakeEngine | None = None
     failing: Exception | None = None
