@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 import regex
 from wcmatch import fnmatch
 
-from discovery_engine.rules import Rule, ToolRules, Verdict
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.tools.model import ServerName, Tool, ToolName
 
 VERBS = ["get", "list", "create", "update", "delete", "search", "read", "write", "run", "close"]

@@ -10,9 +10,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from discovery_engine.catalog import Entry, OfferingEntry, ServerPart
-from discovery_engine.rules import OfferingRules, ServerRules, ToolRules
 from discovery_engine.rules.overrides.applying import Overrides
 from discovery_engine.rules.rule import WITHHELD, Verdict
+from discovery_engine.rules.ruleset import OfferingRules, ServerRules, ToolRules
 from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
 from discovery_engine.tools.offering import Definition, Offering, OfferingKind
 from discovery_engine.trust.effective_trust import SUSPICIOUS, Trust, suspects

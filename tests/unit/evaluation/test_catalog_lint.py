@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from discovery_engine.catalog import Entry, OfferingEntry
 from discovery_engine.evaluation.catalog_lint import CatalogFinding, lint_catalog, pattern_of
-from discovery_engine.rules import Rule
-from discovery_engine.rules.rule import Verdict
+from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
 from tests.factories import (
     chain,

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.errors import Origin
-from discovery_engine.rules import Rule, lint_rules
+from discovery_engine.rules.rule import Rule
+from discovery_engine.rules.rule_lint import lint_rules
 from tests.factories import make_tool
 from tests.rows import rows
 

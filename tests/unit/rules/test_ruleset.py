@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wcmatch import fnmatch
 
-from discovery_engine.rules import Rule, ToolRules, Verdict
 from discovery_engine.rules.patterns import TimeLimit
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.ruleset import ToolRules
 from discovery_engine.tools.model import Tool
 from tests.factories import make_tool
 

@@ -1,4 +1,4 @@
-"""What specs/rules.md promises, through the public face of the rules."""
+"""The promises of specs/rules.md."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from msgspec.structs import replace
 
 from discovery_engine import Settings, Tool, load_settings
 from discovery_engine.errors import Origin
-from discovery_engine.rules import (
-    Pattern,
-    PatternError,
-    Rule,
-    ServerRules,
-    ToolRules,
-    Verdict,
-    lint_rules,
-)
+from discovery_engine.rules.patterns import Pattern, PatternError
+from discovery_engine.rules.rule import Rule, Verdict
+from discovery_engine.rules.rule_lint import lint_rules
+from discovery_engine.rules.ruleset import ServerRules, ToolRules
 from tests.factories import make_tool
 from tests.relevance_fleet import FLEET, TOOLS
 from tests.rows import rows
