@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -26,7 +25,6 @@ from discovery_engine._util import gc_pause
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.own_entry import served_port
-from discovery_engine.config.settings import Settings
 from discovery_engine.engine import Engine, open_engine
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.errors.extras import extra_missing
@@ -56,58 +54,48 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Config: TypeAlias = str | Path | Settings | None
 Background: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 _NEXT_TRY = 30.0  # seconds after an unexpected error of what is served over HTTP
 _FIRST_ANSWER = 1.0  # seconds at most in which nothing else is loaded than the first answer needs
 
 
-class Exchanges(Struct, frozen=True):
-    """The folder into which exchanges with servers are recorded, or the one to answer from."""
+class GatewayOptions(Struct, frozen=True):
+    """The options of a gateway; all but `view` are those of `open_engine`."""
 
+    config: str | None = None
+    data_dir: str | None = None
+    frozen: bool = False
     record: str | None = None
     replay: str | None = None
+    view: str | None = None
+    """The view of the configuration that is served; None for all of it."""
 
 
-LIVE = Exchanges()
-"""Servers are started and reached, and nothing is recorded."""
-
-
-class SharedAddress(NamedTuple):
-    """Where one of the gateways of a data folder serves HTTP beside its stdio."""
+class SharedAddress(Struct, frozen=True):
+    """The address at which one of the gateways of a data folder serves HTTP beside its stdio."""
 
     endpoint: Endpoint
     tokens: Tokens | None
-    """The valid ones; None serves every request."""
+    """The valid tokens; None serves every request."""
     warnings: tuple[str, ...] = ()
-    """For the owner, whenever it is served."""
+    """Warnings to the owner, logged whenever the address is served."""
 
 
-async def serve_stdio(  # noqa: PLR0913 - one for each option
-    config: Config = None,
+async def serve_stdio(
+    options: GatewayOptions,
     *,
-    environ: Mapping[str, str] | None = None,
-    data_dir: str | Path | None = None,
-    frozen: bool = False,
-    exchanges: Exchanges = LIVE,
     first: FirstAnswer | None = None,
     early: EarlyStart | None = None,
-    view: str | None = None,
     shared: SharedAddress | None = None,
 ) -> None:
     """Serve one client over stdin and stdout, until it closes stdin or a signal arrives.
 
     Args:
-        config: As `open_engine` takes it.
-        environ: As `open_engine` takes it.
-        data_dir: As `open_engine` takes it.
-        frozen: As `open_engine` takes it.
-        exchanges: Whether exchanges with servers are recorded or replayed.
-        first: Where the answer to the first request is remembered for the next start.
-        early: What was read from stdin and answered before.
-        view: The view of the configuration that the client sees; None for all.
-        shared: Where to serve HTTP, too, while no other gateway of the data folder does.
+        options: The configuration, and the part of it that is served.
+        first: The store of the answer to the first request, for the next start.
+        early: The input that was read, and maybe answered, before.
+        shared: The address to serve HTTP at while no other gateway of the data folder does.
 
     Raises:
         ConfigurationError: If the configuration, or what is shared, cannot be used.
@@ -118,12 +106,11 @@ async def serve_stdio(  # noqa: PLR0913 - one for each option
 
         require_allowed(shared.endpoint, has_token=shared.tokens is not None)
     async with (
-        _served_port(shared and shared.endpoint, environ, data_dir, is_shared=True),
+        _served_port(shared.endpoint if shared else None, options.data_dir, is_shared=True),
         signals.handled() as handlers,
     ):
         with stdio.own_standard_streams() as (stdin, stdout):
-            opened = _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view)
-            async with opened as (engine, gateway):
+            async with _open_gateway(options) as (engine, gateway):
                 handlers.reload = partial(_reload, engine)
                 logger.info("Serving MCP on stdio")
                 answered = anyio.Event()
@@ -133,39 +120,29 @@ async def serve_stdio(  # noqa: PLR0913 - one for each option
                     remember = partial(remember_first_answer, engine, gateway, first, answered)
                     background.append(remember)
                 if shared:
-                    folder = data_dir, os.environ if environ is None else environ
                     handlers.reload = partial(_reload, engine, shared.endpoint.tls)
-                    share = partial(_share_http, engine, gateway, shared, folder, answered)
+                    share = partial(_share_http, engine, gateway, shared, answered)
                     background.append(share)
                 await _run(engine, serve, *background, first=answered)
 
 
-async def serve_http(  # noqa: PLR0913 - one for each option
-    config: Config = None,
-    endpoint: Endpoint | None = None,
+async def serve_http(
+    options: GatewayOptions,
+    endpoint: Endpoint,
     *,
-    token: str | Tokens | None,
-    on_listening: Callable[[str, str], None] | None = None,
-    environ: Mapping[str, str] | None = None,
-    data_dir: str | Path | None = None,
-    frozen: bool = False,
-    exchanges: Exchanges = LIVE,
-    view: str | None = None,
+    tokens: Tokens | None,
+    on_listening: Callable[[str, str], None],
 ) -> None:
     """Serve many clients over streamable HTTP, until the process receives a signal.
 
     Args:
-        config: As `open_engine` takes it.
-        endpoint: Where to listen; by default on loopback, on a free port.
-        token: The bearer token that every request must have, or several valid ones; None serves
-            every request, which is allowed on loopback only.
+        options: The configuration, and the part of it that is served. Without a `view`, each view
+            has an address of its own.
+        endpoint: The address to listen at.
+        tokens: The valid bearer tokens; None serves every request, which is allowed on loopback
+            only.
         on_listening: Called with the address that clients connect to, and the address that opens
-            the page once, which is empty if there is none; if None, the former is logged.
-        environ: As `open_engine` takes it.
-        data_dir: The folder of the registry.
-        frozen: Use only what the lock file pins.
-        exchanges: As `serve_stdio` takes it.
-        view: The only view that clients see; with None each has an address of its own.
+            the page once, which is empty if there is none.
 
     Raises:
         ConfigurationError: If the configuration, the address or the token cannot be used.
@@ -174,68 +151,46 @@ async def serve_http(  # noqa: PLR0913 - one for each option
     # Importing what HTTP needs would slow down the start of a server on stdio.
     from discovery_server.http import guard, http_server  # noqa: PLC0415
     from discovery_server.http_service import HttpService  # noqa: PLC0415
-    from discovery_server.tokens import parse_tokens  # noqa: PLC0415
 
-    endpoint = endpoint or guard.Endpoint()
-    tokens = parse_tokens(token) if isinstance(token, str) else token
     guard.require_allowed(endpoint, has_token=tokens is not None)
     async with (
-        _served_port(endpoint, environ, data_dir),
+        _served_port(endpoint, options.data_dir),
         signals.handled() as handlers,
-        _open_gateway(config, environ, data_dir, exchanges, frozen=frozen, view=view) as (
-            engine,
-            gateway,
-        ),
+        _open_gateway(options) as (engine, gateway),
     ):
         with http_server.listen(endpoint) as listener:
             # The system decides which address a name such as `localhost` has.
             bound = replace(endpoint, host=listener.getsockname()[0])
             guard.require_allowed(bound, has_token=tokens is not None)
-            folder = data_dir, os.environ if environ is None else environ
-            service = HttpService(engine, gateway, endpoint, tokens, folder)
+            service = HttpService(engine, gateway, endpoint, tokens, engine.registry_file.parent)
             await service.prepare()
             address = http_server.address(listener, endpoint.tls)
-            (on_listening or _log_address)(address, service.new_link(address))
+            on_listening(address, service.new_link(address))
             handlers.stop, handlers.reload = service.stop, partial(_reload, engine, endpoint.tls)
             await _run(engine, partial(service.serve, listener))
 
 
 @asynccontextmanager
 async def _served_port(
-    endpoint: Endpoint | None,
-    environ: Mapping[str, str] | None,
-    data_dir: str | Path | None,
-    *,
-    is_shared: bool = False,
+    endpoint: Endpoint | None, data_dir: str | None, *, is_shared: bool = False
 ) -> AsyncIterator[None]:
     """A block in which entries for an endpoint are left out; from before the files are read."""
     if endpoint is None or not endpoint.port:
         yield
         return
-    named = os.fspath(data_dir) if data_dir is not None else None
-    data = data_folder(named, os.environ if environ is None else environ)
-    with served_port(data, endpoint.port, is_shared=is_shared):
+    with served_port(data_folder(data_dir, os.environ), endpoint.port, is_shared=is_shared):
         yield
 
 
 @asynccontextmanager
-async def _open_gateway(
-    config: Config,
-    environ: Mapping[str, str] | None,
-    data_dir: str | Path | None,
-    exchanges: Exchanges,
-    *,
-    frozen: bool,
-    view: str | None,
-) -> AsyncIterator[tuple[Engine, Gateway]]:
-    environ = os.environ if environ is None else environ
+async def _open_gateway(options: GatewayOptions) -> AsyncIterator[tuple[Engine, Gateway]]:
+    environ, view = os.environ, options.view
     async with open_engine(
-        config,
-        environ=environ,
-        data_dir=data_dir,
-        frozen=frozen,
-        record=exchanges.record,
-        replay=exchanges.replay,
+        options.config,
+        data_dir=options.data_dir,
+        frozen=options.frozen,
+        record=options.record,
+        replay=options.replay,
     ) as engine:
         with log_to(engine.settings.log, environ), exporting_spans(environ):
             if (lost_at := engine.view.lost_at) is not None:
@@ -261,7 +216,6 @@ async def _share_http(
     engine: Engine,
     gateway: Gateway,
     shared: SharedAddress,
-    folder: tuple[str | Path | None, Mapping[str, str]],
     answered: anyio.Event,
 ) -> None:
     """Serve HTTP beside stdio while the address is no other gateway's."""
@@ -273,21 +227,16 @@ async def _share_http(
         wait_for_address,
     )
 
-    endpoint, (data_dir, environ) = shared.endpoint, folder
-
+    endpoint, data = shared.endpoint, engine.registry_file.parent
     while True:
         try:
             with await wait_for_address(endpoint) as listener:
-                async with _served_port(endpoint, environ, data_dir, is_shared=True):
-                    service = HttpService(engine, gateway, endpoint, shared.tokens, folder)
+                async with _served_port(endpoint, str(data), is_shared=True):
+                    service = HttpService(engine, gateway, endpoint, shared.tokens, data)
                     await serve_shared(service, listener, endpoint, shared.warnings)
         except Exception:  # the client on stdio is served all the same
             logger.exception("HTTP is not served by this process; it is tried again")
         await anyio.sleep(_NEXT_TRY)
-
-
-def _log_address(address: str, _: str) -> None:
-    logger.info("Serving MCP at %s", address)
 
 
 async def _run(

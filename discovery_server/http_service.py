@@ -13,6 +13,7 @@ is served runs with it:
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -21,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.engine.restore import registry_path
 from discovery_engine.errors import ConfigurationError
 from discovery_engine.store.gateway_records import STATE_KEY
 from discovery_server.access_token import MCP_SCOPES, NO_LIMITS, NO_PRINCIPALS
@@ -85,7 +85,7 @@ class HttpService:
         gateway: Gateway,
         endpoint: Endpoint,
         tokens: Tokens | None,
-        folder: tuple[str | Path | None, Mapping[str, str]],
+        data: Path,
         *,
         limits: ConnectionLimits | None = None,
     ) -> None:
@@ -96,18 +96,17 @@ class HttpService:
             gateway: What answers the requests of MCP.
             endpoint: The valid host names, and the certificate.
             tokens: The valid tokens, beside those of the data folder; None requires no token.
-            folder: Where the data folder is, as `open_engine` takes it, and the environment.
+            data: The data folder.
             limits: Of connections; by default as this process has descriptors.
         """
-        self._engine, self._gateway, self._folder = engine, gateway, folder
+        self._engine, self._gateway, self._data = engine, gateway, data
         self._feed = EventFeed(engine)
-        self._sealer = _sealer(engine, folder[1])
-        self._shared = _shared_tokens(engine, folder)
+        self._sealer = _sealer(engine)
+        self._shared = _shared_tokens(engine, data)
         self._api_made = anyio.Event()
-        self._access = AccessTokens.of_data_folder(*folder, shared=self._shared)
+        self._access = AccessTokens.of_data_folder(data, os.environ, shared=self._shared)
         self._users = Users(tokens, self._access) if tokens else None
-        sessions = registry_path(*folder).with_name(FOLDER)
-        self._browsers = BrowserSessions(sessions, self._users) if self._users else None
+        self._browsers = BrowserSessions(data / FOLDER, self._users) if self._users else None
         self._mcp = self._make_mcp()
         self.app: ASGIApp = Guard(self._make_app(), endpoint)
         """The application that answers requests, also where no server runs it."""
@@ -220,27 +219,20 @@ class HttpService:
     def _transient(self) -> TransientServers:
         from discovery_server.api.transient_routes import open_transient  # noqa: PLC0415 - as above
 
-        data, environ = self._folder
-        return open_transient(
-            self._engine, self._feed, registry_path(data, environ).parent, environ
-        )
+        return open_transient(self._engine, self._feed, self._data, os.environ)
 
 
-def _sealer(engine: Engine, environ: Mapping[str, str]) -> StateSealer:
+def _sealer(engine: Engine) -> StateSealer:
     """Return the sealer of states, with the key of all gateways of a database if there is one."""
-    store, name = engine.gateway_store, gateway_name(environ)
-    key = partial(store.sealing_key, environ.get(STATE_KEY, "")) if store else None
+    store, name = engine.gateway_store, gateway_name(os.environ)
+    key = partial(store.sealing_key, os.environ.get(STATE_KEY, "")) if store else None
     return StateSealer(key, gateway=name)
 
 
-def _shared_tokens(
-    engine: Engine, folder: tuple[str | Path | None, Mapping[str, str]]
-) -> SharedTokens | None:
-    """The tokens of all gateways of a database, if there is one."""
-    if (store := engine.gateway_store) is None:
-        return None
-    data = registry_path(*folder).parent
-    return SharedTokens.of_settings(engine.settings, store, data)
+def _shared_tokens(engine: Engine, data: Path) -> SharedTokens | None:
+    """Return the tokens of all gateways of a database, if there is one."""
+    store = engine.gateway_store
+    return SharedTokens.of_settings(engine.settings, store, data) if store else None
 
 
 def _make_page(browsers: BrowserSessions) -> ASGIApp:

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from msgspec import Struct
@@ -20,13 +20,12 @@ from discovery_cli.options import pass_invocation
 from discovery_engine._util.lazy_pattern import lazy_pattern
 
 if TYPE_CHECKING:
+    from discovery_server.app import GatewayOptions
     from discovery_server.http.guard import Endpoint
     from discovery_server.http.tls_files import Tls
     from discovery_server.tokens import Tokens
 
 _LAST_PORT = 65_535
-_Folders: TypeAlias = tuple[str | None, str | None]
-"""The arguments of `app.Exchanges`."""
 _HOST = lazy_pattern(r"[\w.-]+")
 
 
@@ -167,12 +166,12 @@ def command(
 
         folder = TemporaryDirectory(prefix="discovery-replay-")
         invocation.data_dir = invocation.at_end.enter_context(folder)
-    folders = record, replay
+    served = {"record": record, "replay": replay, "view": view_name}
     http = Http(*address, HttpOptions(**options)) if address else None
     if http and not stdio:
-        serve = partial(_serve_http, invocation, folders, http, view_name)
+        serve = partial(_serve_http, invocation, http, **served)
     else:
-        serve = partial(_serve_stdio, invocation, folders, view_name, http)
+        serve = partial(_serve_stdio, invocation, http, **served)
     invocation.interrupts.run(serve)
 
 
@@ -247,9 +246,13 @@ class Http(NamedTuple):
         )
 
 
-async def _serve_stdio(
-    invocation: Invocation, folders: _Folders, view: str | None, http: Http | None
-) -> None:
+def _gateway_options(invocation: Invocation, **served: str | None) -> GatewayOptions:
+    from discovery_server.app import GatewayOptions
+
+    return GatewayOptions(invocation.config, invocation.data_dir, invocation.frozen, **served)
+
+
+async def _serve_stdio(invocation: Invocation, http: Http | None, **served: str | None) -> None:
     # Ctrl-C does not interrupt an import in a running loop; it takes effect afterwards.
     from discovery_server import app
 
@@ -264,23 +267,14 @@ async def _serve_stdio(
             " this, Ctrl-C ends it\n"
         )
     await app.serve_stdio(
-        invocation.config,
-        data_dir=invocation.data_dir,
-        frozen=invocation.frozen,
-        exchanges=app.Exchanges(*folders),
+        _gateway_options(invocation, **served),
         first=invocation.first,
         early=invocation.early,
-        view=view,
         shared=shared,
     )
 
 
-async def _serve_http(
-    invocation: Invocation,
-    folders: _Folders,
-    http: Http,
-    view: str | None,
-) -> None:
+async def _serve_http(invocation: Invocation, http: Http, **served: str | None) -> None:
     from discovery_server import app
     from discovery_server.http.guard import require_allowed
 
@@ -288,14 +282,10 @@ async def _serve_http(
     require_allowed(endpoint, has_token=not options.no_token)  # before a token is made for it
     tokens = _tokens(invocation, options)
     await app.serve_http(
-        invocation.config,
+        _gateway_options(invocation, **served),
         endpoint,
-        token=tokens,
+        tokens=tokens,
         on_listening=partial(_say_address, tokens=tokens, endpoint=endpoint),
-        data_dir=invocation.data_dir,
-        frozen=invocation.frozen,
-        exchanges=app.Exchanges(*folders),
-        view=view,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,7 +38,7 @@ def service_of(
     data: Path | None = None,
 ) -> HttpService:
     """What `discovery serve --http` serves of an engine; `data` is the folder of its tokens."""
-    folder = data or own_folder(), os.environ
+    folder = data or own_folder()
     return HttpService(engine, gateway or Gateway(engine), endpoint, tokens, folder, limits=limits)
 
 
