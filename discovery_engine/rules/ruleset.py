@@ -200,151 +200,13 @@ def _says(tool: Tool, expected: Mapping[str, bool | str]) -> bool:
     )
 
 
-class ToolRules:
-    """Judges tools, those of one server at a time."""
-
-    def __init__(self, rules: Sequence[Rule], *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
-        """Compile the rules.
-
-        Raises:
-            PatternError: For the first pattern that cannot be used.
-        """
-        self._evaluator = _RuleEvaluator(rules, "toolRules", "tool")
-        self._conditions = [ToolCondition.of(rule) for rule in rules]
-        self._limit = limit
-
-    @property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """The patterns that were too slow so far, each once."""
-        return self._evaluator.problems
-
-    def verdicts(self, tools: Sequence[Tool], server: Verdict) -> list[Verdict]:
-        """Return the verdict on each of one server's tools, in order.
-
-        `server` is the verdict on their server: its tags come first, and if it is disabled, so are
-        the tools.
-        """
-        return self._evaluator.verdicts(len(tools), self.matches(tools), server)
-
-    def matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
-        """Yield, for each rule in order, the positions of the tools of one server it matches."""
-        for index, selection in enumerate(self._selections(tools)):
-            yield self._evaluator.taken(index, selection)
-
-    def explain(self, tool: Tool, server: Verdict) -> RuleExplanation:
-        """Explain the verdict on one tool, with the part of each rule in it."""
-        selections = list(self._selections([tool]))
-        return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
-
-    def _selections(self, tools: Sequence[Tool]) -> Iterator[Selection]:
-        matcher = PatternMatcher(self._limit)
-        batch = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
-        renamed = None
-        if any(tool.overridden.name for tool in tools):
-            renamed = ToolBatch(tools, [tool.name for tool in tools], matcher)
-        for index, condition in enumerate(self._conditions):
-            selection = condition.select(batch)
-            if renamed and not self._evaluator.enables(index):
-                selection = any_of([selection, condition.select(renamed)])
-            yield selection
-            self._evaluator.note_slow(index, matcher)
-
-
-class OfferingRules:
-    """Judges resources (with templates) or prompts, those of one server at a time."""
-
-    def __init__(
-        self,
-        rules: Sequence[Rule],
-        subject: Literal["resource", "prompt"],
-        *,
-        limit: TimeLimit = DEFAULT_LIMIT,
-    ) -> None:
-        """Compile the rules.
-
-        Raises:
-            PatternError: For the first pattern that cannot be used.
-        """
-        self._evaluator = _RuleEvaluator(rules, f"{subject}Rules", subject)
-        self._conditions = [OfferingCondition.of(rule) for rule in rules]
-        self._limit = limit
-
-    @property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """The patterns that were too slow so far, each once."""
-        return self._evaluator.problems
-
-    def verdicts(self, offerings: Sequence[Offering], server: Verdict) -> list[Verdict]:
-        """Return the verdict on each of one server's offerings; see `ToolRules.verdicts`."""
-        return self._evaluator.verdicts(len(offerings), self.matches(offerings, server), server)
-
-    def matches(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Positions]:
-        """Yield the positions that each rule matches; see `ToolRules.matches`."""
-        for index, selection in enumerate(self._selections(offerings, server)):
-            yield self._evaluator.taken(index, selection)
-
-    def explain(self, offering: Offering, server: Verdict) -> RuleExplanation:
-        """Explain the verdict on one offering; see `ToolRules.explain`."""
-        selections = list(self._selections([offering], server))
-        return self._evaluator.explanation(selections, server.tags, enabled=server.enabled)
-
-    def _selections(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Selection]:
-        matcher = PatternMatcher(self._limit)
-        batch = OfferingBatch(offerings, server.tags, matcher)
-        for index, condition in enumerate(self._conditions):
-            yield condition.select(batch)
-            self._evaluator.note_slow(index, matcher)
-
-
-class ServerRules:
-    """Judges servers by their names and their own tags."""
-
-    def __init__(self, rules: Sequence[Rule], *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
-        """Compile the rules.
-
-        Raises:
-            PatternError: For the first pattern that cannot be used.
-        """
-        self._evaluator = _RuleEvaluator(rules, "serverRules", "server")
-        self._conditions = [ServerCondition.of(rule) for rule in rules]
-        self._limit = limit
-
-    @property
-    def problems(self) -> tuple[Diagnostic, ...]:
-        """The patterns that were too slow so far, each once."""
-        return self._evaluator.problems
-
-    def verdict(
-        self,
-        name: ServerName,
-        own_tags: Sequence[str],
-        enabled: bool,  # noqa: FBT001 - not a switch: the value of the server's entry
-    ) -> Verdict:
-        """Return the verdict on a server; `enabled: false` in its entry is final."""
-        return self.explain(name, own_tags, enabled).verdict
-
-    def explain(
-        self,
-        name: ServerName,
-        own_tags: Sequence[str],
-        enabled: bool,  # noqa: FBT001 - likewise
-    ) -> RuleExplanation:
-        """Explain the verdict on a server, with the part of each rule in it."""
-        selections = list(self._selections(name, own_tags))
-        return self._evaluator.explanation(selections, own_tags, enabled=enabled)
-
-    def _selections(self, name: ServerName, own_tags: Sequence[str]) -> Iterator[Selection]:
-        matcher = PatternMatcher(self._limit)
-        server = ServerTarget(name, own_tags, matcher)
-        for index, condition in enumerate(self._conditions):
-            yield condition.select(server)
-            self._evaluator.note_slow(index, matcher)
-
-
 class _RuleEvaluator:
     """Computes verdicts from the rules that match, and records the patterns that timed out."""
 
-    def __init__(self, rules: Sequence[Rule], path: str, subject: Subject) -> None:
+    def __init__(
+        self, rules: Sequence[Rule], path: str, subject: Subject, limit: TimeLimit
+    ) -> None:
+        self._limit = limit
         self._rules = tuple(rules)
         self._path = path
         self._subject = subject
@@ -353,18 +215,19 @@ class _RuleEvaluator:
 
     @property
     def problems(self) -> tuple[Diagnostic, ...]:
+        """The patterns that were too slow so far, each once."""
         return tuple(self._problems.values())
 
-    def enables(self, index: int) -> bool:
+    def _enables(self, index: int) -> bool:
         return self._rules[index].enabled is True
 
-    def taken(self, index: int, selection: Selection) -> Positions:
+    def _taken(self, index: int, selection: Selection) -> Positions:
         """Return the positions that a rule matches, including slow ones if the rule disables."""
         if self._rules[index].enabled is False:
             return selection.hits | selection.slow
         return selection.hits
 
-    def verdicts(self, count: int, matches: Iterable[Positions], server: Verdict) -> list[Verdict]:
+    def _verdicts(self, count: int, matches: Iterable[Positions], server: Verdict) -> list[Verdict]:
         """Return the verdicts on `count` items of a server.
 
         `matches` has the positions that match, for each rule in order.
@@ -375,11 +238,11 @@ class _RuleEvaluator:
                 matching[position].append(index)
         keys = [tuple(indices) for indices in matching]
         verdicts = {
-            key: self.verdict(key, server.tags, enabled=server.enabled) for key in set(keys)
+            key: self._verdict(key, server.tags, enabled=server.enabled) for key in set(keys)
         }
         return [verdicts[key] for key in keys]
 
-    def verdict(
+    def _verdict(
         self, matching: Sequence[int], own_tags: Sequence[str], *, enabled: bool
     ) -> Verdict:
         """Compute a verdict.
@@ -398,12 +261,12 @@ class _RuleEvaluator:
                 return Verdict(decision, tags, "rule", index)
         return Verdict(False, tags, "whitelist") if self._is_whitelist else Verdict(True, tags)
 
-    def explanation(
+    def _explanation(
         self, selections: Sequence[Selection], own_tags: Sequence[str], *, enabled: bool
     ) -> RuleExplanation:
         """Explain the verdict on one item; `selections` are those of all rules, in order."""
-        matching = [at for at, selection in enumerate(selections) if self.taken(at, selection)]
-        verdict = self.verdict(matching, own_tags, enabled=enabled)
+        matching = [at for at, selection in enumerate(selections) if self._taken(at, selection)]
+        verdict = self._verdict(matching, own_tags, enabled=enabled)
         steps: list[Step] = []
         earlier_tags = set(own_tags)
         for index, (rule, selection) in enumerate(zip(self._rules, selections, strict=True)):
@@ -415,7 +278,7 @@ class _RuleEvaluator:
         sentence = describe(verdict, self._rules, subject=self._subject)
         return RuleExplanation(verdict, tuple(steps), sentence)
 
-    def note_slow(self, index: int, matcher: PatternMatcher) -> None:
+    def _note_slow(self, index: int, matcher: PatternMatcher) -> None:
         """Record the patterns of a rule that timed out in a matcher, and clear them there."""
         for pattern, name in matcher.cut_off:
             self._problems.setdefault((index, pattern.text), self._problem(index, pattern, name))
@@ -431,3 +294,126 @@ class _RuleEvaluator:
             f"{self._path}.{index}",
             rule.origin,
         )
+
+
+class ToolRules(_RuleEvaluator):
+    """Judges tools, those of one server at a time."""
+
+    def __init__(self, rules: Sequence[Rule], *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
+        """Compile the rules.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        super().__init__(rules, "toolRules", "tool", limit)
+        self._conditions = [ToolCondition.of(rule) for rule in rules]
+
+    def verdicts(self, tools: Sequence[Tool], server: Verdict) -> list[Verdict]:
+        """Return the verdict on each of one server's tools, in order.
+
+        `server` is the verdict on their server: its tags come first, and if it is disabled, so are
+        the tools.
+        """
+        return self._verdicts(len(tools), self.matches(tools), server)
+
+    def matches(self, tools: Sequence[Tool]) -> Iterator[Positions]:
+        """Yield, for each rule in order, the positions of the tools of one server it matches."""
+        for index, selection in enumerate(self._selections(tools)):
+            yield self._taken(index, selection)
+
+    def explain(self, tool: Tool, server: Verdict) -> RuleExplanation:
+        """Explain the verdict on one tool, with the part of each rule in it."""
+        selections = list(self._selections([tool]))
+        return self._explanation(selections, server.tags, enabled=server.enabled)
+
+    def _selections(self, tools: Sequence[Tool]) -> Iterator[Selection]:
+        matcher = PatternMatcher(self._limit)
+        batch = ToolBatch(tools, [tool.given_name for tool in tools], matcher)
+        renamed = None
+        if any(tool.overridden.name for tool in tools):
+            renamed = ToolBatch(tools, [tool.name for tool in tools], matcher)
+        for index, condition in enumerate(self._conditions):
+            selection = condition.select(batch)
+            if renamed and not self._enables(index):
+                selection = any_of([selection, condition.select(renamed)])
+            yield selection
+            self._note_slow(index, matcher)
+
+
+class OfferingRules(_RuleEvaluator):
+    """Judges resources (with templates) or prompts, those of one server at a time."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        subject: Literal["resource", "prompt"],
+        *,
+        limit: TimeLimit = DEFAULT_LIMIT,
+    ) -> None:
+        """Compile the rules.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        super().__init__(rules, f"{subject}Rules", subject, limit)
+        self._conditions = [OfferingCondition.of(rule) for rule in rules]
+
+    def verdicts(self, offerings: Sequence[Offering], server: Verdict) -> list[Verdict]:
+        """Return the verdict on each of one server's offerings; see `ToolRules.verdicts`."""
+        return self._verdicts(len(offerings), self.matches(offerings, server), server)
+
+    def matches(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Positions]:
+        """Yield the positions that each rule matches; see `ToolRules.matches`."""
+        for index, selection in enumerate(self._selections(offerings, server)):
+            yield self._taken(index, selection)
+
+    def explain(self, offering: Offering, server: Verdict) -> RuleExplanation:
+        """Explain the verdict on one offering; see `ToolRules.explain`."""
+        selections = list(self._selections([offering], server))
+        return self._explanation(selections, server.tags, enabled=server.enabled)
+
+    def _selections(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[Selection]:
+        matcher = PatternMatcher(self._limit)
+        batch = OfferingBatch(offerings, server.tags, matcher)
+        for index, condition in enumerate(self._conditions):
+            yield condition.select(batch)
+            self._note_slow(index, matcher)
+
+
+class ServerRules(_RuleEvaluator):
+    """Judges servers by their names and their own tags."""
+
+    def __init__(self, rules: Sequence[Rule], *, limit: TimeLimit = DEFAULT_LIMIT) -> None:
+        """Compile the rules.
+
+        Raises:
+            PatternError: For the first pattern that cannot be used.
+        """
+        super().__init__(rules, "serverRules", "server", limit)
+        self._conditions = [ServerCondition.of(rule) for rule in rules]
+
+    def verdict(
+        self,
+        name: ServerName,
+        own_tags: Sequence[str],
+        enabled: bool,  # noqa: FBT001 - not a switch: the value of the server's entry
+    ) -> Verdict:
+        """Return the verdict on a server; `enabled: false` in its entry is final."""
+        return self.explain(name, own_tags, enabled).verdict
+
+    def explain(
+        self,
+        name: ServerName,
+        own_tags: Sequence[str],
+        enabled: bool,  # noqa: FBT001 - likewise
+    ) -> RuleExplanation:
+        """Explain the verdict on a server, with the part of each rule in it."""
+        selections = list(self._selections(name, own_tags))
+        return self._explanation(selections, own_tags, enabled=enabled)
+
+    def _selections(self, name: ServerName, own_tags: Sequence[str]) -> Iterator[Selection]:
+        matcher = PatternMatcher(self._limit)
+        server = ServerTarget(name, own_tags, matcher)
+        for index, condition in enumerate(self._conditions):
+            yield condition.select(server)
+            self._note_slow(index, matcher)
