@@ -26,6 +26,16 @@ def parse_json(text: str) -> JSONValue:
     return value
 
 
+def object_of(value: JSONValue) -> JSONObject:
+    """Return an object of a stranger's JSON; empty if the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(value: JSONValue) -> str:
+    """Return a text of a stranger's JSON; empty if the value is none."""
+    return value if isinstance(value, str) else ""
+
+
 def says(texts: list[str], value: JSONValue) -> bool:
     """Return whether texts contain all of a structured value, as those of most servers do.
 

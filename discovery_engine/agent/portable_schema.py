@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue, object_of
 from discovery_engine.tools.schemas import arguments_in, pointed
 
 _COMBINING = frozenset(
@@ -41,7 +41,7 @@ class PortableSchema(Struct, frozen=True):
         own = modern(own)
         whole = _resolved(own)
         described = arguments_in(own)
-        properties = {name: _schema(part) for name, part in described.schemas.items()}
+        properties = {name: object_of(part) for name, part in described.schemas.items()}
         aliases = _shown_names(properties)
         required = [name for name in described.required if name in properties]
         keywords = {name: value for name, value in whole.items() if name not in _COMBINING}
@@ -69,11 +69,6 @@ def _resolved(schema: JSONObject) -> JSONObject:
             break
         resolved = {**target, **{name: value for name, value in resolved.items() if name != "$ref"}}
     return resolved
-
-
-def _schema(value: JSONValue) -> JSONObject:
-    """Return the schema of a property; for a boolean one `{}`, which allows any value."""
-    return value if isinstance(value, dict) else {}
 
 
 def _shown_names(names: Mapping[str, JSONValue]) -> dict[str, str]:

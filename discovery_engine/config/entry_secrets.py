@@ -13,11 +13,10 @@ from discovery_engine.config.settings import RemoteTransport, ServerSettings, St
 from discovery_engine.secrets.masking import redact_args, redact_url
 from discovery_engine.secrets.references import (
     REDACTED,
-    MalformedReferenceError,
     Reference,
     UnsetReference,
     redact_literals,
-    references,
+    references_in,
 )
 from discovery_engine.secrets.resolver import SecretResolver, resolve
 from discovery_engine.secrets.values import Secret, secrets_in
@@ -35,7 +34,7 @@ def secrets_of(server: ServerSettings, secrets: SecretResolver) -> Iterator[Secr
         for value in _resolved(text, secrets, base_dir, server.secret_owner):
             yield from secrets_in(value, name)
     for text in _shown(server):
-        for reference in _references(text):
+        for reference in references_in(text):
             for value in _resolved(str(reference), secrets, base_dir, server.secret_owner):
                 yield from secrets_in(value, reference.name, is_secret=reference.kind != "variable")
     if isinstance(server.transport, RemoteTransport):
@@ -50,7 +49,7 @@ def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[
 
     Values under six characters are left out: they may be parts of other words.
     """
-    references = [reference for text in _shown(server) for reference in _references(text)]
+    references = [reference for text in _shown(server) for reference in references_in(text)]
     values = {
         _value(reference, secrets).rstrip("/\\"): str(reference.redacted())
         for reference in references
@@ -62,7 +61,7 @@ def written_references(server: ServerSettings, secrets: SecretResolver) -> dict[
 
 def has_changing_values(server: ServerSettings) -> bool:
     """Return whether a reference of an entry names a file or a command."""
-    references = (reference for text in _shown(server) for reference in _references(text))
+    references = (reference for text in _shown(server) for reference in references_in(text))
     return any(reference.kind in ("file", "command") for reference in references)
 
 
@@ -103,13 +102,6 @@ def _value(reference: Reference, secrets: SecretResolver) -> str:
         return secrets.value(replace(reference, default=None), base_dir=None)
     except UnsetReference:
         return ""
-
-
-def _references(text: str) -> tuple[Reference, ...]:
-    try:
-        return references(text)
-    except MalformedReferenceError:
-        return ()
 
 
 def _masked(server: ServerSettings) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, object_of
 
 APP_MIME_TYPE = "text/html;profile=mcp-app"
 _SCHEME = "ui://"
@@ -25,14 +25,14 @@ _WANTS = {
 
 def app_of(definition: JSONObject) -> str:
     """Return the URI of the page of a tool; empty if it has none."""
-    meta = _object(definition.get("_meta"))
-    uri = _object(meta.get("ui")).get(_URI, meta.get(_OLD_URI))
+    meta = object_of(definition.get("_meta"))
+    uri = object_of(meta.get("ui")).get(_URI, meta.get(_OLD_URI))
     return uri if isinstance(uri, str) and uri.startswith(_SCHEME) else ""
 
 
 def is_of_app_alone(definition: JSONObject) -> bool:
     """Return whether only the page of a tool may call it, not a model."""
-    visibility = _object(_object(definition.get("_meta")).get("ui")).get("visibility")
+    visibility = object_of(object_of(definition.get("_meta")).get("ui")).get("visibility")
     return isinstance(visibility, list) and "app" in visibility and "model" not in visibility
 
 
@@ -41,23 +41,19 @@ def meta_with_app(definition: JSONObject, address: str) -> JSONObject:
     meta: JSONObject = definition["_meta"]
     if _OLD_URI in meta:
         meta = {**meta, _OLD_URI: address}
-    ui = _object(meta.get("ui"))
+    ui = object_of(meta.get("ui"))
     return {**meta, "ui": {**ui, _URI: address}} if _URI in ui else meta
 
 
 def wanted_access(definition: JSONObject) -> Iterator[str]:
     """Yield what the page of a resource wants besides itself, such as `connects to a.example`."""
-    ui = _object(_object(definition.get("_meta")).get("ui"))
-    csp = _object(ui.get("csp"))
+    ui = object_of(object_of(definition.get("_meta")).get("ui"))
+    csp = object_of(ui.get("csp"))
     for member, verb in _WANTS.items():
         domains = csp.get(member)
         if isinstance(domains, list) and domains:
             yield f"{verb} {', '.join(map(str, domains))}"
-    if permissions := _object(ui.get("permissions")):
+    if permissions := object_of(ui.get("permissions")):
         yield f"uses {', '.join(permissions)}"
     if isinstance(domain := ui.get("domain"), str):
         yield f"runs at {domain}"
-
-
-def _object(value: JSONValue) -> JSONObject:
-    return value if isinstance(value, dict) else {}

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, text_of
 from discovery_engine._util.text import named
 from discovery_engine.rpc.protocol import SKILLS_EXTENSION
 from discovery_engine.tools.model import (
@@ -113,15 +113,15 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def name(self) -> str:
         """The short name; the identifier if it has none."""
-        return _text(self._about.get("name")) or self.identifier
+        return text_of(self._about.get("name")) or self.identifier
 
     @property
     def title(self) -> str:
-        return _text(self.definition.get("title"))
+        return text_of(self.definition.get("title"))
 
     @property
     def description(self) -> str:
-        return _text(self._about.get("description")) or self.title
+        return text_of(self._about.get("description")) or self.title
 
     @property
     def summary(self) -> str:
@@ -142,7 +142,7 @@ class Offering(Struct, frozen=True, gc=False):
     @property
     def text(self) -> str:
         """The text of a skill's `SKILL.md`; empty for others."""
-        return _text(self.definition[TEXT]) if self.kind is OfferingKind.SKILL else ""
+        return text_of(self.definition[TEXT]) if self.kind is OfferingKind.SKILL else ""
 
     def with_text(self, text: str) -> Offering:
         """Return the skill with the text of another of its files, for the scanner."""
@@ -150,7 +150,7 @@ class Offering(Struct, frozen=True, gc=False):
 
     @property
     def mime_type(self) -> str:
-        return _text(self.definition.get("mimeType"))
+        return text_of(self.definition.get("mimeType"))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
@@ -172,13 +172,9 @@ Definition: TypeAlias = Tool | Offering
 
 def _parameter(argument: JSONObject) -> Parameter:
     return Parameter(
-        _text(argument.get("name")),
+        text_of(argument.get("name")),
         "string",
-        _text(argument.get("description")) or _text(argument.get("title")),
+        text_of(argument.get("description")) or text_of(argument.get("title")),
         argument.get("required") is True,
         {"type": "string"},
     )
-
-
-def _text(value: JSONValue) -> str:
-    return value if isinstance(value, str) else ""

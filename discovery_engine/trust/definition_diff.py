@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue, object_of
 from discovery_engine.tools.model import canonical_json
 from discovery_engine.trust.tool_acceptance import ordered
 
@@ -76,7 +76,7 @@ def _of_skills(key: str, old: JSONValue, new: JSONValue, uri: JSONValue) -> Iter
     """Yield changes of a skill: no change of instructions is known to be compatible."""
     match key:
         case "frontmatter":
-            for name, was, now in _members(_map(old), _map(new)):
+            for name, was, now in _members(object_of(old), object_of(new)):
                 is_grant = name == "allowed-tools"
                 yield _change("breaking" if is_grant else "text", f"{key}.{name}", was, now)
         case "resources":
@@ -93,7 +93,7 @@ def _by_uri(files: JSONValue) -> JSONObject:
 
 
 def _of_annotations(path: str, old: JSONValue, new: JSONValue) -> Iterator[Change]:
-    for key, was, now in _members(_map(old), _map(new)):
+    for key, was, now in _members(object_of(old), object_of(new)):
         yield _change("text" if key == "title" else "breaking", f"{path}.{key}", was, now)
 
 
@@ -118,9 +118,11 @@ def _of_keyword(
 ) -> Iterator[Change]:
     match key:
         case "properties":
-            yield from _of_properties(path, _map(was), _map(now), _names(new.get("required")))
+            yield from _of_properties(
+                path, object_of(was), object_of(now), _names(new.get("required"))
+            )
         case "patternProperties" | "$defs" | "definitions":
-            for name, member, other in _members(_map(was), _map(now)):
+            for name, member, other in _members(object_of(was), object_of(now)):
                 yield from _of_schemas(f"{path}.{name}", member, other)
         case "items" | "not" | "additionalProperties" if _are_schemas(was, now):
             yield from _of_schemas(path, was, now)
@@ -183,7 +185,7 @@ def _types(value: JSONValue) -> frozenset[str]:
 
 def _same_names(old: JSONObject, new: JSONObject, names: frozenset[str]) -> bool:
     """Return whether each of the names is a property in only one of two schemas."""
-    before, after = _map(old.get("properties")), _map(new.get("properties"))
+    before, after = object_of(old.get("properties")), object_of(new.get("properties"))
     return all((name in before) != (name in after) for name in names)
 
 
@@ -210,10 +212,6 @@ def _names(value: JSONValue) -> frozenset[str]:
         if isinstance(value, list)
         else frozenset()
     )
-
-
-def _map(value: JSONValue) -> JSONObject:
-    return value if isinstance(value, dict) else {}
 
 
 def _change(weight: Weight, path: str, was: JSONValue, now: JSONValue) -> Change:

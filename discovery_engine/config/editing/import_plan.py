@@ -35,7 +35,6 @@ from discovery_engine.secrets.references import (
     UnsetReference,
     is_secret_name,
     is_variable,
-    references,
     references_in,
     split,
 )
@@ -161,7 +160,7 @@ class _References:
 
     def without_secret(self, name: str, value: str, variable: str) -> str:
         """The value, or a reference if it is a literal that looks like a secret."""
-        if _has_reference(value) or not value:
+        if references_in(value) or not value:
             return value
         if not is_secret(value, name) and hide_secrets_in_args([value]) == (value,):
             return value
@@ -250,13 +249,6 @@ def _remote(
     secret = refs.without_secret("clientSecret", remote.oauth.client_secret, variable)
     oauth = replace(remote.oauth, client_secret=secret)
     return replace(remote, url=url, headers=headers, oauth=oauth)
-
-
-def _has_reference(value: str) -> bool:
-    try:
-        return bool(references(value))
-    except MalformedReferenceError:
-        return False
 
 
 def _literal(text: str) -> str:

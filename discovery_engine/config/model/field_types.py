@@ -74,7 +74,7 @@ def _not_empty_list(principals: list[str]) -> list[str]:
     return list(dict.fromkeys(principals))
 
 
-def _not_blank(text: str) -> str:
+def require_text(text: str) -> str:
     if not text.strip():
         raise custom_error("must not be empty")
     return text
@@ -165,7 +165,7 @@ def _good_pattern(text: str) -> str:
 
 
 Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
-Word = Annotated[Text, AfterValidator(_not_blank)]
+Word = Annotated[Text, AfterValidator(require_text)]
 """Text that is not blank."""
 VariablePattern = Annotated[Word, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$")]
 """The name of an environment variable, with `*` for any characters."""

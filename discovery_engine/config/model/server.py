@@ -27,6 +27,7 @@ from discovery_engine.config.model.field_types import (
     one_line,
     one_or_many,
     plain_path,
+    require_text,
 )
 from discovery_engine.config.model.section import section
 from discovery_engine.config.openapi_entry import openapi_transport, skills_transport
@@ -127,12 +128,6 @@ def _good_variable_name(name: str) -> str:
 def _good_address(text: str) -> str:
     if not is_address(text):
         raise custom_error("is no address", hint="write http://… or https://…, without spaces")
-    return text
-
-
-def _good_command(text: str) -> str:
-    if not text.strip():
-        raise custom_error("must not be empty")
     return text
 
 
@@ -240,14 +235,14 @@ ServerEntry = section(
     name="ServerEntry",
     check=_is_started_or_reached,
     command=(
-        Annotated[Template, AfterValidator(_good_command), BeforeValidator(_one_program)],
+        Annotated[Template, AfterValidator(require_text), BeforeValidator(_one_program)],
         "",
     ),
     env=Annotated[
         dict[Annotated[str, AfterValidator(_good_variable_name)], SecretTemplate],
         mapping_or_nothing,
     ],
-    cwd=Annotated[Template, AfterValidator(_good_command)],
+    cwd=Annotated[Template, AfterValidator(require_text)],
     sandbox=Annotated[SandboxSection | None, sandbox_or_kind],
     url=(Annotated[Template, AfterValidator(_good_address)], ""),
     headers=Annotated[dict[HeaderName, Annotated[SecretTemplate, one_line]], mapping_or_nothing],
@@ -259,7 +254,7 @@ ServerEntry = section(
     ],
     oauth=Annotated[OAuthSection, mapping_or_nothing],
     openapi=(
-        Annotated[Template, AfterValidator(_good_command)],
+        Annotated[Template, AfterValidator(require_text)],
         Field(
             "",
             description="An OpenAPI document, by path or address: the operations of the service"
@@ -268,7 +263,7 @@ ServerEntry = section(
         ),
     ),
     skills=(
-        Annotated[Template, AfterValidator(_good_command)],
+        Annotated[Template, AfterValidator(require_text)],
         Field(
             "",
             description="A folder of skills: each folder in it that has a `SKILL.md` is offered.",

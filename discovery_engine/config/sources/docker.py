@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from discovery_engine._util.json import JSONObject, JSONValue
+from discovery_engine._util.json import JSONObject, JSONValue, object_of
 from discovery_engine.config.sources.client_table import FileCandidate, is_file, load_table
 from discovery_engine.config.sources.source_reader import SourceReader, read_entries
 from discovery_engine.config.sources.variables import escape
@@ -42,7 +42,7 @@ def read_toolkit(reading: SourceReader, places: list[FileCandidate]) -> None:
         return
     registry = _map(reading.document(place.path), "registry")
     config = _sibling(reading, folder / "config.yaml")
-    tools = _map_of(_sibling(reading, folder / "tools.yaml"))
+    tools = object_of(_sibling(reading, folder / "tools.yaml"))
     reader = reading.entry_reader(place, "registry")
     for name, enabled in registry.items():
         settings = {**_map(config, name), **_map(enabled, "config")}
@@ -63,7 +63,7 @@ def read_named_toolkit(reading: SourceReader, places: list[FileCandidate]) -> No
             reading.document(place.path)
         return
     document = reading.document(place.path)
-    if isinstance(_map_of(document).get("registry"), dict):
+    if isinstance(object_of(document).get("registry"), dict):
         read_toolkit(reading, places)
     elif document is not None:
         custom = load_table().clients["custom"]
@@ -167,11 +167,7 @@ def _filtered(text: str, filters: str) -> str:
 
 
 def _map(value: JSONValue, key: JSONValue) -> JSONObject:
-    return _map_of(_map_of(value).get(key))
-
-
-def _map_of(value: JSONValue) -> JSONObject:
-    return value if isinstance(value, dict) else {}
+    return object_of(object_of(value).get(key))
 
 
 def _maps(value: JSONValue) -> Iterator[JSONObject]:

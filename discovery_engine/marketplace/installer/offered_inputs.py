@@ -31,6 +31,7 @@ from discovery_engine.secrets.references import (
     MalformedReferenceError,
     is_secret_name,
     references,
+    references_in,
     split,
 )
 from discovery_engine.secrets.secret_names import NameKind
@@ -253,10 +254,7 @@ def joined(texts: Iterable[str]) -> str:
 
 def is_reference(text: str) -> bool:
     """Return whether a text of the owner contains a reference."""
-    try:
-        return bool(references(text))
-    except MalformedReferenceError:
-        return False
+    return bool(references_in(text))
 
 
 def checked_values(

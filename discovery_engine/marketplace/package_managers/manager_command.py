@@ -25,6 +25,7 @@ from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine._util.json import text_of
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine._util.text import one_line
 from discovery_engine.errors import PackageManagerError
@@ -241,14 +242,6 @@ class PublishedPackage(Struct, frozen=True):
         if unscoped not in self.programs and len(set(self.programs.values())) == 1:
             return next(iter(self.programs))
         return unscoped if unscoped in self.programs else ""
-
-
-def object_of(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def text_of(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def texts_of(value: Any) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine._util.json import object_of, text_of
 from discovery_engine.errors import (
     PackageManagerError,
     PackageNotFoundError,
@@ -24,9 +25,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     PackageProgram,
     PublishedPackage,
     find_program,
-    object_of,
     reason_of,
-    text_of,
     texts_of,
     unix_time,
     without_credentials,

@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from packaging.utils import canonicalize_name
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
+from discovery_engine._util.json import object_of, text_of
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.errors import (
     PackageManagerError,
@@ -39,9 +40,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     PublishedPackage,
     empty_folder,
     find_program,
-    object_of,
     reason_of,
-    text_of,
     texts_of,
     unix_time,
     without_credentials,
