@@ -16,7 +16,7 @@ from msgspec import Struct, to_builtins
 
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.config.editing import yaml_text
-from discovery_engine.config.editing.edit import Edit, FileText, read_file
+from discovery_engine.config.editing.edit import Edit, FileText, not_edited, read_file
 from discovery_engine.config.files.location import CASE_FILE
 from discovery_engine.engine.owner.planned_changes import Sight
 from discovery_engine.errors import ConfigurationError, NotFoundError
@@ -124,7 +124,7 @@ class EvalCases:
         if path is None:
             hint = "`discovery init` writes one"
             message = "there is no file beside which cases could be kept"
-            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "configuration", message, hint)
+            raise not_edited("configuration", message, hint)
         return Path(path).with_name(CASE_FILE)
 
     async def _edit(self, change: Callable[[str], str]) -> Sequence[QueryCase]:

@@ -97,7 +97,7 @@ class Edit(Struct, frozen=True):
 
     def _replace(self) -> None:
         if _content(self.path, self.limit) != self.before:
-            raise _error(self.path, "has changed in the meantime", "plan the edit again")
+            raise not_edited(self.path, "has changed in the meantime", "plan the edit again")
         if self.before is not None and self.has_backup:
             _keep_backups(self.backup)
             _write(self.backup, self.before, like=self.path, follows_link=False)
@@ -148,7 +148,7 @@ def add_servers(path: Path, servers: Sequence[ServerSettings], rules: Iterable[R
     there = {server.name.casefold() for server in settings.servers}
     for server in servers:
         if server.name.casefold() in there:
-            raise _error(path, f"there is a server {server.name!r} already", "remove it first")
+            raise not_edited(path, f"there is a server {server.name!r} already", "remove it first")
         there.add(server.name.casefold())
     after = yaml_text.with_servers(text, servers, _new_rules(settings, rules))
     return _edit(path, before, after, has_schema=before is None)
@@ -198,7 +198,7 @@ def set_serve_mode(path: Path, mode: ServeMode) -> Edit:
     """
     before = _content(path)
     if before is None:
-        raise _error(path, "there is no such file", "`discovery init` writes one")
+        raise not_edited(path, "there is no such file", "`discovery init` writes one")
     text, end = yaml_text.with_unix_lines(_decoded(path, before))
     _, server = _member(yaml_text.configuration_node(text), "server")
     _, value = _member(server, "mode")
@@ -222,13 +222,13 @@ def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
 def _edit_entry(path: Path, name: str, change: Callable[[str, ServerSettings], str | None]) -> Edit:
     before = _content(path)
     if before is None:
-        raise _error(path, "there is no such file", "`discovery init` writes one")
+        raise not_edited(path, "there is no such file", "`discovery init` writes one")
     text = _decoded(path, before)
     servers = {server.name: server for server in _settings(path, text).servers}
     after = change(text, servers[ServerName(name)]) if name in servers else None
     if after is None:
         hint = did_you_mean(name, servers, otherwise="servers of a source stand in its own file")
-        raise _error(path, f"there is no server {name!r} in this file", hint)
+        raise not_edited(path, f"there is no server {name!r} in this file", hint)
     return _edit(path, before, after)
 
 
@@ -248,14 +248,14 @@ def _content(path: Path, limit: int = SIZE_LIMIT) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _error(path, f"cannot be read: {error.strerror or error}") from error
+        raise not_edited(path, f"cannot be read: {error.strerror or error}") from error
 
 
 def _decoded(path: Path, content: bytes) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise _error(path, "is not UTF-8 text", "save it as UTF-8") from error
+        raise not_edited(path, "is not UTF-8 text", "save it as UTF-8") from error
 
 
 @contextmanager
@@ -283,7 +283,7 @@ def _lock(path: Path, folder: int) -> None:
     try:
         lock_file(folder)
     except BlockingIOError as error:
-        raise _error(path, "is being edited by another process", "try again") from error
+        raise not_edited(path, "is being edited by another process", "try again") from error
     except OSError:  # a file system without locks
         return
 
@@ -300,7 +300,7 @@ def _keep_backups(newest: Path) -> None:
         try:
             newer.replace(older)
         except OSError as error:
-            raise _error(older, f"cannot be written: {error.strerror or error}") from error
+            raise not_edited(older, f"cannot be written: {error.strerror or error}") from error
 
 
 def _write(
@@ -310,11 +310,12 @@ def _write(
         replace_file(path, content, like=like, follows_link=follows_link)
     except OSError as error:
         hint = "make it writable for this user, or change it where it is made"
-        raise _error(path, f"cannot be written: {error.strerror or error}", hint) from error
+        raise not_edited(path, f"cannot be written: {error.strerror or error}", hint) from error
 
 
-def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError.of_file("CONFIG_NOT_EDITED", path, message, hint)
+def not_edited(place: object, message: str, hint: str = "") -> ConfigurationError:
+    """Return the error for a file, or another place of settings, that stays as it is."""
+    return ConfigurationError.of_file("CONFIG_NOT_EDITED", place, message, hint)
 
 
 # Changes of an entry in the text of a `discovery.yaml`; only differences are written.

@@ -26,7 +26,7 @@ from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.tree import Document, Fault, Position
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.editing import yaml_text
-from discovery_engine.config.editing.edit import Edit, FileText, keys_above, read_file
+from discovery_engine.config.editing.edit import Edit, FileText, keys_above, not_edited, read_file
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.loading.validation import known_keys
 from discovery_engine.config.model.config_file import Configuration
@@ -143,7 +143,7 @@ def _existing(path: Path) -> FileText:
     file = read_file(path)
     if file.content is None:
         hint = "`discovery init` writes one"
-        raise ConfigurationError.of_file("CONFIG_NOT_EDITED", path, "there is no such file", hint)
+        raise not_edited(path, "there is no such file", hint)
     return file
 
 
@@ -196,7 +196,7 @@ def _require_known(settings: Settings, name: str) -> None:
             names = list(_names(settings))
             hint = did_you_mean(name, names, otherwise=f"these are: {', '.join(names)}")
             message = "is no section that is edited by itself"
-            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", name, message, hint)
+            raise not_edited(name, message, hint)
 
 
 def _faults(name: str, text: str) -> Iterator[Diagnostic]:

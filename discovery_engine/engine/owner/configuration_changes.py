@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util import gc_pause
-from discovery_engine.config.editing.edit import Edit, set_serve_mode
+from discovery_engine.config.editing.edit import Edit, not_edited, set_serve_mode
 from discovery_engine.config.editing.section_edit import (
     RULES,
     EditableSection,
@@ -42,7 +42,7 @@ from discovery_engine.engine.owner.change_plan import (
     TokenPrice,
     project_view,
 )
-from discovery_engine.errors import ConfigurationError, PlanChangedError
+from discovery_engine.errors import PlanChangedError
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONValue
@@ -239,7 +239,7 @@ class ConfigurationChanges:
             scope, planned.rules, before=before, at=at
         ):
             message, hint = "its rules have changed in the meantime", "make the change again"
-            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "the registry", message, hint)
+            raise not_edited("the registry", message, hint)
         planned.edit.edit.apply()
 
     async def _path(self) -> Path:
@@ -248,7 +248,7 @@ class ConfigurationChanges:
         if path is None:
             hint = "`discovery init` writes one"
             message = "there is no file that could be changed"
-            raise ConfigurationError.of_file("CONFIG_NOT_EDITED", "configuration", message, hint)
+            raise not_edited("configuration", message, hint)
         return Path(path)
 
     def _placed(self, texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

@@ -29,7 +29,7 @@ from discovery_engine.config.editing.client_text import (
     with_entry,
     without_entry,
 )
-from discovery_engine.config.editing.edit import Edit, read_file
+from discovery_engine.config.editing.edit import Edit, not_edited, read_file
 from discovery_engine.config.entry_secrets import secrets_of
 from discovery_engine.config.files.data_folder import data_folder
 from discovery_engine.config.own_entry import is_own_entry
@@ -219,7 +219,7 @@ class Connection(Struct, frozen=True):
             if not self.is_undo:
                 self.records.keep(path, self.original)
         except OSError as error:
-            raise _error(self.records.folder, f"cannot be written: {error.strerror}") from error
+            raise not_edited(self.records.folder, f"cannot be written: {error.strerror}") from error
         if self.is_deleted:
             self._delete()
         else:
@@ -234,10 +234,10 @@ class Connection(Struct, frozen=True):
         path = self.place.path
         try:
             if path.read_bytes() != self.edit.before:
-                raise _error(path, "has changed in the meantime", "try again")
+                raise not_edited(path, "has changed in the meantime", "try again")
             path.unlink()
         except OSError as error:
-            raise _error(path, f"cannot be removed: {error.strerror}") from error
+            raise not_edited(path, f"cannot be removed: {error.strerror}") from error
 
 
 def plan_connection(
@@ -263,7 +263,7 @@ def plan_connection(
     """
     if place.spec.scope == "project" and place.path.is_symlink():
         # An untrusted project may contain the link to have another file overwritten.
-        raise _error(place.path, "is a link", "name the file of your user, without --project")
+        raise not_edited(place.path, "is a link", "name the file of your user, without --project")
     file = read_file(place.path, place.client.bytes)
     with _editing(place):
         bom, text = _parted(file.text)
@@ -471,7 +471,3 @@ def _editing(place: ClientPlace) -> Iterator[None]:
         message, hint = f"cannot be edited: {error.reason}", "mend the file, and try again"
         problem = Diagnostic("CONFIG_NOT_EDITED", message, hint, origin=origin)
         raise ConfigurationError([problem]) from None
-
-
-def _error(path: Path, message: str, hint: str = "") -> ConfigurationError:
-    return ConfigurationError.of_file("CONFIG_NOT_EDITED", path, message, hint)
