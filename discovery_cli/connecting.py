@@ -17,7 +17,7 @@ from discovery_cli import client_files
 from discovery_cli.command_group import did_you_mean
 from discovery_cli.importing import ask_for_copies, write_copies
 from discovery_cli.invocation import Invocation
-from discovery_cli.server_changes import show_diff_lines
+from discovery_cli.server_changes import show_diff
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.owner.connected_clients import (
     ClientPlace,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from discovery_engine.config.editing.import_plan import ImportPlan
     from discovery_engine.config.serve_settings import ServeMode
     from discovery_engine.config.settings import Settings
-    from discovery_engine.errors import Diagnostic
 
 
 class Options(Struct, frozen=True):
@@ -98,7 +97,7 @@ def connect(
         connection = _planned(invocation, machine, place, target, options, moved)
         if not output.as_json:
             output.say(f"{place.client.label}: {place.path}")
-            show_diff_lines(output, connection.diff())
+            show_diff(output, connection.diff())
         question = f"{'Remove' if connection.is_deleted else 'Write'} {place.path}?"
         writes = not (connection.is_empty or options.dry_run)
         if writes := writes and client_files.confirm(question, yes=options.yes):
@@ -183,15 +182,11 @@ def _copies(
     invocation: Invocation, place: ClientPlace, config: Path
 ) -> tuple[ImportPlan, Settings]:
     """Return the plan that copies a client's servers, with the settings of the configuration."""
-    imported = [
-        (name, replace(result, warnings=tuple(filter(_is_news, result.warnings))))
-        for name, result in client_files.read([place.source] if place.exists else [])
-    ]
+    imported = []
+    for name, result in client_files.read([place.source] if place.exists else []):
+        warnings = tuple(w for w in result.warnings if w.code != "SOURCE_ITSELF")
+        imported.append((name, replace(result, warnings=warnings)))
     return ask_for_copies(invocation, config, imported, "store", asks=False)
-
-
-def _is_news(warning: Diagnostic) -> bool:
-    return warning.code != "SOURCE_ITSELF"
 
 
 def _moved(place: ClientPlace, plan: ImportPlan) -> list[str]:
@@ -261,7 +256,7 @@ def _set_mode(
 
     edit = set_serve_mode(config, mode)
     if not invocation.as_json:
-        show_diff_lines(invocation.output, edit.diff())
+        show_diff(invocation.output, edit.diff())
     if not (edit.is_empty or dry_run) and client_files.confirm(f"Write {config}?", yes=yes):
         edit.apply()
 

@@ -15,12 +15,8 @@ _OBSTACLES = ("disabled", "untrusted", "needs_config")
 _STYLES: dict[str, Style] = {"+": "good", "-": "bad", "@": "faint"}
 
 
-def show_diff(output: Output, plan: ServerPlan) -> None:
-    """Write the diff of a change; control characters in names and values are escaped."""
-    show_diff_lines(output, plan.diff)
-
-
-def show_diff_lines(output: Output, diff: str) -> None:
+def show_diff(output: Output, diff: str) -> None:
+    """Write a diff; control characters in names and values are escaped."""
     for line in diff.splitlines():
         output.line(line, _STYLES.get(line[:1], "plain"))
 
@@ -34,11 +30,11 @@ def show_copy(output: Output, plan: ServerPlan) -> None:
         return
     client, file = plan.original.origin.client or plan.original.source, plan.original.origin.file
     output.say(f"{plan.name} is copied from {file} into {place_of(plan)}, which has precedence:")
-    show_diff(output, plan)
+    show_diff(output, plan.diff)
     say_secrets(output, plan)
     if plan.changes:
         output.say(f"changed from what {client} has:")
-    show_diff_lines(output, plan.changes)
+    show_diff(output, plan.changes)
 
 
 def say_secrets(output: Output, plan: ServerPlan) -> None:

@@ -71,6 +71,6 @@ def _say(
         return
     show_copy(output, plan)
     if not plan.original:
-        show_diff(output, plan)
+        show_diff(output, plan.diff)
         say_secrets(output, plan)
     output.say(f"{plan.name} is {report.state}{f': {report.reason}' if report.reason else ''}")

@@ -123,7 +123,11 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
         output.say("no tool lacks typical requests; --again has them written anew")
         return
     servers = {request.entry.tool.server for request in plan.requests}
-    where = "nowhere yet, since `enrich` cannot be used" if plan.problem else _where(plan)
+    where = (
+        "nowhere yet, since `enrich` cannot be used"
+        if plan.problem
+        else f"{plan.model} at {plan.address}"
+    )
     output.say(
         f"{counted(len(plan.requests), 'request')} about {counted(len(plan.requests), 'tool')} of"
         f" {named(servers)}, to {one_line(where)}: about {plan.tokens:,} tokens with the answers"
@@ -137,10 +141,6 @@ def _show_plan(output: Output, plan: EnrichmentPlan, *, whole: bool) -> None:
     for request in plan.requests:
         output.line(request.entry.key.label, "strong")
         output.line(f"  {request.message}")
-
-
-def _where(plan: EnrichmentPlan) -> str:
-    return f"{plan.model} at {plan.address}"
 
 
 def _show_tool(output: Output, tool: EnrichedTool) -> None:

@@ -21,7 +21,6 @@ from discovery_cli.server_changes import (
     say_warnings,
     show_copy,
     show_diff,
-    show_diff_lines,
 )
 from discovery_cli.targets import server_named, servers_of, tool_named
 
@@ -117,7 +116,7 @@ def add(
         has_file = engine.settings.path is not None
         plan = await engine.servers.plan_add(name, server_entry, to=to, wanted=not off)
         if not output.as_json:
-            show_diff(output, plan)
+            show_diff(output, plan.diff)
             say_secrets(output, plan)
             say_warnings(output, plan)
         question = f"Add {plan.name!r} to {place_of(plan)}, and approve what it runs?"
@@ -262,7 +261,7 @@ def remove(
         plan = await engine.servers.plan_remove(server)
         installed = await engine.installer.find(plan.name)
         if not output.as_json:
-            show_diff(output, plan)
+            show_diff(output, plan.diff)
             say_warnings(output, plan)
         with_package = f", with its copy of {installed.current.pin}" if installed else ""
         question = f"Remove {plan.name!r} from {place_of(plan)}{with_package}?"
@@ -383,7 +382,7 @@ def _switch_server(
     show_copy(output, plan)
     if dry_run:
         if not plan.original:
-            show_diff(output, plan)
+            show_diff(output, plan.diff)
         output.say(f"{place_of(plan)} was not changed")
     elif plan.is_empty:
         output.say(f"{plan.name} is already {word}")
@@ -430,7 +429,7 @@ def _switch_tool(
         form["written"] = not planned.is_empty and not dry_run
         output.answer(form | {"enabled": is_enabled, "reason": reason})
     else:
-        show_diff_lines(output, planned.diff)
+        show_diff(output, planned.diff)
         if planned.is_empty or dry_run:
             output.say(f"{planned.place} was not changed")
         elif is_shared:

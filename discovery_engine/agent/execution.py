@@ -308,7 +308,7 @@ def read(data: bytes, request: Asked) -> Answer:
     path = request.path or request.part
     value = PathQuery(path).search(with_documents(result) if ".json" in path else result)
     if value is None:
-        return Answer((f"Nothing is at {path}. {_shape_note(result)}",), {"matches": 0})
+        return Answer((f"Nothing is at {path}. The result is {shape(result)}",), {"matches": 0})
     if request.search is not None:
         return _found(value, request.search, request.tokens)
     if isinstance(value, str) or request.offset is not None:
@@ -352,10 +352,6 @@ def _how(handle: str | None, cut: Cut | None) -> str:
 
 def _short(path: str) -> str:
     return limits.shortened(one_line(path), _PATH)
-
-
-def _shape_note(result: JSONObject) -> str:
-    return f"The result is {shape(result)}"
 
 
 def _slice(value: JSONValue, path: str, request: Asked) -> Answer:

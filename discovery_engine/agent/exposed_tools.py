@@ -116,7 +116,7 @@ def _relaxed(schema: JSONValue) -> JSONValue:
     keywords: JSONObject = {}
     for key, value in schema.items():
         if key not in _BROKEN:
-            keywords[key] = _KEYWORDS.get(key, _same)(value)
+            keywords[key] = _KEYWORDS[key](value) if key in _KEYWORDS else value
     if isinstance(choices := keywords.pop("enum", None), list):
         # Values that cannot be cut are the same afterwards; others remain for readers.
         is_whole = not any(isinstance(choice, _TEXTS_AND_MORE) for choice in choices)
@@ -130,10 +130,6 @@ def _relaxed(schema: JSONValue) -> JSONValue:
         else:
             keywords["anyOf"] = one_of
     return keywords
-
-
-def _same(value: JSONValue) -> JSONValue:
-    return value
 
 
 def _one_or_many(value: JSONValue) -> JSONValue:

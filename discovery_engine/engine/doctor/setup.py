@@ -26,7 +26,7 @@ from discovery_engine.config.settings import (
     Settings,
     StdioTransport,
 )
-from discovery_engine.config.sources import ClientFile, client_files
+from discovery_engine.config.sources import client_files
 from discovery_engine.config.syntax import CONTAINER_CLIENTS
 from discovery_engine.engine.doctor import checks
 from discovery_engine.engine.doctor.checks import Check
@@ -146,7 +146,8 @@ def _view_checks(
     yield from checks.documents(catalog, settings)
     if settings.servers:
         yield checks.age(catalog, ttl=settings.cache.ttl, now=now)
-    yield checks.clients(_client_files(environ), [source.type for source in settings.sources])
+    files = client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
+    yield checks.clients(files, [source.type for source in settings.sources])
 
 
 def _resolve(
@@ -188,10 +189,6 @@ def _sandboxes(settings: Settings, environ: Mapping[str, str]) -> Check:
     path = environ.get("PATH", os.defpath)
     clients = [name for name in CONTAINER_CLIENTS if shutil.which(name, path=path)]
     return checks.sandboxes(means, choices, clients)
-
-
-def _client_files(environ: Mapping[str, str]) -> tuple[ClientFile, ...]:
-    return client_files(environ=environ, home=Path.home(), cwd=Path.cwd(), platform=sys.platform)
 
 
 def _call_log(settings: Settings, folder: Path, now: float) -> Check:

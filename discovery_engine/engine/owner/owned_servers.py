@@ -493,7 +493,7 @@ class OwnedServers:
         if planned.server and is_own_entry(planned.server.transport, self._data):
             hint = "write the entry into discovery.yaml yourself, if it is another gateway"
             raise refusal(planned.name, OWN_ENTRY, hint)
-        return _with_warnings(planned, self._environ)
+        return replace(planned, warnings=tuple(_warnings(planned, self._environ)))
 
     async def _settings(self) -> Settings:
         """Return the current settings, with transports."""
@@ -646,12 +646,8 @@ def merge_patch(value: JSONObject, patch: JSONObject) -> JSONObject:
     return merged
 
 
-def _with_warnings(plan: ServerPlan, environ: Mapping[str, str]) -> ServerPlan:
-    """Add warnings to a plan, for instance that the program is missing on this machine."""
-    return replace(plan, warnings=tuple(_warnings(plan, environ)))
-
-
 def _warnings(plan: ServerPlan, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the warnings of a plan, for instance that the program is missing on this machine."""
     if plan.server:
         # The program may be installed later, so the plan is not refused.
         yield from _missing_program(plan.server, environ)
