@@ -94,12 +94,12 @@ def with_last_line(reason: str, stderr: str) -> str:
     return f"{reason}: {quoted(lines[-1])}" if reason and lines else reason
 
 
-def last_lines(stderr: str, most: int = 5) -> list[str]:
-    """Return at most `most` last lines of a program's stderr, safe for a terminal.
+def last_lines(stderr: str) -> list[str]:
+    """Return the last five lines of a program's stderr, safe for a terminal.
 
     `discovery health SERVER` shows all that is stored.
     """
-    return block("\n".join(clean(stderr).splitlines()[-most:])) if stderr else []
+    return block("\n".join(clean(stderr).splitlines()[-5:])) if stderr else []
 
 
 def say_last_lines(output: Output, stderr: str) -> None:

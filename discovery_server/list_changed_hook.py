@@ -30,12 +30,9 @@ _HOOK_TIMEOUT = 60.0  # seconds
 
 @asynccontextmanager
 async def open_list_changed_hook(
-    engine: Engine,
-    environ: Mapping[str, str],
-    *,
-    timeout: float = _HOOK_TIMEOUT,  # noqa: ASYNC109 - of the program
+    engine: Engine, environ: Mapping[str, str]
 ) -> AsyncIterator[Callable[[], None]]:
-    """Yield what starts the program; while it runs, further changes start it once more."""
+    """Yield a function that starts the program; changes while it runs start it once more."""
     changes, received = anyio.create_memory_object_stream[None](1)
 
     def on_change() -> None:
@@ -43,16 +40,13 @@ async def open_list_changed_hook(
             changes.send_nowait(None)
 
     async with changes, received, open_task_group() as tasks:
-        tasks.start_soon(_run_each, engine, environ, received, timeout)
+        tasks.start_soon(_run_each, engine, environ, received)
         yield on_change
         tasks.cancel_scope.cancel()
 
 
 async def _run_each(
-    engine: Engine,
-    environ: Mapping[str, str],
-    changes: MemoryObjectReceiveStream[None],
-    timeout: float,  # noqa: ASYNC109 - of the program
+    engine: Engine, environ: Mapping[str, str], changes: MemoryObjectReceiveStream[None]
 ) -> None:
     async for _ in changes:
         await engine.complete_settings()  # what is remembered has no commands
@@ -67,24 +61,24 @@ async def _run_each(
             environment = child_environment(environ, {}, settings.server.pass_env)
             secrets = EnvironmentResolver(environ)
             words = [resolve(word, secrets, base_dir=folder or None) for word in command]
-            status = await _run(words, environment, timeout)
+            status = await _run(words, environment)
         except (OSError, UnsetReference) as error:
             logger.warning("`server.onListChanged` cannot be run: %s", error)
         else:
             if status is None:
-                logger.warning("`server.onListChanged` took more than %g s: ended", timeout)
+                logger.warning("`server.onListChanged` took more than %g s: ended", _HOOK_TIMEOUT)
             elif status:
                 logger.warning("`server.onListChanged` exited with status %d", status)
 
 
-async def _run(words: Sequence[str], env: Mapping[str, str], timeout: float) -> int | None:  # noqa: ASYNC109 - of the program
-    """The exit status; None if it was ended because it took too long."""
+async def _run(words: Sequence[str], env: Mapping[str, str]) -> int | None:
+    """Return the exit status; None if it was ended because it took too long."""
     nothing = subprocess.DEVNULL
     process = await anyio.open_process(
         words, stdin=nothing, stdout=nothing, stderr=nothing, env=env, start_new_session=True
     )
     try:
-        with anyio.move_on_after(timeout):
+        with anyio.move_on_after(_HOOK_TIMEOUT):
             return await process.wait()
         return None
     finally:

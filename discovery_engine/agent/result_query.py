@@ -135,8 +135,9 @@ _KINDS = {str: "string", bool: "boolean", type(None): "null"}
 _PLAIN = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def shape(value: JSONValue, depth: int = _DEPTH) -> str:
-    return shortened(one_line(_shape(value, depth)), _MAX_SHAPE_LENGTH)
+def shape(value: JSONValue) -> str:
+    """Return the types of a value and of its members, to a depth of three."""
+    return shortened(one_line(_shape(value, _DEPTH)), _MAX_SHAPE_LENGTH)
 
 
 def _shape(value: JSONValue, depth: int) -> str:

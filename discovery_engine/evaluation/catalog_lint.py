@@ -385,6 +385,7 @@ def _each(findings: Iterable[CatalogFinding | None]) -> Iterator[CatalogFinding]
 # similarity joins).
 
 _ALIKE = 0.8  # of the words of name and summary
+_LABELS = 5  # tools of a group that a finding names
 _ALIKE_WITH_NAME = 0.5  # of the words of the summary, where the names are the same
 
 Words: TypeAlias = frozenset[str]
@@ -474,11 +475,11 @@ def _likeness(left: Words, right: Words) -> float:
     return shared / (len(left) + len(right) - shared) if left or right else 1.0
 
 
-def _group_labels(group: Group, most: int = 5) -> Iterator[str]:
+def _group_labels(group: Group) -> Iterator[str]:
     """The names of a group's tools, the first few of them spelled out."""
-    yield from (entry.key.label for entry in group[:most])
-    if len(group) > most:
-        yield f"{len(group) - most} more"
+    yield from (entry.key.label for entry in group[:_LABELS])
+    if len(group) > _LABELS:
+        yield f"{len(group) - _LABELS} more"
 
 
 # A finding is no advice to an author: it is a warning about a server, for the owner to judge.

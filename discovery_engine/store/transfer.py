@@ -91,11 +91,7 @@ class ContentDigest(Struct, frozen=True):
 
 
 def copy_registry(
-    source: Registry,
-    target: Registry,
-    *,
-    clock: Callable[[], float] = time.time,
-    report: Report = lambda _: None,
+    source: Registry, target: Registry, *, report: Report = lambda _: None
 ) -> dict[str, ContentDigest]:
     """Copy all into an empty registry; returns what was copied, by kind.
 
@@ -104,7 +100,7 @@ def copy_registry(
     """
     _require_room(source, target)
     # Who is given a copy that was not finished accepts nothing because it is new.
-    unfinished = LossRecord(EVERY_SCOPE, clock())
+    unfinished = LossRecord(EVERY_SCOPE, time.time())
     target.import_decisions(DecisionExport(1, (unfinished,), {}))
     for table in TABLES:
         for rows in _batches(source, table, report):

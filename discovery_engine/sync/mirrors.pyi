@@ -18,7 +18,7 @@ from discovery_engine.engine.executor import CallPreview, OnUnchecked
 from discovery_engine.engine.health import ProbeResult
 from discovery_engine.engine.owner.agent_requests import RequestPlan
 from discovery_engine.engine.owner.candidates import Candidate
-from discovery_engine.engine.owner.catalog_lock import LockReport, Unlisted
+from discovery_engine.engine.owner.catalog_lock import LockReport
 from discovery_engine.engine.owner.change_plan import ChangePlan, Projection, QueryMove, TokenPrice
 from discovery_engine.engine.owner.configuration_changes import PlannedChange
 from discovery_engine.engine.owner.configured_webhooks import WebhookReport, WebhookTest
@@ -152,7 +152,6 @@ class SyncCallLog(OnLoop):
 
 class SyncCatalogLock(OnLoop):
     def check(self) -> LockReport: ...
-    def list_all(self, *, max_wait: float = ...) -> Unlisted: ...
     def write(self) -> LockReport: ...
 
 class SyncConfigurationChanges(OnLoop):

@@ -67,7 +67,7 @@ class CatalogLock:
                 now, or if it cannot be written.
         """
         path = self._path()
-        unlisted = await self.list_all()
+        unlisted = await self._list_all()
         view = self._engine.view
         waiting = sum(server.withheld_count for server in view.servers())
         if unlisted or waiting:
@@ -83,28 +83,28 @@ class CatalogLock:
             ConfigurationError: As `write`; and if there is no lock file, or it is damaged.
         """
         path = self._path()
-        if unlisted := await self.list_all():
+        if unlisted := await self._list_all():
             return LockReport(path, unlisted=unlisted)
         deviations = await anyio.to_thread.run_sync(_deviations, self._engine.view)
         return LockReport(path, deviations=deviations)
 
-    async def list_all(self, *, max_wait: float = _FAILED_SERVER_TIMEOUT) -> Unlisted:
+    async def _list_all(self) -> Unlisted:
         """List all servers; returns those that did not answer.
 
         One that failed the last time too is asked first, as nothing can be pinned without it. It
-        is waited for `max_wait` seconds at most, and so are all others once one has failed.
+        is waited for at most ten seconds, and so are all others once one has failed.
         """
         view = self._engine.view
         parts = [view.catalog.part(name) for name in view.connectable]
         if doubtful := [part.server for part in parts if part.failure]:
-            report = await self._engine.refresh(doubtful, max_wait=max_wait)
+            report = await self._engine.refresh(doubtful, max_wait=_FAILED_SERVER_TIMEOUT)
             if missing := _unlisted(report):
                 return missing
         unlisted: Unlisted = {}
         with self._engine.subscribe() as events:
             async with anyio.create_task_group() as tasks:
                 with anyio.CancelScope() as wait:
-                    tasks.start_soon(_end_after_failure, events, wait, max_wait)
+                    tasks.start_soon(_end_after_failure, events, wait)
                     unlisted = _unlisted(await self._engine.refresh())
                 tasks.cancel_scope.cancel()
         return _unlisted_so_far(self._engine.view) if wait.cancelled_caught else unlisted
@@ -127,11 +127,11 @@ def _error(path: str, message: str, hint: str = "") -> ConfigurationError:
     return ConfigurationError.of_file("LOCK_UNUSABLE", path, message, hint)
 
 
-async def _end_after_failure(events: Subscription, wait: CancelScope, max_wait: float) -> None:
+async def _end_after_failure(events: Subscription, wait: CancelScope) -> None:
     """End `wait` soon after a server has failed."""
     async for event in events:
         if isinstance(event, ServerFailed):
-            wait.deadline = anyio.current_time() + max_wait
+            wait.deadline = anyio.current_time() + _FAILED_SERVER_TIMEOUT
             return
 
 

@@ -126,9 +126,9 @@ class ChildProcess:
     def stdout(self) -> PipeReader:
         return self._process.stdout
 
-    async def exit_reason(self, *, within: float = 1.0) -> str:
-        """How it exited, as text; waits up to `within` seconds for its exit."""
-        with anyio.move_on_after(within):
+    async def exit_reason(self) -> str:
+        """Return how it exited, in words; waits at most a second for its exit."""
+        with anyio.move_on_after(1.0):
             await self._process.wait()
         match self._process.returncode:
             case None:
