@@ -142,9 +142,8 @@ def presented_steps(method: str, params: JSONObject, version: str) -> ParseSteps
         if not (isinstance(url, str) and url.casefold().startswith(_WEB) and _is_one_word(url)):
             text = "a question may ask its user to open an address of the web only (https, http)"
             raise RpcError(INVALID_PARAMS, text)
-        if (
-            version not in MODERN_VERSIONS
-        ):  # which requires an id; servers of the other era have none
+        # Which requires an id; servers of the other era have none.
+        if version not in MODERN_VERSIONS:
             elicitation_id = params.get("elicitationId")
             question["elicitationId"] = (
                 elicitation_id if isinstance(elicitation_id, str) else os.urandom(8).hex()

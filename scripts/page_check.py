@@ -34,9 +34,8 @@ def _readable() -> int:
         print("left out: the modules of the page are not checked, since there is no Node.js")
         return 0
     for module in sorted((PAGE / "static").rglob("*.js")):
-        text = (
-            module.read_bytes()
-        )  # by its name, Node.js would take it for a script of the old kind
+        # By its name, Node.js would take it for a script of the old kind.
+        text = module.read_bytes()
         read = [node, "--input-type=module", "--check", "-"]
         done = subprocess.run(read, input=text, capture_output=True, check=False)
         if done.returncode:

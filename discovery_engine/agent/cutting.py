@@ -195,9 +195,8 @@ def _cut_block(part: _Portion, share: int) -> tuple[JSONValue, Sequence[Cut]]:
         frame = {**block, "resource": {**resource, "text": ""}}
         left = share - estimated_tokens(json_text(frame))
         excerpt, cuts = _cut_text(text, left, f"{part.path}.resource.text")
-        if (
-            excerpt != text
-        ):  # otherwise what is too long is its frame, or the text once JSON escapes it
+        # Otherwise what is too long is its frame, or the text once JSON escapes it.
+        if excerpt != text:
             return {**block, "resource": {**resource, "text": excerpt}}, cuts
     name, cut = kind, Cut(part.path, 0, len(part.text.encode()), "bytes")
     if resource.get("blob"):

@@ -133,9 +133,8 @@ class Toolset:
         for number, turn in enumerate(turns):
             if number in forgotten:
                 continue
-            await (
-                checkpoint()
-            )  # a search never yields to the loop, so many in a row would block other tasks
+            # A search never yields to the loop, so many in a row would block other tasks.
+            await checkpoint()
             if isinstance(turn, str):
                 await toolset.select(turn)
             elif turn[0] in _SEARCHES:

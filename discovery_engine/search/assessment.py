@@ -487,9 +487,8 @@ def _is_first_by_both(hits: Sequence[Hit]) -> bool:
 LONG = 60
 """Words; a request of no more is one passage."""
 _PASSAGE = 25  # words; with 40, half as many again of the requests that are served are lost
-_SENTENCE_END = lazy_pattern(
-    r"(?<=[.;?!\n])\s+|(?<=[\u3002\uff01\uff1f\uff1b])"
-)  # also those of Chinese and Japanese
+# Also those of Chinese and Japanese.
+_SENTENCE_END = lazy_pattern(r"(?<=[.;?!\n])\s+|(?<=[\u3002\uff01\uff1f\uff1b])")
 
 
 def split_passages(request: str) -> tuple[str, ...]:

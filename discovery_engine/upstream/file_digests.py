@@ -150,9 +150,8 @@ def _running(texts: Mapping[str, str], base: Path) -> Iterator[tuple[str, Sequen
     """The code files named relative to a folder, by the place that names them."""
     scripts = _scripts(texts, base)
     for place, text in texts.items():
-        words = (
-            [] if place == "command" else _words(text)
-        )  # a bare command is looked up on the PATH
+        # A bare command is looked up on the PATH.
+        words = [] if place == "command" else _words(text)
         named = [path for word in words for path in _files(word, base) if _is_code(path)]
         yield place, [*named, *scripts.get(place, ())]
 

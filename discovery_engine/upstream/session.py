@@ -449,9 +449,8 @@ class Session:
         if self._is_unprocessed(rpc, error):
             return RequestNotProcessed(failure)
         if error.code == HEADER_MISMATCH and self.connection not in self._context.header_maps:
-            await self.list_tools(
-                self.server, NOTHING
-            )  # learns which arguments are sent as headers
+            # Learns which arguments are sent as headers.
+            await self.list_tools(self.server, NOTHING)
             return RequestNotProcessed(failure)
         if await self._reject_stored_era(rpc, failure) and error.code in _NEVER_EXECUTED:
             return RequestNotProcessed(failure)

@@ -127,11 +127,8 @@ _OPTIONAL = frozenset("#./;?&")  # operators that stand in the URI, where their 
 _MAX_EXPRESSIONS = 64
 _REMEMBERED = 1000  # templates
 
-_NAMED_OPERATORS = {
-    ";": ";",
-    "?": "&",
-    "&": "&",
-}  # operators that write names, and what separates them
+# Operators that write names, and what separates them.
+_NAMED_OPERATORS = {";": ";", "?": "&", "&": "&"}
 _SEPARATORS = {"/": "/", ".": "."}
 _RESERVED = ":/?#[]@!$&'()*+,;=%"
 

@@ -95,9 +95,8 @@ def open_transient(
     """
 
     def on_event(event: Event) -> None:
-        if hasattr(
-            event, "server"
-        ):  # others are about the engine of one server, which no client has
+        # Others are about the engine of one server, which no client has.
+        if hasattr(event, "server"):
             feed.announce(event_form(event))
 
     def on_change(handle: str, is_running: bool) -> None:  # noqa: FBT001 - as it is called

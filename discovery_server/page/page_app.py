@@ -42,9 +42,8 @@ _MISSING = (
     " missing. In a clone of the repository `make servers` brings them with npm.\n"
 )
 _ICON = "icon.svg"
-_PUBLIC = frozenset(
-    {_ICON, "login.js", "style.css", "theme.js", "tokens.css"}
-)  # what the form without a session has
+# What the form without a session has.
+_PUBLIC = frozenset({_ICON, "login.js", "style.css", "theme.js", "tokens.css"})
 _SMALL = 1024  # bytes; compressing less saves no packet
 _FOREVER = b"private, max-age=0, must-revalidate"  # a newer version of the program has others
 _SECURITY: tuple[Header, ...] = (

@@ -177,13 +177,8 @@ def test_every_table_of_the_file_is_one_of_the_database(url: str, tmp_path: Path
     searched = {"search_indexes", "search_servers", "search_terms", "search_tools"}
     former = {"role_principals"}  # programs of the version before look into it
     searched |= {"search_spaces", "search_vector_servers"}
-    shared = {
-        "access_tokens",
-        "gateways",
-        "kept_results",
-        "relayed_requests",
-        "sealing_salt",
-    }  # gateways of a file are of one machine
+    # Gateways of a file are of one machine.
+    shared = {"access_tokens", "gateways", "kept_results", "relayed_requests", "sealing_salt"}
     assert there - here == {"schema_version"} | searched | former | shared
 
 

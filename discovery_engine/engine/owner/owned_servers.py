@@ -88,11 +88,8 @@ if TYPE_CHECKING:
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.status import ServerReport
 
-_PROGRAM = (
-    "command",
-    "args",
-    "url",
-)  # members of an entry that start its package
+# Members of an entry that start its package.
+_PROGRAM = ("command", "args", "url")
 
 
 class AddedServer(Struct, frozen=True):

@@ -299,9 +299,8 @@ class Installer:
                 " beside it",
             )
         await anyio.to_thread.run_sync(earlier.require_folders)
-        with suppress(
-            PackageManagerError, NotFoundError
-        ):  # the package may still be in a local cache
+        # The package may still be in a local cache.
+        with suppress(PackageManagerError, NotFoundError):
             await self._planner.packages.require_unchanged(earlier.pin)
         back = replace(record, current=earlier, previous=record.current)
         return await self._replace(record, back, None, _silent)
@@ -516,9 +515,8 @@ class InstallationWork:
         Raises:
             InstallFailedError: If another process installs, or the data folder is not writable.
         """
-        await (
-            self._host.complete_settings()
-        )  # referenced secrets must be known, as they are not deleted
+        # Referenced secrets must be known, as they are not deleted.
+        await self._host.complete_settings()
         scope, *_ = self._scopes
         work = BegunWork(scope, where, name, tuple(secrets), tuple(folders))
         with anyio.CancelScope(shield=True):

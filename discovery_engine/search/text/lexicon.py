@@ -237,9 +237,8 @@ class Lexicon:
         if language:
             content_words = [word for word in content_words if language.translate(word) != ()]
         analyzed = self._analyze(text, content_words, language)
-        for compound in compounds(
-            text
-        ):  # of a name the parts say as much, and more tools share them
+        # Of a name the parts say as much, and more tools share them.
+        for compound in compounds(text):
             analyzed.terms.extend(self.terms(compound.whole))
         return analyzed
 

@@ -102,9 +102,8 @@ class _Draft:
         if self.before:
             english |= lexicon().english.get(f"{self.before}_{word}", 0)  # "api key"
         if english & _ACTS and any(families & F.NOT for families, _ in self.words[-2:]):
-            english &= ~(
-                _ACTS if not english & _SPEAKS else _ACTS & ~F.VERB
-            )  # "do not skip", "never send": nothing is asked for
+            # "do not skip", "never send": nothing is asked for.
+            english &= ~(_ACTS if not english & _SPEAKS else _ACTS & ~F.VERB)
         if word in _UNLESS and F.NOT & self.seen:
             english &= ~F.NOT  # "do not delete without ..." asks for consent
         if word == "be" and self.before == "to":

@@ -195,9 +195,8 @@ class Reaper:
                 except BlockingIOError:  # it is stopped or very busy
                     await anyio.wait_writable(receiver)
         finally:
-            if (
-                0 < len(left) < len(request)
-            ):  # it would read the next request as the rest of this one
+            # It would read the next request as the rest of this one.
+            if 0 < len(left) < len(request):
                 self._lose()
 
     async def _ready(self) -> socket.socket:

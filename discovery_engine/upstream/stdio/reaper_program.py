@@ -36,11 +36,8 @@ _GRACE = 1.0  # seconds from SIGTERM to SIGKILL
 _LOOK = 500  # milliseconds between checks of the parent: a fork of it may keep our stdin open
 _POLL = 0.02
 _IGNORED_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # sent to a whole terminal or container
-_RESET_SIGNALS = (
-    *_IGNORED_SIGNALS,
-    "SIGPIPE",
-    "SIGXFSZ",
-)  # ignored here or by Python; reset to the default in programs
+# Ignored here or by Python; reset to the default in programs.
+_RESET_SIGNALS = (*_IGNORED_SIGNALS, "SIGPIPE", "SIGXFSZ")
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 _DESCRIPTORS = 3
 _NOT_CONFINED = 126  # the exit status of a program that was not started

@@ -24,9 +24,8 @@ def test_the_log_stays_within_its_size_while_it_is_written(tmp_path: Path) -> No
         if number % 200 == 0:
             assert log._writer.flush(60)
     assert log._writer.flush(60)
-    log.record(
-        LogEntry(NOW, "call", "git", "log", "ok", 0.25), {"text": "the last"}
-    )  # what is left of pruning is done beside it
+    # What is left of pruning is done beside it.
+    log.record(LogEntry(NOW, "call", "git", "log", "ok", 0.25), {"text": "the last"})
     assert log._writer.flush(60)
     log.close()
 
