@@ -159,12 +159,12 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
 
     @cached_property
     def verdicts(self) -> Mapping[Verdict, int]:
-        """How many of its tools have each verdict; however many there are, few verdicts differ."""
+        """The number of its tools by verdict; few verdicts differ, however many tools there are."""
         return Counter(map(attrgetter("verdict"), self.entries))
 
     @property
     def visible_count(self) -> int:
-        """How many of its tools are visible."""
+        """The number of its visible tools."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.enabled)
 
     @property
@@ -180,11 +180,11 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
         return not all(entry.is_visible for entry in self.offerings)
 
     def held_back(self, reasons: Container[str]) -> int:
-        """How many of its tools are withheld for one of these reasons."""
+        """Return the number of its tools that are withheld for one of these reasons."""
         return sum(tools for verdict, tools in self.verdicts.items() if verdict.reason in reasons)
 
     def offerings_held_back(self, reasons: Container[str]) -> int:
-        """How many of its resources, templates and prompts are."""
+        """Return the same number of its resources, templates and prompts."""
         return sum(entry.verdict.reason in reasons for entry in self.offerings)
 
     def of_kind(self, kind: OfferingKind) -> tuple[OfferingEntry, ...]:

@@ -1,4 +1,4 @@
-"""Puts together what `discovery serve --http` serves: MCP, the API with its feed, and the page.
+"""Assembles the service of `discovery serve --http`: MCP, the API with its feed, and the page.
 
 Nothing else makes this application, so what is tested is what is shipped. What must run while it
 is served runs with it:

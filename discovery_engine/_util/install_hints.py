@@ -1,4 +1,4 @@
-"""How to get programs that start servers and packages."""
+"""Hints on installing the programs that start servers and packages."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ JSONObject: TypeAlias = dict[str, JSONValue]
 
 
 def parse_json(text: str) -> JSONValue:
-    """The value that a text holds.
+    """Parse a text strictly.
 
     Raises:
         ValueError: If it is not JSON, or nests too deeply.
@@ -48,7 +48,7 @@ def says(texts: list[str], value: JSONValue) -> bool:
 
 
 def refuse_constant(constant: str) -> NoReturn:
-    """For `parse_constant` of a decoder.
+    """Refuse a constant; the `parse_constant` of a decoder.
 
     Raises:
         ValueError: Always.
@@ -57,7 +57,7 @@ def refuse_constant(constant: str) -> NoReturn:
 
 
 def parse_finite(text: str) -> float:
-    """For `parse_float` of a decoder.
+    """Parse a finite number; the `parse_float` of a decoder.
 
     Raises:
         ValueError: If the number is beyond what a float holds.

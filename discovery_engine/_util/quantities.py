@@ -6,7 +6,7 @@ import time
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:
-    """For instance `1 tool`, `2 tools`; `plural` is that of a noun whose form is another."""
+    """Return a count such as `1 tool`, `2 tools`; `plural` is for irregular nouns."""
     return f"{count} {noun}" if count == 1 else f"{count} {plural or f'{noun}s'}"
 
 

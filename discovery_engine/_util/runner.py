@@ -1,4 +1,4 @@
-"""How to run this program again from any folder, if a package runner has started it."""
+"""The command that runs this program again from any folder, if a package runner started it."""
 
 from __future__ import annotations
 

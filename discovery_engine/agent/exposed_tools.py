@@ -211,7 +211,7 @@ class ExposedTools:
 
     @property
     def addresses(self) -> AddressBook:
-        """Which names the tools have."""
+        """The names of the tools."""
         book = self.view.addresses
         if self._naming in (None, book.naming):
             return book

@@ -177,7 +177,7 @@ def _text(value: object) -> str:
 
 
 class _Printed:
-    """What a script prints, up to a limit."""
+    """The output of a script, up to a limit."""
 
     def __init__(self) -> None:
         self.text = ""

@@ -1,4 +1,4 @@
-"""The engine as the program uses it that opened it: with the verbs of its owner."""
+"""The engine with all its verbs, for the program that opened it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class Engine(ScopedEngine):
-    """Made by `open_engine`. It is the scope that shows everything."""
+    """An engine that shows everything, with the verbs of its owner; `open_engine` makes it."""
 
     def __init__(self, core: EngineCore) -> None:
         super().__init__(core, CurrentView(core))
@@ -63,28 +63,28 @@ class Engine(ScopedEngine):
 
     @cached_property
     def servers(self) -> OwnedServers:
-        """Servers of the file and the registry: `list`, `add`, `remove`, `enable`, `disable`."""
+        """The servers of file and registry: `list`, `add`, `remove`, `enable`, `disable`."""
         from discovery_engine.engine.owner.owned_servers import OwnedServers  # noqa: PLC0415
 
         return OwnedServers(self, self._core)
 
     @cached_property
     def trust(self) -> Approvals:
-        """Which servers may be started: `candidates`, `approve`, `revoke`."""
+        """The approvals to start servers: `candidates`, `approve`, `revoke`."""
         from discovery_engine.engine.owner.approvals import Approvals  # noqa: PLC0415
 
         return Approvals(self, self._core)
 
     @cached_property
     def review(self) -> Reviews:
-        """Which definitions of tools are accepted: `changes`, `accept`, `history`, `end_loss`."""
+        """The acceptance of definitions of tools: `changes`, `accept`, `history`, `end_loss`."""
         from discovery_engine.engine.owner.reviews import Reviews  # noqa: PLC0415
 
         return Reviews(self, self._core)
 
     @cached_property
     def enrichment(self) -> Enrichment:
-        """Typical requests, written by a language model: `plan`, `run`, `written`, `forget`."""
+        """The typical requests that a language model writes: `plan`, `run`, `written`, `forget`."""
         from discovery_engine.evaluation.enrichment.enrichment import Enrichment  # noqa: PLC0415
 
         return Enrichment(self, self._core)
@@ -94,12 +94,12 @@ class Engine(ScopedEngine):
     ) -> EnrichmentReport:
         """Have typical requests written for the tools that have none, and find tools by them.
 
-        It sends what `enrichment.plan` shows to the endpoint of `enrich` in the configuration.
+        The texts that `enrichment.plan` shows are sent to the endpoint of `enrich`.
 
         Args:
-            servers: Only their tools; those of all servers if none is named.
-            tools: Only these.
-            again: Also tools that have typical requests already.
+            servers: The servers whose tools to enrich; empty for all.
+            tools: The names of the tools; empty for all.
+            again: True to include tools that have typical requests already.
 
         Raises:
             NotFoundError: If a server or a tool is not known.
@@ -117,7 +117,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def changes(self) -> ConfigurationChanges:
-        """Rules, overrides and synonyms of the file: `sections`, `plan`, `compare`, `apply`."""
+        """The rules, overrides and synonyms: `sections`, `plan`, `compare`, `apply`."""
         from discovery_engine.engine.owner.configuration_changes import (  # noqa: PLC0415
             ConfigurationChanges,
         )
@@ -126,7 +126,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def cases(self) -> EvalCases:
-        """Queries and the tools that are right for them: `list`, `add`, `remove`, `run`."""
+        """The queries with their right tools: `list`, `add`, `remove`, `run`."""
         from discovery_engine.evaluation.eval_cases import EvalCases  # noqa: PLC0415
 
         return EvalCases(self)
@@ -151,15 +151,15 @@ class Engine(ScopedEngine):
         """Return what an agent finds, and what is hidden from it that it would find, with reasons.
 
         Args:
-            query: As for `search`.
-            view: The view that the agent is in; None for none.
-            principal: The team or user that it stands for, as `team:NAME`; None for the owner.
-            server: Only this server's tools.
-            tags: Only tools that carry all of these.
-            limit: The most hits.
+            query: The query; see `search`.
+            view: The view of the agent; None for none.
+            principal: The team or user of the agent, as `team:NAME`; None for the owner.
+            server: The only server to search; None for all.
+            tags: Tags that each hit must have, all of them.
+            limit: The most hits; the configured `search.limit` if None.
 
         Raises:
-            InputTooLongError, ServerNotFoundError, ViewNotFoundError: As `search` and `in_view`.
+            InputTooLongError, ServerNotFoundError, ViewNotFoundError: See `search` and `in_view`.
             PrincipalError: If `principal` is neither a team nor a user.
         """
         from discovery_engine.engine.owner.search_examination import (  # noqa: PLC0415
@@ -209,21 +209,21 @@ class Engine(ScopedEngine):
 
     @cached_property
     def webhooks(self) -> Webhooks:
-        """Addresses to which events of servers are sent: `list`, `test`, `retry`, `states`."""
+        """The addresses that events of servers are sent to: `list`, `test`, `retry`, `states`."""
         from discovery_engine.engine.owner.configured_webhooks import Webhooks  # noqa: PLC0415
 
         return Webhooks(self, self._core)
 
     @cached_property
     def presets(self) -> Presets:
-        """Arguments of tools that are kept under names: `list`, `save`, `delete`."""
+        """The arguments of tools that are saved under names: `list`, `save`, `delete`."""
         from discovery_engine.engine.owner.presets import Presets  # noqa: PLC0415
 
         return Presets(self, self._core)
 
     @property
     def marketplace(self) -> Marketplace:
-        """Servers that others publish: `search`, `show`, `sync`, `sources`."""
+        """The servers that others publish: `search`, `show`, `sync`, `sources`."""
         return self._marketplaces.current(self.settings)
 
     @cached_property
@@ -238,7 +238,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def installer(self) -> Installer:
-        """Servers of the marketplace: `plan_install`, `install`, `plan_updates`, `update`, ..."""
+        """The installer of servers: `plan_install`, `install`, `plan_updates`, `update`, ..."""
         from discovery_engine.marketplace.installer.installer import Installer  # noqa: PLC0415
 
         async def find(name: str, version: str) -> EntryDetails:
@@ -254,7 +254,7 @@ class Engine(ScopedEngine):
 
     @cached_property
     def logins(self) -> ServerLogins:
-        """Logins of remote servers: `log_in`, `log_out`."""
+        """The logins of remote servers: `log_in`, `log_out`."""
         from discovery_engine.engine.owner.server_logins import ServerLogins  # noqa: PLC0415
 
         return ServerLogins(self, self._core)
@@ -275,10 +275,10 @@ class Engine(ScopedEngine):
         return self._core.call_log
 
     async def metrics(self, server: str | None = None) -> tuple[ServerMetrics, ...]:
-        """The calls of each server and tool, in all processes: how many, how long, how many failed.
+        """Return the number, duration and failures of calls by server and tool, in all processes.
 
         Args:
-            server: Only this one; all that were called if None.
+            server: The only server to include; None for all that were called.
 
         Raises:
             CallLogError: If the call log cannot be read.
@@ -286,7 +286,7 @@ class Engine(ScopedEngine):
         return await self._core.call_log.metrics(server)
 
     async def reset_errors(self, server: str | None = None) -> None:
-        """Count the errors of a server from zero; those of all servers if None.
+        """Reset the count of errors of a server, or of all servers if None.
 
         Raises:
             CallLogError: If the call log cannot be written.
@@ -296,11 +296,10 @@ class Engine(ScopedEngine):
     async def health(
         self, observed: Mapping[ServerName, Sequence[Observation]] = MappingProxyType({})
     ) -> tuple[ServerReport, ...]:
-        """A report of every configured server, in the order of names.
+        """Return a report of every configured server, sorted by name.
 
         Args:
-            observed: What running gateways have observed, as `elsewhere` returns it; the worst
-                counts.
+            observed: The observations of other gateways, see `elsewhere`; the worst one counts.
         """
         return await self.servers.with_packages(self._reports(observed))
 
@@ -311,7 +310,7 @@ class Engine(ScopedEngine):
         return health(self.view, states, now=self._core.environment.clock(), observed=observed)
 
     async def elsewhere(self) -> Mapping[ServerName, Sequence[Observation]]:
-        """Return what other gateways that run now have observed of servers, the worst first."""
+        """Return the observations of other running gateways by server, the worst first."""
         environment, own = self._core.environment, os.getpid()
         all_observations = await anyio.to_thread.run_sync(
             observations, environment.data, environment.scope
@@ -330,29 +329,29 @@ class Engine(ScopedEngine):
         A server that answers has its errors reset (`reset_errors`).
 
         Args:
-            servers: Which; every enabled and approved one if None.
-            max_wait: Seconds to wait for each, from its start on; it goes on starting.
+            servers: The names of the servers; every enabled and approved one if None.
+            max_wait: Seconds to wait for each server, which continues to start.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
-                If a named server cannot be asked.
+                If a named server cannot be reached.
         """
         return await self._core.prober.probe(servers, max_wait=max_wait)
 
     async def stderr(self, server: str) -> tuple[str, ...]:
-        """The last lines that the program of a server wrote to stderr, without secrets.
+        """Return the last lines that a server wrote to stderr, redacted.
 
-        Those of this process; without any, those that it wrote before it failed.
+        They are from this process, or if there are none, from before its last failure.
 
         Raises:
-            ServerNotFoundError: If it is not configured.
+            ServerNotFoundError: If the server is not configured.
         """
         named = self.view.server(server).name
         report = next(candidate for candidate in await self.health() if candidate.name == named)
         return tuple(((report.stats and report.stats.stderr) or report.stderr).splitlines())
 
     async def prerequisites(self) -> tuple[Prerequisite, ...]:
-        """The programs that start packages: whether they are here, and which version."""
+        """Return the programs that start packages, each with its version or its problem."""
         from discovery_engine.marketplace.package_managers.manager_command import (  # noqa: PLC0415
             Prerequisites,
         )
@@ -362,14 +361,14 @@ class Engine(ScopedEngine):
         return await Prerequisites(self._core.environment.variables).probe(programs)
 
     def roots(self) -> OwnerRoots:
-        """The folders that answer `roots/list` of servers in place of their clients."""
+        """Return the folders that answer `roots/list` of servers in place of their clients."""
         from discovery_engine.engine.configuration_loader import owner_roots  # noqa: PLC0415
 
         return owner_roots(self.settings)
 
     @property
     def registry_file(self) -> Path:
-        """Where the registry is, or would be if anything were kept."""
+        """The path of the registry; the file may not exist."""
         return registry_path(self._core.environment.data, self._core.environment.variables)
 
     async def refresh(
@@ -382,11 +381,10 @@ class Engine(ScopedEngine):
         """List the tools of servers, concurrently; a failing one does not delay the others.
 
         Args:
-            servers: Which; every enabled one if None.
-            only_due: Skip those whose last listing is still fresh.
-            max_wait: Seconds to wait for each server, from its own start on. One that has not
-                answered by then goes on starting and is named in the report; None leaves it to
-                its `timeouts`.
+            servers: The names of the servers; every enabled one if None.
+            only_due: True to skip servers whose last listing is still fresh.
+            max_wait: Seconds to wait for each server. One that has not answered by then continues
+                to start, and is in the report; the `timeouts` of the server apply if None.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
@@ -395,9 +393,9 @@ class Engine(ScopedEngine):
         return await self._core.lister.refresh(servers, only_due=only_due, max_wait=max_wait)
 
     async def restart(self, server: str) -> RefreshReport:
-        """End the sessions of a server after their current calls, and list its tools anew.
+        """End the sessions of a server after their current calls, and list its tools again.
 
-        A process of it ends with its session, and another one is started at once.
+        Its process ends with the session, and another one is started at once.
 
         Raises:
             ServerNotFoundError, ServerDisabledError, UntrustedServerError, ConfigurationError:
@@ -408,9 +406,9 @@ class Engine(ScopedEngine):
         return await self._core.lister.refresh([named])
 
     async def complete_settings(self) -> None:
-        """Read the files of the configuration, if what is remembered of them was enough so far.
+        """Read the configuration files, unless they were read since the engine opened.
 
-        Until then `settings` may lack transports. It is done before a server is started or reached.
+        Until then `settings` may lack transports. Starting a server reads them, too.
         """
         await self._core.configuration.complete()
 
@@ -418,14 +416,12 @@ class Engine(ScopedEngine):
         """Read the configuration again; servers with the same transport keep their sessions.
 
         Raises:
-            ConfigurationError: If it is invalid; the last valid one then stays in force.
+            ConfigurationError: If it is invalid; the last valid one stays in force.
         """
         await self._core.configuration.reload()
 
     async def apply_decisions(self) -> None:
-        """Apply decisions, what was written for tools, and what other processes found of servers.
-
-        No-op if nothing.
+        """Apply decisions, typical requests and listings that other processes have stored.
 
         Raises:
             ConfigurationError: If a lock file that is needed cannot be used any more.
@@ -440,7 +436,7 @@ class Engine(ScopedEngine):
             await self._core.lister.refresh(shared.doubtful, max_wait=0.0)
 
     async def forget(self, servers: Iterable[str] | None = None) -> int:
-        """Delete the tools of servers (all if None); returns how many there were.
+        """Delete the tools of servers, or of all servers if None; return their number.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
@@ -452,10 +448,10 @@ class Engine(ScopedEngine):
         return await self._core.state.forget(names)
 
     async def reindex(self) -> ReindexReport:
-        """Make the search index and the vectors of all tools anew, in place of the stored ones.
+        """Build the search index and the vectors of all tools again.
 
-        Until a tool has its vector it is found by words. Other processes take the new vectors at
-        their next start, or at once where vectors are compared in the database.
+        A tool without a vector is found by its words. Other processes use the new vectors after
+        their next start, or at once where the database compares vectors.
 
         Raises:
             EmbeddingError: If the embedder fails.
@@ -482,12 +478,12 @@ class Engine(ScopedEngine):
     async def work(self, options: WorkerOptions, report: Reporter) -> None:
         """Claim servers from the refresh queue and list them, as one of any number of workers.
 
-        Until nothing is due with `is_once`, else until it is cancelled; then its claims are given
-        back. The engine is to be opened with `worker=True`.
+        It runs until it is cancelled, or with `is_once` until nothing is due; then its claims are
+        released. The engine must be opened with `worker=True`.
 
         Args:
-            options: How many at once, and how long a claim lasts.
-            report: Is given what became of each claim.
+            options: The number of concurrent listings, and the duration of a claim.
+            report: Called with the outcome of each claim.
 
         Raises:
             RegistryError: If the queue cannot be used.
@@ -497,7 +493,7 @@ class Engine(ScopedEngine):
         await RefreshWorker(self._core, options, report).run()
 
     def observations(self) -> list[Observation]:
-        """The states of the servers used by this process, for other processes."""
+        """Return the states of the servers used by this process, for other processes."""
         # Without packages: the verbs of the owner would take 25 MB of every gateway.
         return [_observation(report, self.view) for report in self._reports() if report.stats]
 

@@ -97,7 +97,7 @@ USUAL_WAIT = 10.0  # seconds
 
 
 class ProbeResult(Struct, frozen=True):
-    """How a server has answered."""
+    """The answer of a server to a probe."""
 
     server: ServerName
     seconds: float | None = None

@@ -48,7 +48,7 @@ _ANOTHER_STEP = "see whether the database runs, and whether this machine may use
 
 
 class RegistryReport(Struct, frozen=True):
-    """Where the registry of a configuration is."""
+    """The place and the state of a configuration's registry."""
 
     place: str
     """The path of its file, or its address without a password."""

@@ -41,7 +41,7 @@ CALIBRATION = "calibration"
 
 
 class Registrations(Struct, frozen=True):
-    """What the registry holds for one configuration."""
+    """The content of the registry for one configuration."""
 
     mark: str = ""
     servers: Mapping[str, RegisteredServer] = {}

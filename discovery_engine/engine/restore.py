@@ -69,12 +69,10 @@ def stored_view(
     data_dir: str | Path | None = None,
     frozen: bool = False,
 ) -> View | None:
-    """The view of the last run; None if there is none, or it is of another configuration.
+    """Return the view of the last run, without an event loop; None if it is not current.
 
-    It is None, too, while a server has never been asked for its tools.
-
-    A value that was missing for a server and exists now counts as a change. `environ` is that of
-    the process if None.
+    It is not current if a file has changed since, if a server was never listed, or if a value that
+    was missing for a server exists now. `environ` is that of the process if None.
     """
     environ = os.environ if environ is None else environ
     path = registry_path(data_dir, environ)
@@ -167,7 +165,7 @@ def open_store(
     environ: Mapping[str, str],
     patience: float = _READING_PATIENCE,
 ) -> Registry:
-    """The registry that settings name: the file of the data folder, or a database.
+    """Open the registry that settings name: the file of the data folder, or a database.
 
     Raises:
         RegistryError: If it cannot be opened.
@@ -191,13 +189,11 @@ def unchanged_settings(
     environ: Mapping[str, str],
     data_dir: str | Path | None,
 ) -> Settings | None:
-    """The settings of the last run, if the engine may open with them.
+    """Return the settings of the last run if an engine can open with them, else None.
 
-    Servers have transports as far as these are stored (`Settings.remembered`).
-
-    None if there are none, their files have changed, or more is needed than is remembered: what may
-    be started of a file of untrusted origin, the servers of other files (which depend on values of
-    variables), and the key of an embedder.
+    Their files must be unchanged, and nothing may be needed that is not stored: approvals of a file
+    of untrusted origin, the servers of other files (which depend on variables), or the key of an
+    embedder. Servers have transports as far as these are stored (`Settings.remembered`).
     """
     path = registry_path(data_dir, environ)
     place = locate(os.fspath(config) if config is not None else None, environ=environ)
@@ -263,13 +259,13 @@ def names_database(
 
 
 def _last_settings(store: Registry, path: str) -> Settings | None:
-    """The settings of the last run; None if there are none, or their files have changed."""
+    """Return the settings of the last run; None if there are none, or their files have changed."""
     settings = store.load_settings(catalog_key(path, is_untrusted=False, frozen=False))
     return settings if settings and is_current(settings.inputs) else None
 
 
 def _with_registered(store: Registry, settings: Settings) -> Settings | None:
-    """The settings with the transports of registered servers; None if these changed."""
+    """Return the settings with the transports of registered servers; None if these changed."""
     if registration_mark(store, settings) != settings.registered:
         return None
     if not any(server.is_registered for server in settings.servers):
@@ -280,9 +276,9 @@ def _with_registered(store: Registry, settings: Settings) -> Settings | None:
 
 
 def has_unasked(catalog: Catalog) -> bool:
-    """Return whether a server was never asked.
+    """Return whether a server was never listed.
 
-    Its entry, which is not stored, says what it lacks here.
+    Its entry, which is not stored, has the reason.
     """
     return any(
         part.listed_at is None and part.failure is None and part.verdict.enabled
@@ -293,7 +289,7 @@ def has_unasked(catalog: Catalog) -> bool:
 def newly_configured(
     settings: Settings, catalog: Catalog, secrets: SecretResolver
 ) -> frozenset[ServerName]:
-    """The servers that failed because of missing values which exist now."""
+    """Return the servers that failed because of missing values which exist now."""
     failed = {name: part.failure for name, part in catalog.parts.items() if part.failure}
     wanting = {name: failure.missing for name, failure in failed.items() if failure.missing}
     if not wanting:
@@ -318,7 +314,7 @@ def _searcher(
     index: bytes | None,
     keep: Callable[[bytes], None],
 ) -> Searcher:
-    """The searcher from its stored index; if that does not fit, built again and stored."""
+    """Return the searcher of the stored index; if that is outdated, build and store another."""
     # Most reads do not search, and importing the search takes a tenth of their time.
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
@@ -344,7 +340,7 @@ def _database_searcher(
     open_shared: Callable[[], AbstractContextManager[Registry]],
     open_local: Callable[[], Searcher],
 ) -> Searcher:
-    """The searcher over what a database has."""
+    """Return a searcher that searches in the database."""
     from discovery_engine.store.postgres.database_searcher import open_database_searcher
     from discovery_engine.store.postgres.search_documents import SearchDocuments
 
@@ -413,7 +409,7 @@ def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
 def open_registry_or_fallback(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> Iterator[Registry]:
-    """The registry on disk; one for this process alone if caching is off or the disk fails."""
+    """Open the registry; one in memory if caching is off, or if it cannot be opened."""
     # Imported here, because a command that only reads does not need it.
     from discovery_engine.engine.registered_servers import settle_scope  # noqa: PLC0415
     from discovery_engine.store.memory import FallbackRegistry  # noqa: PLC0415
@@ -446,7 +442,7 @@ def _warn_of_loss(lost_at: float | None) -> None:
 
 
 def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:
-    """Where the registry is: in `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
+    """Return the path of the registry in `data_dir`, `$DISCOVERY_DATA_DIR` or the user's folder."""
     named = os.fspath(data_dir) if data_dir is not None else None
     return Path(data_folder(named, environ)) / _REGISTRY
 
@@ -454,7 +450,7 @@ def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Pa
 def with_registered(
     settings: Settings, *, data_dir: str | Path | None, environ: Mapping[str, str]
 ) -> Settings:
-    """The settings of files with what is registered for them, where no engine is open."""
+    """Return the settings of files with their registered servers, where no engine is open."""
     is_there = settings.registry.url or registry_path(data_dir, environ).exists()
     if not settings.cache.enabled or not is_there:
         return settings

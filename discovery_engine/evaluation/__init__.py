@@ -1,1 +1,1 @@
-"""How well tools are found: the owner's queries, lint, and requests written by a language model."""
+"""Measures how well tools are found: queries of the owner, lint, and typical requests."""

@@ -61,7 +61,7 @@ class GateResult(Struct, frozen=True):
     held: bool
 
     def __str__(self) -> str:
-        """For instance `recall@5 is 0.850, under 0.900`."""
+        """Return a sentence such as `recall@5 is 0.850, under 0.900`."""
         side = "under" if self.metric.more_is_better else "over"
         word = f"not {side}" if self.held else side
         value, limit = shown(self.value, self.metric), shown(self.limit, self.metric)

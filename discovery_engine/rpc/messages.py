@@ -74,7 +74,7 @@ class Clock(Protocol):
 
 
 class RequestTimeout(Struct, frozen=True):
-    """How long a request waits for its answer."""
+    """A time limit for the answer to a request."""
 
     seconds: float
     """Since it was sent, or since its last progress notification."""

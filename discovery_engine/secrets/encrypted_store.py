@@ -68,11 +68,11 @@ class EncryptedStore:
         return bool(self.stamp())
 
     def planned_key_place(self) -> KeyPlace:
-        """Where the key of a first secret would be kept."""
+        """Return the place in which the key of a first secret would be kept."""
         return self._keys.planned_place()
 
     def key_place(self) -> KeyPlace | None:
-        """Where the key of what is stored is kept; None if nothing is stored.
+        """Return the place of the key of what is stored; None if nothing is stored.
 
         Raises:
             SecretStoreError: If the file cannot be read.

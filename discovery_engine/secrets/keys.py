@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 
 class KeyRecord(Struct, frozen=True, omit_defaults=True):
-    """Which key a file was encrypted with."""
+    """The key that a file was encrypted with."""
 
     place: KeyPlace
     id: str
@@ -85,7 +85,7 @@ class Keys:
         return bool(self._passphrase)
 
     def planned_place(self) -> KeyPlace:
-        """Where a new key would be kept, if the keyring keeps it."""
+        """Return the place of a new key, if the keyring keeps it."""
         if self._passphrase:
             return "passphrase"
         return "keyring" if working_keyring() else "file"

@@ -85,7 +85,7 @@ class OwnerSecrets:
         return self._store.delete(_NAMESPACE + name)
 
     def names(self) -> tuple[str, ...]:
-        """In order.
+        """Return the names of all secrets, sorted.
 
         Raises:
             SecretStoreError: If they cannot be read.
@@ -107,7 +107,7 @@ class OwnerSecrets:
         return self._store.rotate_key()
 
     def key_place(self) -> KeyPlace:
-        """Where the key of the store is kept; without anything stored, where it would be.
+        """Return the place of the key of the store, also if nothing is stored yet.
 
         Raises:
             SecretStoreError: If the store cannot be read.

@@ -1,4 +1,4 @@
-"""Where references get their values: the environment, files, and the output of commands.
+"""Resolves references: from the environment, files, and the output of commands.
 
 `secret_store` adds its own.
 

@@ -1,4 +1,4 @@
-"""Which names belong to secrets, which words look like keys, and which values are harmless.
+"""Names that belong to secrets, words that look like keys, and values that are harmless.
 
 NameKind.of("NOTION_API_KEY")                NameKind.SECRET
 looks_like_key("ghp_16C7e42F292c6912E7")     True

@@ -280,7 +280,7 @@ def _is_open(value: str) -> bool:
 
 
 def _words_of_pairs(text: str) -> list[str]:
-    """By blanks, as `host=h password='a b'` has them; `key: value` is one."""
+    """Split at blanks, as in `host=h password='a b'`; `key: value` stays whole."""
     return [text] if re.match(r"[\w.-]+:\s", text) else _split(text)
 
 

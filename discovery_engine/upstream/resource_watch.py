@@ -138,7 +138,7 @@ class ResourceWatch:
         self._changed.set()
 
     async def _subscribe(self, session: Session, rpc: RpcClient) -> None:
-        """In the handshake era: a request for each resource."""
+        """Watch in the handshake era: with a request for each resource."""
         subscribed: set[str] = set()
         old_uris = {uri for uri, promise in self._wanted.items() if promise.is_settled}
         while self._wanted or subscribed:

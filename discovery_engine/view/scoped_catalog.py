@@ -184,7 +184,7 @@ class ScopedOfferings:
         self._uri_rules = UriRules(resource_rules)
 
     def shown(self, part: ServerPart) -> list[bool]:
-        """Which of those of a server are shown, in their order."""
+        """Return the shown ones of a server, in their order."""
         entries = part.offerings
         flags = [not self._tags or self._is_tagged(entry) for entry in entries]
         server = _judged(part.verdict)

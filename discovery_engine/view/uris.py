@@ -216,7 +216,7 @@ def _expression(operator: str, variables: str) -> _Part:
 
 
 def _runs(uri: str, begins: _Ends, *, takes_slashes: bool) -> _Ends:
-    """Where runs of at least one character that begin at these positions may end."""
+    """Return the ends of runs of at least one character that begin at these positions."""
     ends: _Ends = set()
     is_inside = False
     for at, character in enumerate(uri):

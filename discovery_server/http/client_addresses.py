@@ -1,4 +1,4 @@
-"""Which machine a client is, by its address."""
+"""The machine of a client, by its address."""
 
 from __future__ import annotations
 

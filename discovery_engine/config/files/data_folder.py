@@ -1,4 +1,4 @@
-"""Where data are stored. It imports little, because it is needed before anything else."""
+"""The data folder. This module imports little, because it is needed before anything else."""
 
 from __future__ import annotations
 

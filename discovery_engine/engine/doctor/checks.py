@@ -239,7 +239,7 @@ def database(place: str, state: DatabaseState | None, error: RegistryError | Non
 
 
 def search_place(search: SearchSettings, tools: int) -> Check:
-    """Where so many tools are searched, beside a registry that is a database."""
+    """Report where this many tools are searched, beside a registry that is a database."""
     subject = "search"
     if search.is_in_database:
         faster = "" if tools > MOST_IN_MEMORY else f"; to {MOST_IN_MEMORY:,}, memory is faster"

@@ -247,13 +247,13 @@ def _database(
 
 
 def _search_place(view: View) -> Iterator[Check]:
-    """Where tools are searched; none if there is one place."""
+    """Yield where tools are searched, if there are two places."""
     if view.settings.registry.url and view.settings.cache.enabled:
         yield checks.search_place(view.settings.search, len(view.catalog))
 
 
 async def _reranker(settings: Settings, secrets: SecretResolver) -> tuple[Check, ...]:
-    """Whether the reranker answers in time; none if there is none."""
+    """Yield whether the reranker answers in time, if there is one."""
     if not settings.search.reranker.is_on:
         return ()
     reranking = Reranking(secrets)
@@ -271,7 +271,7 @@ async def _reranker(settings: Settings, secrets: SecretResolver) -> tuple[Check,
 
 
 def _calibration(view: View) -> Iterator[Check]:
-    """Whether the calibration of the confidence suits the catalog; none without one."""
+    """Yield whether the calibration of the confidence suits the catalog, if there is one."""
     if calibration := view.settings.calibration:
         is_used = calibration_in_use(view.settings) is not None
         tools = sum(entry.is_visible for entry in view.catalog)

@@ -124,7 +124,7 @@ def example_arguments(entry: Entry) -> JSONObject:
 
 
 def command_line(entry: Entry) -> str:
-    """For instance `discovery execute github:create_issue title=...`."""
+    """Return a command, such as `discovery execute github:create_issue title=...`."""
     texts = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in example_arguments(entry).items()
@@ -194,7 +194,7 @@ def _step_form(step: Step) -> JSONObject:
 
 
 def visible_to_form(reserved: Iterable[Reservation]) -> JSONObject:
-    """For whom it is reserved, and by what; for the owner alone."""
+    """Return the teams and users that an item is reserved for, and the rules; for the owner."""
     forms = [
         fields(reservation, "by principals") | {"origin": str(reservation.origin)}
         for reservation in reserved

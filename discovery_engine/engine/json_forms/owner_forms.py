@@ -1,4 +1,4 @@
-"""What the owner decides and changes: approvals, reviews, plans, the queue and webhooks.
+"""JSON forms of the owner's decisions and changes: approvals, reviews, plans, webhooks.
 
 Of what would be started nothing is cut, and nothing is hidden that decides what runs. No form holds
 a secret.
@@ -124,7 +124,7 @@ def review_form(review: Review) -> JSONObject:
 
 
 def review_summary_form(server: str, reviews: Sequence[Review]) -> JSONObject:
-    """How much waits of a server, without the texts."""
+    """Return the number of changes of a server that wait, without their texts."""
     return {
         "name": server,
         "waiting_count": len(reviews),
@@ -397,7 +397,7 @@ def word_diff(before: str, after: str) -> list[Part]:
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> int:
-    """How many words both begin with."""
+    """Return the number of words that both begin with."""
     pairs = zip(left, right, strict=False)
     return next(
         (number for number, (a, b) in enumerate(pairs) if a != b), min(map(len, (left, right)))

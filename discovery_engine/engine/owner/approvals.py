@@ -1,4 +1,4 @@
-"""Which servers may be started: `engine.trust`, and the approval of a file just written."""
+"""Approvals to start servers: `engine.trust`, and the approval of a file just written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Approvals:
         self._environment = core.environment
 
     async def candidates(self, servers: Iterable[str] = ()) -> tuple[Candidate, ...]:
-        """The servers that wait for approval; only those that are named, if any is.
+        """Return the servers that wait for approval; `servers` limits them if it names any.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
@@ -50,7 +50,7 @@ class Approvals:
         return tuple(await anyio.to_thread.run_sync(partial(find, at=environment.clock())))
 
     async def approve(self, candidates: Iterable[Candidate]) -> None:
-        """Let servers be started as they were shown; no-op without any.
+        """Approve servers as they were shown; a no-op without any.
 
         Raises:
             RegistryError: If the decision cannot be stored; no server is approved then.
@@ -63,9 +63,9 @@ class Approvals:
             await decide(self._engine, self._events, store, "approved", names)
 
     async def revoke(self, servers: Iterable[str] | None = None) -> int:
-        """Take approvals of servers back, of all with None; their sessions end.
+        """Revoke the approvals of servers, or of all servers if None; return their number.
 
-        Returns how many of them were approved.
+        Their sessions end.
 
         Raises:
             ServerNotFoundError: If a named server is not configured.
@@ -127,7 +127,7 @@ def taking_over(
     *,
     at: float,
 ) -> Iterator[None]:
-    """A block that writes copies of servers of clients' files: what was decided of these stays.
+    """Run a block that writes copies of servers, and carry over the decisions on the originals.
 
     What was accepted of one is accepted of its copy, before this can be listed. Its switch, which
     is in the entry of the copy, goes afterwards, so that what is off stays off.

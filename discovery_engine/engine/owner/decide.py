@@ -1,4 +1,4 @@
-"""How every decision of the owner takes effect."""
+"""Stores, applies and publishes a decision of the owner."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ def _referenced(server: ServerSettings) -> tuple[str, ...]:
 
 
 def shape_of(row: ClientRow, pointer: Pointer | None = None) -> FileShape:
-    """Where a file of a client has its servers; by default in that of all projects."""
+    """Return the container of servers in a client's file; by default that of all projects."""
     pointers = (file.containers[0] for file in row.files if file.containers)
     pointer = pointer or next(candidate for candidate in pointers if "{project}" not in candidate)
     return FileShape(row.format, pointer, row.new.list)

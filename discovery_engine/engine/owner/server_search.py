@@ -1,4 +1,4 @@
-"""Which servers a list shows: those that fit a query, and have a tag, a source or a package."""
+"""Selects the servers of a list: by a query, a tag, a source or a package."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def chosen(
 
 
 def _found(servers: Sequence[ServerReport], query: str) -> list[ServerReport]:
-    """By the ranking of tools; then those of which some words begin as those of the query."""
+    """Rank servers as tools are ranked, then those with words that begin as the query's."""
     # Most lists are not searched, and the search takes a tenth of a second to load.
     from discovery_engine.search.searcher import build_searcher  # noqa: PLC0415
 

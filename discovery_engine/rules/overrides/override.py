@@ -42,7 +42,7 @@ class Override(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         return replace(self, arguments=dict.fromkeys(self.arguments)) if self.arguments else self
 
     def gives(self) -> str:
-        """For instance `name 'find', description, tags code, pins owner`."""
+        """Return its effects, such as `name 'find', description, tags code, pins owner`."""
         return ", ".join(self._parts())
 
     def _parts(self) -> Iterator[str]:

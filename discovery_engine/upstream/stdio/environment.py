@@ -94,7 +94,7 @@ def missing_variables(stderr: str, env: Mapping[str, str]) -> list[str]:
 def environment_hint(
     server: ServerName, stderr: str, environ: Mapping[str, str], env: Mapping[str, str]
 ) -> str:
-    """How to give a program the variable that it lacked, to judge by its stderr; may be empty.
+    """Return a hint on the variable that a program lacked, judging by its stderr; may be empty.
 
     `env` is what it was given, of `environ` and besides.
     """

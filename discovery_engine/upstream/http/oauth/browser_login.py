@@ -1,4 +1,4 @@
-"""How a login is obtained: an authorization code by a browser, or client credentials.
+"""Obtains a login: an authorization code by a browser, or client credentials.
 
 A browser brings the code back to a port of this machine. Whatever else asks at that port (another
 program, a page that guesses it) is answered with an error and changes nothing: only an answer with

@@ -108,7 +108,7 @@ class AuthorizationMetadata(Struct, frozen=True):
         return scopes
 
     def auth_method(self, *, has_secret: bool) -> AuthMethod:
-        """How a client of ours authenticates at the token endpoint."""
+        """Return the method by which a client of ours authenticates at the token endpoint."""
         if not has_secret:
             return "none"
         offered = self.server.token_endpoint_auth_methods_supported or _SECRET_METHODS

@@ -1,4 +1,4 @@
-"""Which means confines a program: the one that its entry names, or the best that there is."""
+"""Chooses the means that confines a program: the one of its entry, or the best available."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Choice(Struct, frozen=True):
     """The things that are not confined."""
 
     def __str__(self) -> str:
-        """For people: the kind, and what it leaves open."""
+        """Return the kind for people, and what it leaves open."""
         return f"{self.kind} (not confined: {'; '.join(self.gaps)})" if self.gaps else self.kind
 
 

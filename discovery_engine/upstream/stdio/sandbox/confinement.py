@@ -368,7 +368,7 @@ def leave_cgroups(process: int) -> bool:
 
 
 def cgroups_of(process: int) -> list[str]:
-    """Where the control groups of a confined process are, or would be, below our own."""
+    """Return the control groups of a confined process, existing or not, below our own."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:  # noqa: PTH123 - as above
             lines = [line.rstrip("\n").split(":", 2) for line in file]
