@@ -150,7 +150,7 @@ def mirror(mirrored: type, but: type = object, *, name: str = "") -> Any:
     """
     names = [each for each in dir(mirrored) if not each.startswith("_") and not hasattr(but, each)]
     members = {each: _member(each, inspect.getattr_static(mirrored, each)) for each in names}
-    members["__doc__"] = f"As `{mirrored.__name__}`."
+    members["__doc__"] = f"Synchronous `{mirrored.__name__}`."
     mirror_class = MIRRORS[mirrored] = type(name or f"Sync{mirrored.__name__}", (OnLoop,), members)
     return mirror_class
 
