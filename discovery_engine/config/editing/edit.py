@@ -1,6 +1,6 @@
 """Edits of a `discovery.yaml`: each is planned on a copy of the text, then applied as a whole.
 
-    edit = disable_server(path, "github")
+    edit = switch_server(path, "github", is_on=False)
     print(edit.diff())
     edit.apply()
 
@@ -127,6 +127,18 @@ def read_file(path: Path, limit: int = SIZE_LIMIT) -> FileText:
     return FileText(path, content, "" if content is None else _decoded(path, content))
 
 
+def existing_file(path: Path) -> FileText:
+    """Read a file that must exist.
+
+    Raises:
+        ConfigurationError: If it does not exist, cannot be read, is too large, or is not UTF-8.
+    """
+    file = read_file(path)
+    if file.content is None:
+        raise not_edited(path, "there is no such file", "`discovery init` writes one")
+    return file
+
+
 def new_file(path: Path, text: str) -> Edit:
     """Plan to write a file with this text, whether or not it exists.
 
@@ -172,22 +184,13 @@ def remove_server(path: Path, name: str) -> Edit:
     return _edit_entry(path, name, lambda text, old: yaml_text.without_server(text, old.name))
 
 
-def enable_server(path: Path, name: str) -> Edit:
-    """Plan to enable a server; rules may still disable it.
+def switch_server(path: Path, name: str, *, is_on: bool) -> Edit:
+    """Plan to enable or disable a server; rules may still disable an enabled one.
 
     Raises:
         ConfigurationError: If the file has no entry of that name, or does not load.
     """
-    return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, True))
-
-
-def disable_server(path: Path, name: str) -> Edit:
-    """Plan to disable a server.
-
-    Raises:
-        ConfigurationError: If the file has no entry of that name, or does not load.
-    """
-    return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, False))
+    return _edit_entry(path, name, lambda text, old: yaml_text.with_enabled(text, old.name, is_on))
 
 
 def set_serve_mode(path: Path, mode: ServeMode) -> Edit:
@@ -196,17 +199,15 @@ def set_serve_mode(path: Path, mode: ServeMode) -> Edit:
     Raises:
         ConfigurationError: If there is no file, or it does not load.
     """
-    before = _content(path)
-    if before is None:
-        raise not_edited(path, "there is no such file", "`discovery init` writes one")
-    text, end = yaml_text.with_unix_lines(_decoded(path, before))
+    file = existing_file(path)
+    text, end = yaml_text.with_unix_lines(file.text)
     _, server = _member(yaml_text.configuration_node(text), "server")
     _, value = _member(server, "mode")
     if value is None:
         after = yaml_text.with_entries(text, ("server",), {"mode": mode})
     else:
         after = _instead(text, value, mode)
-    return _edit(path, before, after.replace("\n", end))
+    return _edit(path, file.content, after.replace("\n", end))
 
 
 def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
@@ -220,16 +221,13 @@ def _new_rules(settings: Settings, rules: Iterable[Rule]) -> list[Rule]:
 
 
 def _edit_entry(path: Path, name: str, change: Callable[[str, ServerSettings], str | None]) -> Edit:
-    before = _content(path)
-    if before is None:
-        raise not_edited(path, "there is no such file", "`discovery init` writes one")
-    text = _decoded(path, before)
-    servers = {server.name: server for server in _settings(path, text).servers}
-    after = change(text, servers[ServerName(name)]) if name in servers else None
+    file = existing_file(path)
+    servers = {server.name: server for server in _settings(path, file.text).servers}
+    after = change(file.text, servers[ServerName(name)]) if name in servers else None
     if after is None:
         hint = did_you_mean(name, servers, otherwise="servers of a source stand in its own file")
         raise not_edited(path, f"there is no server {name!r} in this file", hint)
-    return _edit(path, before, after)
+    return _edit(path, file.content, after)
 
 
 def _edit(path: Path, before: bytes | None, after: str, *, has_schema: bool = False) -> Edit:

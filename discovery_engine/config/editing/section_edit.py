@@ -26,7 +26,7 @@ from discovery_engine.config.document.excerpts import Excerpts
 from discovery_engine.config.document.tree import Document, Fault, Position
 from discovery_engine.config.document.yaml_reader import read_document
 from discovery_engine.config.editing import yaml_text
-from discovery_engine.config.editing.edit import Edit, FileText, keys_above, not_edited, read_file
+from discovery_engine.config.editing.edit import Edit, existing_file, keys_above, not_edited
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.config.loading.validation import known_keys
 from discovery_engine.config.model.config_file import Configuration
@@ -69,7 +69,7 @@ def read_sections(path: Path) -> tuple[EditableSection, ...]:
     Raises:
         ConfigurationError: If the file is missing or invalid.
     """
-    file = _existing(path)
+    file = existing_file(path)
     settings = parse_settings(file.text.encode(), file=str(path))
     return tuple(_section(file.text, name) for name in _names(settings))
 
@@ -86,7 +86,7 @@ def edit_sections(path: Path, texts: Mapping[str, str]) -> SectionEdit:
             place of the file, and the line and column in its text.
         ViewNotFoundError: If there is no such view.
     """
-    file = _existing(path)
+    file = existing_file(path)
     settings = parse_settings(file.text.encode(), file=str(path))
     restored = {name: _restored(file.text, settings, name, text) for name, text in texts.items()}
     if faults := [fault for name, text in restored.items() for fault in _faults(name, text)]:
@@ -137,14 +137,6 @@ def diff_texts(place: str, before: Mapping[str, str], after: Mapping[str, str]) 
         for hunk in _hunks(name, 1, 0, before.get(name, "").splitlines(), text.splitlines())
     ]
     return "".join((f"--- {place}\n+++ {place}\n", *hunks)) if hunks else ""
-
-
-def _existing(path: Path) -> FileText:
-    file = read_file(path)
-    if file.content is None:
-        hint = "`discovery init` writes one"
-        raise not_edited(path, "there is no such file", hint)
-    return file
 
 
 def _names(settings: Settings) -> Iterator[str]:

@@ -358,8 +358,7 @@ def plan_switch(
     if server.switch == "off" and is_wanted:
         return _switched(verb, server, {key: None})
     if in_file:
-        change = editing.enable_server if is_wanted else editing.disable_server
-        edit = change(Path(_file(settings)), server.name)
+        edit = editing.switch_server(Path(_file(settings)), server.name, is_on=is_wanted)
         return ServerPlan(verb, server.name, "file", edit.diff(), edit=edit)
     if is_own and is_wanted:
         hint = f"`discovery enable {server.name}` changes it there"

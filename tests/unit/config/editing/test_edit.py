@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from discovery_engine._util.file_lock import lock_file
 from discovery_engine.config.editing.edit import (
     add_servers,
-    disable_server,
-    enable_server,
     remove_server,
+    switch_server,
 )
 from discovery_engine.config.editing.yaml_text import with_enabled, without_server
 from discovery_engine.config.loading.parsing import parse_settings
@@ -70,7 +69,7 @@ def test_beside_an_entry_that_an_alias_breaks_the_others_are_edited(
     file.write_text(f"{broken}  c: {{command: x}}\n")
 
     disabled = broken + '  c: {command: x, "enabled": false}\n'
-    assert disable_server(file, "c").after == disabled
+    assert switch_server(file, "c", is_on=False).after == disabled
     assert remove_server(file, "c").after == broken
     assert remove_server(file, "b").after == "".join(
         line for line in file.read_text().splitlines(keepends=True) if "b:" not in line
@@ -79,7 +78,7 @@ def test_beside_an_entry_that_an_alias_breaks_the_others_are_edited(
 
 @pytest.mark.requirement("CFG-50")
 def test_a_file_that_has_changed_since_the_plan_is_left_alone(file: Path) -> None:
-    edit = enable_server(file, "two")
+    edit = switch_server(file, "two", is_on=True)
     file.write_text(TEXT + "# mine\n")
 
     with pytest.raises(ConfigurationError, match="has changed in the meantime"):
