@@ -78,7 +78,7 @@ def stored_view(
     path = registry_path(data_dir, environ)
     if not path.exists():
         return None
-    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    place = locate(config, environ=environ)
     name = catalog_key(place.path, is_untrusted=is_untrusted_origin(place), frozen=frozen)
     open_store: _Opener = partial(_reader, path)
     try:
@@ -196,7 +196,7 @@ def unchanged_settings(
     embedder. Servers have transports as far as these are stored (`Settings.remembered`).
     """
     path = registry_path(data_dir, environ)
-    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    place = locate(config, environ=environ)
     if place.path is None or not path.exists() or is_untrusted_origin(place):
         return None
     try:
@@ -232,7 +232,7 @@ def last_registry(
         RegistryError: If the registry cannot be used.
     """
     path = registry_path(data_dir, environ)
-    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    place = locate(config, environ=environ)
     settings = None
     if place.path and path.exists() and not is_untrusted_origin(place):
         with _opened(sqlite_url(path)) as store:
@@ -250,7 +250,7 @@ def names_database(
 ) -> bool:
     """Return whether the settings of the last run name a database as the registry."""
     path = registry_path(data_dir, environ)
-    place = locate(os.fspath(config) if config is not None else None, environ=environ)
+    place = locate(config, environ=environ)
     settings = None
     if place.path and path.exists():
         with suppress(RegistryError), _opened(sqlite_url(path)) as store:
@@ -443,8 +443,7 @@ def _warn_of_loss(lost_at: float | None) -> None:
 
 def registry_path(data_dir: str | Path | None, environ: Mapping[str, str]) -> Path:
     """Return the path of the registry in `data_dir`, `$DISCOVERY_DATA_DIR` or the user's folder."""
-    named = os.fspath(data_dir) if data_dir is not None else None
-    return Path(data_folder(named, environ)) / _REGISTRY
+    return Path(data_folder(data_dir, environ)) / _REGISTRY
 
 
 def with_registered(

@@ -14,10 +14,10 @@ VARIABLE = "DISCOVERY_DATA_DIR"
 _APPLICATION_FOLDERS = {"darwin": "~/Library/Application Support", "win32": "~/AppData/Local"}
 
 
-def data_folder(data_dir: str | None, environ: Mapping[str, str]) -> str:
-    """`data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
+def data_folder(data_dir: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> str:
+    """Return `data_dir`, `$DISCOVERY_DATA_DIR`, or the user's data folder."""
     if folder := data_dir or environ.get(VARIABLE):
-        return folder
+        return os.fspath(folder)
     return user_folder("XDG_DATA_HOME", "~/.local/share", environ)
 
 
@@ -30,7 +30,7 @@ def user_folder(variable: str, default: str, environ: Mapping[str, str]) -> str:
 
 
 def exposed_data(folder: str) -> Diagnostic | None:
-    """The problem that others may write to a data folder, or replace it; None if they may not."""
+    """Return the problem that others may write to a data folder, or replace it; None if not."""
     import shlex  # noqa: PLC0415 - as these, seldom needed
 
     from discovery_engine.config.files.permissions import writable_by_others  # noqa: PLC0415
