@@ -59,7 +59,7 @@ Handler = Callable[["ScopedEngine", MetaArguments, Caller], Awaitable[JSONObject
 async def call(
     engine: ScopedEngine, tool: MetaTool, arguments: JSONObject, caller: Caller
 ) -> JSONObject:
-    """The result of a meta-tool: an answer, a tool's own result, or an error with a next step.
+    """Call a meta-tool; return its answer, the result of a tool, or an error with a next step.
 
     Raises:
         InputRequiredError: To a client that called the tool of a server directly, and did not
@@ -177,7 +177,7 @@ async def _get_tool_details(
 
 
 def _queries(arguments: MetaArguments) -> list[str]:
-    """`query` and `queries` in the given order, without duplicates, with single blanks."""
+    """Return `query` and `queries` in order, without duplicates, with single blanks."""
     texts = [arguments.optional_text("query") or "", *arguments.texts("queries")]
     for query in texts:
         require_query(query)
@@ -189,7 +189,7 @@ def _queries(arguments: MetaArguments) -> list[str]:
 
 
 def _budget(arguments: MetaArguments, default: int) -> tuple[Budget, Detail]:
-    """The budget of an answer, and the most detail that it may give.
+    """Return the budget of an answer, and the most detail that it may give.
 
     Only an explicit `maxTokens` is used up with whole schemas; the default is a ceiling.
     """
@@ -201,7 +201,7 @@ def _budget(arguments: MetaArguments, default: int) -> tuple[Budget, Detail]:
 
 
 def _unlisted_servers(view: View, server: str | None) -> list[Notice]:
-    """Notices of the servers that might have the tool, but were never listed."""
+    """Return notices of the servers that were never listed, and might have the tool."""
     candidates = [s for s in view.servers() if server in (None, s.name)]
     unlisted = [
         s for s in candidates if s.listed_at is None and s.state is not ServerState.DISABLED
@@ -244,7 +244,7 @@ async def _execute_script(
 async def _run_registry(
     engine: ScopedEngine, arguments: MetaArguments, caller: Caller
 ) -> JSONObject:
-    """Loaded only where the owner has switched the tool on."""
+    """Run the tool `registry`, whose module is loaded only where the owner has enabled it."""
     from discovery_engine.agent.registry_tool import run_registry  # noqa: PLC0415
 
     return await run_registry(engine, arguments, caller)
@@ -269,9 +269,9 @@ _SEPARATORS = lazy_pattern(r":|__|[./]")
 def meant_meta_tool(
     engine: ScopedEngine, tools: Mapping[str, MetaTool], tool: MetaTool, arguments: JSONObject
 ) -> tuple[MetaTool, JSONObject]:
-    """The meta-tool that a call of `execute_tool` names, with its arguments; else that call.
+    """Return the meta-tool that a call of `execute_tool` names, with its arguments.
 
-    The tool of a server that has the name of a meta-tool comes first.
+    Any other call is returned unchanged. A server's tool with the name of a meta-tool comes first.
     """
     names = tuple(tools)
     # Most calls name the tool of a server, and pay for no second reading.

@@ -250,7 +250,7 @@ class CatalogState:
             source.is_stored = await self._store.save_index(settings, data)
 
     async def rebuild_index(self) -> None:
-        """Make the search index anew, of nothing but the tools, and store it.
+        """Build the search index of the tools again, and store it.
 
         Raises:
             RegistryError: If the database that is searched does not answer.
@@ -299,7 +299,7 @@ class CatalogState:
         return count - len(self.view.catalog)
 
     async def apply_requests(self) -> None:
-        """Find tools by the requests that were written for them meanwhile, here or elsewhere."""
+        """Use the typical requests that were written meanwhile, here or by other processes."""
         async with self._changing():
             book = await self._store.written_book(self._written)
             if book != self._written:
@@ -317,7 +317,7 @@ class CatalogState:
         Returns False and changes nothing if there are none.
 
         Raises:
-            ConfigurationError: As `apply_settings`.
+            ConfigurationError: See `apply_settings`.
         """
         if not self.is_complete or await self.knows_decisions():
             return False
@@ -327,7 +327,7 @@ class CatalogState:
             return self._in_effect != before
 
     async def apply_shared_parts(self) -> SharedParts:
-        """Adopt what other processes found of servers meanwhile; no-op if nothing."""
+        """Adopt the listings and failures that other processes have stored meanwhile."""
         if not self.is_complete:
             return SharedParts([], [])
         async with self._changing():
@@ -476,12 +476,12 @@ class CatalogState:
         self._replace_usage(*await self._read_usage())
 
     async def _read_usage(self) -> tuple[int, Mapping[ToolKey, UseCount]]:
-        """The use counts, and the number of this read: one that began later knows more."""
+        """Return the use counts with the number of this read; a later read is more current."""
         number = next(self._usage_reads)
         return number, await self._store.uses(self.view.settings)
 
     def _replace_usage(self, number: int, uses: Mapping[ToolKey, UseCount]) -> None:
-        """Load what was read into the view, unless a later read is there; needs the lock."""
+        """Load the use counts into the view, unless a later read is there; needs the lock."""
         if number < self._usage_read:
             return
         self._usage_read = number

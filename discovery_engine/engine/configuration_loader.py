@@ -1,8 +1,8 @@
-"""Reads the files of the configuration: at first if they changed, else when they are needed.
+"""Reads the configuration files: at the start if they have changed, else when they are needed.
 
-What is remembered of an unchanged configuration is enough to answer from, and takes no parser: that
-would be half of what a start costs. Where an entry could hold a secret, its transport is not
-remembered. Then the files are read before the first server is started or reached.
+The stored settings of an unchanged configuration are enough for answers, and need no parser, which
+would take half of a start. They lack transports that may hold a secret; the files are then read
+before the first server is started or reached.
 """
 
 from __future__ import annotations
@@ -67,11 +67,14 @@ def read_settings(
 
 class SettingsReader(Protocol):
     def __call__(self, *, content: bytes | None = None) -> Settings:
-        """The settings of the files; with `content`, as if the configuration had it."""
+        """Read the settings of the files; with `content`, as if the configuration had it."""
 
 
 class ConfigurationLoader:
-    """`load` reads the files, and `registered` the registry; `clock` is Unix time in seconds."""
+    """Keeps the settings of an engine current with the files and the registry.
+
+    `load` reads the files, and `registered` the registry; `clock` returns Unix time in seconds.
+    """
 
     def __init__(
         self,
@@ -92,20 +95,20 @@ class ConfigurationLoader:
         self._clock = clock
         self._changing = anyio.Lock()
         self.rejection: Rejection | None = None
-        """Why the files contain other settings that are invalid; None if they do not."""
+        """The problems of the present files; None if they are valid."""
 
     async def join(self, files: Settings) -> Settings:
-        """The settings that the files contain, with the servers of the registry."""
+        """Return the settings of the files with the servers of the registry."""
         self._files = files
         return await anyio.to_thread.run_sync(self._registered.join, files)
 
     def preview(self, content: bytes, rules: Mapping[str, str] | None) -> Settings:
-        """The settings that would be in force if the file had this content; it blocks.
+        """Return the settings that another content of the file would give; it blocks.
 
-        With `rules`, as if the registry had these, by section.
+        With `rules`, the registry has these rules by section.
 
         Raises:
-            ConfigurationError: If they could not be used.
+            ConfigurationError: If they are invalid.
         """
         return self._registered.join(self._load(content=content), rules)
 
@@ -128,9 +131,9 @@ class ConfigurationLoader:
                 await self._end_changed(before)
 
     async def complete(self) -> None:
-        """Read the files, unless they were read or what is remembered of them is enough.
+        """Read the files, unless the settings are complete.
 
-        If they are invalid now, no server can be used.
+        If the files are invalid, no server can be used.
         """
         if not self._state.is_complete:
             async with self._changing:
@@ -146,7 +149,7 @@ class ConfigurationLoader:
             await self._state.forget_transports()
 
     async def _is_unchanged(self) -> bool:
-        """Return whether what is remembered is all that servers are started with, as it is now."""
+        """Return whether the stored settings are complete and current."""
         is_current = self._registered.is_current
         return (
             await anyio.to_thread.run_sync(is_current, self._state.view.settings)
@@ -157,7 +160,7 @@ class ConfigurationLoader:
         """Read the files and apply them.
 
         Raises:
-            ConfigurationError: If they are invalid; the last valid ones then stay in force.
+            ConfigurationError: If they are invalid; the last valid ones stay in force.
         """
         from discovery_engine.config.loading.loader import require_same_file  # noqa: PLC0415 - as above
 
@@ -173,9 +176,9 @@ class ConfigurationLoader:
         self.rejection = None
 
     async def _apply_registered(self) -> None:
-        """Apply other servers, switches and rules of the registry to what the files last contained.
+        """Apply the servers, switches and rules of the registry to the last settings of the files.
 
-        Files that are invalid by now do not keep a server from being switched off.
+        So a server can be switched off although the files are invalid.
 
         Raises:
             ConfigurationError: If the files were not read yet, and are invalid.
@@ -192,7 +195,7 @@ class ConfigurationLoader:
         await self._end_changed(before)
 
     async def _end_changed(self, before: View) -> None:
-        """End the sessions of servers whose transport is another than before, or that are gone."""
+        """End the sessions of servers that were removed, or whose transport has changed."""
         view = self._state.view
         await self._upstreams.close_changed(before.connectable, view.connectable)
         for event in server_events(before.settings, view.settings):
@@ -200,13 +203,13 @@ class ConfigurationLoader:
         self._events.publish(ConfigurationReloaded(len(view.settings.servers)))
 
 
-# What became of the servers of a configuration, as events.
+# Events of servers that were added, changed and removed.
 
 _NOWHERE = Origin("")
 
 
 def server_events(before: Settings, after: Settings) -> Iterator[Event]:
-    """The events of a change from one configuration to the next, server by server."""
+    """Yield the events of a change of settings, server by server."""
     servers = before.by_name
     for name, server in servers.items():
         if name not in after.by_name:
@@ -243,9 +246,9 @@ def _changed(before: ServerSettings, after: ServerSettings) -> Iterator[Event]:
 
 
 def _entry(server: ServerSettings, *, is_known: bool) -> ServerSettings:
-    """A server as far as it can be compared; remembered settings may lack its transport.
+    """Return the parts of a server that are compared: not its place in the file, nor its switch.
 
-    Where it stands in its file, and how it is switched, is no part of it.
+    Stored settings may lack the transport.
     """
     transport = server.transport if is_known else None
     problem = replace(server.problem, origin=_NOWHERE, excerpt="") if server.problem else None
@@ -262,16 +265,16 @@ def _entry(server: ServerSettings, *, is_known: bool) -> ServerSettings:
 
 
 class QuestionPolicy:
-    """Follows the configuration; what is computed is kept until it changes."""
+    """Caches the settings of servers' questions until the configuration changes."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
-        """`settings` are those of this moment."""
+        """`settings` returns the current settings."""
         self._current = settings
         self._settings: Settings | None = None
         self._by_server: dict[ServerName, QuestionSettings] = {}
 
     def of_server(self, server: ServerName) -> QuestionSettings:
-        """Return the present settings of a server's questions; see `QuestionsOf`."""
+        """Return the current settings of a server's questions; see `QuestionsOf`."""
         settings = self._current()
         if settings is not self._settings:
             self._settings, self._by_server = settings, {}
@@ -282,10 +285,9 @@ class QuestionPolicy:
 
 
 def _question_settings(settings: Settings, server: ServerName) -> QuestionSettings:
-    """The settings of a server's questions.
+    """Return the settings of a server's questions.
 
-    `server.roots` without any are none of the owner's, so that the client is asked; an empty list
-    at a server is what that server is given.
+    An empty `server.roots` has the client asked; an empty list of a server is its answer.
     """
     configured = settings.by_name.get(server)
     own = configured.roots if configured else None
@@ -297,10 +299,10 @@ def _question_settings(settings: Settings, server: ServerName) -> QuestionSettin
 
 
 class OwnerRoots(NamedTuple):
-    """The roots that servers are given, as `roots/list` has them."""
+    """The roots that the owner gives to servers, in the form of `roots/list`."""
 
     shared: tuple[JSONObject, ...] | None
-    """None if there are none, so that clients are asked."""
+    """The roots for all servers; None to ask the clients."""
     own: Mapping[ServerName, tuple[JSONObject, ...]]
     """The roots of servers that have their own."""
 
@@ -321,7 +323,7 @@ def _roots(settings: Settings, folders: Sequence[str]) -> tuple[JSONObject, ...]
 
 
 def _root(text: str, base: Path) -> JSONObject:
-    """A root, as servers are given it. A relative folder starts at `base`."""
+    """Return a root in the form of `roots/list`; a relative folder starts at `base`."""
     if text.startswith("file://"):
         uri = text
     else:

@@ -49,7 +49,7 @@ _UNKNOWN_RESOURCE = "resource:?"  # a URI that leads nowhere is an argument, whi
 
 
 class ServerOfferings:
-    """Made by the engine."""
+    """Lists, reads and completes resources and prompts; available as `engine.offerings`."""
 
     def __init__(self, core: EngineCore, current: CurrentView) -> None:
         self._core = core
@@ -79,24 +79,24 @@ class ServerOfferings:
         max_wait: float | None = None,
         by: Actor | None = None,
     ) -> JSONObject:
-        """The server's own result of `resources/read`, as raw JSON.
+        """Read a resource and return the server's result of `resources/read`, as raw JSON.
 
         Args:
-            uri: That of a listed resource, one that a template allows, or either behind the name
-                of its server (`discovery://servers/NAME/resources/…`), as lists show it.
-            server: The only server to look at; None if the URI is that of one server alone.
-            caller: As for `Engine.execute`.
-            continuation: As for `Engine.execute`.
-            on_progress: As for `Engine.execute`.
-            max_wait: As for `Engine.execute`.
-            by: As for `Engine.execute`.
+            uri: The URI of a listed resource, one that a template allows, or its address with the
+                name of the server (`discovery://servers/NAME/resources/…`).
+            server: The only server to search; None for all.
+            caller: See `Engine.execute`.
+            continuation: See `Engine.execute`.
+            on_progress: See `Engine.execute`.
+            max_wait: See `Engine.execute`.
+            by: See `Engine.execute`.
 
         Raises:
-            ResourceNotFoundError: With the nearest addresses.
+            ResourceNotFoundError: If there is no such resource; suggests the nearest addresses.
             ResourceAmbiguousError: If several servers may have it; with the addresses.
             ResourceDisabledError: If a rule disables it, or its owner has not accepted it.
             FileWithheldError: If it is a file of a skill with a suspicious text.
-            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: See `execute`.
         """
         with self._record(
             "resource-read", server, _UNKNOWN_RESOURCE, {"uri": uri}, caller, by
@@ -169,21 +169,21 @@ class ServerOfferings:
         max_wait: float | None = None,
         by: Actor | None = None,
     ) -> JSONObject:
-        """The server's own result of `prompts/get`, as raw JSON.
+        """Get a prompt and return the server's result of `prompts/get`, as raw JSON.
 
         Args:
-            name: That of the prompt, or `server:prompt`.
-            arguments: Sent unchecked: the server checks them.
-            server: The only server to look at; None if it is named, or alone has that prompt.
-            caller: As for `Engine.execute`.
-            continuation: As for `Engine.execute`.
-            on_progress: As for `Engine.execute`.
-            max_wait: As for `Engine.execute`.
-            by: As for `Engine.execute`.
+            name: The name of the prompt, or `server:prompt`.
+            arguments: The arguments, which the server checks.
+            server: The only server to search; None for all.
+            caller: See `Engine.execute`.
+            continuation: See `Engine.execute`.
+            on_progress: See `Engine.execute`.
+            max_wait: See `Engine.execute`.
+            by: See `Engine.execute`.
 
         Raises:
-            PromptNotFoundError, PromptAmbiguousError, PromptDisabledError: As `read_resource`.
-            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: As `execute`.
+            PromptNotFoundError, PromptAmbiguousError, PromptDisabledError: See `read_resource`.
+            ServerNotFoundError, DisabledError, ServerStartingError, UpstreamError: See `execute`.
         """
         arguments = arguments or {}
         with self._record("prompt-get", server, f"prompt:{name}", arguments, caller, by) as record:
@@ -210,18 +210,17 @@ class ServerOfferings:
     async def complete(
         self, params: JSONObject, *, server: str | None = None, caller: Client | None = None
     ) -> JSONObject:
-        """The server's own result of `completion/complete`, as raw JSON.
+        """Complete an argument and return the result of `completion/complete`, as raw JSON.
 
-        Of a template, values are left out that lead to what may not be seen.
+        Values of a template that lead to hidden resources are left out.
 
         Args:
-            params: `ref`, in which a prompt or a template is named as lists show it, `argument`,
-                and `context` if there is one.
-            server: The only server to look at.
-            caller: As for `Engine.execute`.
+            params: The parameters of the request; `ref` has a name or an address as in lists.
+            server: The only server to search; None for all.
+            caller: See `Engine.execute`.
 
         Raises:
-            DiscoveryError: As `get_prompt` and `read_resource`.
+            DiscoveryError: See `get_prompt` and `read_resource`.
         """
         await self._core.configuration.complete()
         reference = params["ref"]
@@ -245,16 +244,16 @@ class ServerOfferings:
         return _visible_values(self._current.live, entry.offering, params, result)
 
     async def watch_resource(self, uri: str, *, server: str | None = None) -> ResourceTarget:
-        """Have `ResourceUpdated` published when a resource changes, until `unwatch_resource`.
+        """Publish `ResourceUpdated` when a resource changes, until `unwatch_resource`.
 
-        Its server is asked once, however many watch, and again when it was lost.
+        All watchers share one subscription, which is renewed when the session was lost.
 
         Args:
-            uri: As `read_resource` takes it.
-            server: As `read_resource` takes it.
+            uri: See `read_resource`.
+            server: See `read_resource`.
 
         Raises:
-            DiscoveryError: As `read_resource`, and if its server does not notify of updates.
+            DiscoveryError: See `read_resource`; also if the server does not notify of updates.
         """
         await self._core.configuration.complete()
         target = await self._found(lambda view: view.resource(server, uri), server, max_wait=None)

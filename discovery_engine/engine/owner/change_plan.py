@@ -1,7 +1,7 @@
-"""The effects of a change of the configuration, computed from the stored catalog.
+"""Computes the effects of a change of the configuration from the stored catalog.
 
-No server is started, and nothing is written: what is known of each server's tools is judged once
-by the rules before the change, and once by those after it.
+No server is started, and nothing is written: the known tools are judged by the rules before the
+change, and by those after it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PLACES = frozenset({"inputs", "registered", "remembered", "warnings", "path", "
 class QueryMove(Struct, frozen=True):
     query: str
     before: tuple[str, ...]
-    """The first tools that it finds; those of an answer that none fits are not among them."""
+    """The first hits; none of an answer that no tool fits."""
     after: tuple[str, ...]
     decision: tuple[Decision, Decision]
     confidence: tuple[float, float]
@@ -114,9 +114,9 @@ class Projection(Struct, frozen=True):
         """Return what changes.
 
         Args:
-            price: The tokens of a tool's definition.
-            queries: Queries whose first tools are compared.
-            view: What changes for the clients of this view only.
+            price: Returns the number of tokens of a tool's definition.
+            queries: The queries whose first hits are compared.
+            view: The view whose clients are considered; None for clients without one.
 
         Raises:
             ViewNotFoundError: If there is no such view, neither before nor after the change.
@@ -150,13 +150,13 @@ class Projection(Struct, frozen=True):
         limit: int = _FIRST,
         vectors: Mapping[str, Sequence[Vector]] = MappingProxyType({}),
     ) -> Iterator[QueryMove]:
-        """Yield what queries find before and after the change, in their order.
+        """Yield the hits of queries before and after the change, in the order of the queries.
 
         Args:
-            queries: What is asked.
-            view: As a client of this view; one that is not there finds nothing.
-            limit: The most tools of each answer.
-            vectors: Vectors of queries, to find tools by meaning; without them by words alone.
+            queries: The texts of the queries.
+            view: The view of the client; one that does not exist finds nothing.
+            limit: The most hits of each query.
+            vectors: The vectors of queries, to find tools by meaning, too.
         """
         sides = [Sight.of(side, view).shown for side in (self.before, self.after)]
         for query in queries:
@@ -184,7 +184,7 @@ def project(
     data_dir: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Projection:
-    """The views under two settings; without `current`, before is what was last in force.
+    """Return the views under two settings; without `current`, the first is that last in force.
 
     Raises:
         RegistryError: If the stored catalog cannot be read.
@@ -220,9 +220,9 @@ def project_view(
     secrets: SecretResolver,
     environ: Mapping[str, str],
 ) -> Projection:
-    """The present view and the one under other settings, which is in use nowhere.
+    """Return a view, and the one that other settings would give.
 
-    What the change does not concern is not judged, indexed or read anew.
+    Tools that the change does not concern are not judged or indexed again.
     """
     stored = Snapshot(view.settings, view.catalog, decided)
     parts = _judged(changed, snapshot=stored, store=store, secrets=secrets, environ=environ)
@@ -243,7 +243,7 @@ def project_view(
 
 
 def in_place_of(current: Settings, other: Settings) -> Settings:
-    """`other`, as if its file were that of `current`: the same decisions apply."""
+    """Return `other` with the path and the decisions of `current`."""
     return replace(
         other,
         path=current.path,
@@ -254,7 +254,7 @@ def in_place_of(current: Settings, other: Settings) -> Settings:
 
 
 class _ReadOnlyStore:
-    """Decisions that can be read only; a store that cannot be written to is an expected failure."""
+    """A store whose decisions can only be read; users expect that writing may fail."""
 
     def __init__(self, store: Registry) -> None:
         self._store = store
@@ -274,7 +274,7 @@ def _judged(
     secrets: SecretResolver,
     environ: Mapping[str, str],
 ) -> tuple[ServerPart, ...]:
-    """Return what is stored, judged by other settings."""
+    """Return the stored parts, judged by other settings."""
     decisions = TrustStore(
         cast("Registry", _ReadOnlyStore(store)),
         secrets=secrets,
@@ -301,7 +301,7 @@ def _setting_changes(before: Settings, after: Settings) -> Iterator[str]:
 
 
 def _placeless(value: JSONValue) -> JSONValue:
-    """A value without the places of its parts in a file."""
+    """Return a value without the places of its parts in a file."""
     match value:
         case dict():
             return {name: _placeless(member) for name, member in value.items() if name != "origin"}

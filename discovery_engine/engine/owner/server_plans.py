@@ -1,6 +1,6 @@
-"""Changes of the configured servers, planned: in `discovery.yaml`, or in the registry.
+"""Plans changes of the configured servers, in `discovery.yaml` or in the registry.
 
-A plan writes nothing. It shows what would be different, as a diff.
+A plan writes nothing, and shows the difference as a diff.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ServerPlan(Struct, frozen=True):
 def plan_in_file(
     settings: Settings, name: str, entry: JSONObject, source: ServerOrigin = "manual"
 ) -> ServerPlan:
-    """A server behind those of the file in use, which is made if there is none.
+    """Plan to append a server to the configuration file, which is created if there is none.
 
     Raises:
         ConfigurationError: If the entry is invalid, the name is taken, or the file does not load.
@@ -99,7 +99,7 @@ def plan_in_file(
 def plan_update_in_file(
     settings: Settings, name: str, entry: JSONObject, source: ServerOrigin = "manual"
 ) -> ServerPlan:
-    """Another entry for a server of the file in use.
+    """Plan to replace the entry of a server in the configuration file.
 
     Raises:
         ConfigurationError: If the entry is invalid, or the file does not load.
@@ -114,9 +114,9 @@ def plan_update_in_file(
 def plan_copy(
     settings: Settings, server: ServerSettings, secrets: SecretResolver, changed: ServerSettings
 ) -> ServerPlan:
-    """A server of another client's file as one of the file in use, with another entry.
+    """Plan to copy a server of another client's file to the configuration file, with changes.
 
-    A secret of the client's takes no name that another stored one has in `secrets`.
+    Its secrets get names that are free in `secrets`.
 
     Raises:
         ConfigurationError: If the entry has a secret that cannot be stored, or the file does not
@@ -141,7 +141,7 @@ def _plan_of_copy(
     before: ServerSettings | None,
     candidate: ImportCandidate,
 ) -> ServerPlan:
-    """`before` is the entry of a copy that changes nothing."""
+    """Plan to add a copy; `before` is the entry of an unchanged one."""
     edit = editing.add_servers(Path(_file(settings)), [candidate.server], candidate.rules)
     return ServerPlan(
         verb,
@@ -157,7 +157,7 @@ def _plan_of_copy(
 
 
 def _changes(before: ServerSettings | None, after: ServerSettings) -> str:
-    """A diff of the entries, without the lines that stay."""
+    """Return the diff of two entries, without their common lines."""
     old, new = (
         block({server.name: serialize_server(server)}).splitlines(keepends=True) if server else []
         for server in (before, after)
@@ -166,7 +166,7 @@ def _changes(before: ServerSettings | None, after: ServerSettings) -> str:
 
 
 def refuse_commands(name: str, entry: JSONObject) -> None:
-    """Check that an entry which its owner has not written by hand runs no program for a value.
+    """Check that an entry runs no program for a value; only an owner may write one that does.
 
     Raises:
         ConfigurationError: If it does, or is invalid.
@@ -188,16 +188,16 @@ class NewServer(Struct, frozen=True):
 
 class RegistrationPlans(Struct, frozen=True):
     plans: Mapping[str, ServerPlan]
-    """By the names in the registry, as what follows."""
+    """The plans by the names in the registry."""
     errors: Mapping[str, ConfigurationError]
     duplicates: Mapping[str, str]
-    """Servers that are configured already, and as which."""
+    """The servers that are configured already, each with the reason."""
 
 
 def plan_registration(
     settings: Settings, registrations: Registrations, new: NewServer, environ: Mapping[str, str]
 ) -> ServerPlan:
-    """A server in the registry, new or in the place of the one that has its name there.
+    """Plan to register a server, or to replace a registered one of that name.
 
     `settings` are those in force, with transports.
 
@@ -218,7 +218,7 @@ def plan_registrations(
     servers: Iterable[NewServer],
     environ: Mapping[str, str],
 ) -> RegistrationPlans:
-    """Several servers in the registry; what is wrong with one concerns no other."""
+    """Plan to register servers; an invalid one does not affect the others."""
     checked_servers: dict[str, NewServer] = {}
     errors: dict[str, ConfigurationError] = {}
     new_servers = {new.record.name: new for new in servers}
@@ -246,7 +246,7 @@ def plan_registrations(
 
 
 def _checked(new: NewServer, parsed: ServerSettings | ConfigurationError) -> NewServer:
-    """The server with its entry as it is stored.
+    """Return the server with its entry as it is stored.
 
     Raises:
         ConfigurationError: If the entry is invalid.
@@ -282,10 +282,10 @@ def _plan(
 def plan_removal(
     settings: Settings, server: ServerSettings, registrations: Registrations
 ) -> ServerPlan:
-    """A server gone from where it stands, and its switch.
+    """Plan to remove a server from the file or the registry, with its switch.
 
     Raises:
-        ConfigurationError: If that is the file of another client.
+        ConfigurationError: If it stands in the file of another client.
     """
     name = server.renamed_from or server.name
     key = switched_as(server, settings.path)
@@ -307,7 +307,7 @@ def plan_removal(
 
 
 def plan_removal_of_duplicate(name: str, registrations: Registrations) -> ServerPlan | None:
-    """A registered server that is left out, as the same one stands in a file; None if it is not."""
+    """Plan to remove a registered server that a file has, too; None if there is none."""
     record = registrations.servers.get(name.removesuffix(f"@{REGISTRY}"))
     if record is None:
         return None
@@ -327,12 +327,10 @@ def plan_switch(
     is_wanted: bool,
     to: Target | None = None,
 ) -> ServerPlan:
-    """A server switched on or off: in the file if it stands there, else in the registry.
+    """Plan to switch a server on or off: in the file if it stands there, else in the registry.
 
-    In a registry that machines share it is switched for all of them, whatever their files are, but
-    where `enabled: false` of the file is to be taken back.
-
-    One of another client's file is copied for that, with `secrets` as in `plan_copy`.
+    A registry that machines share switches it for all of them, except to take back an
+    `enabled: false` of the file. A server of another client's file is copied; see `plan_copy`.
 
     Raises:
         ConfigurationError: If the file disables it, and the registry is to enable it; or the
@@ -369,7 +367,7 @@ def plan_switch(
 def _unseen_copy(
     settings: Settings, server: ServerSettings, secrets: SecretResolver
 ) -> ImportCandidate | None:
-    """A copy, if it may be made without being looked at: what runs of it is approved by that."""
+    """Return a copy that needs no look of the owner: the original is approved already."""
     if not server.is_sourced or server.is_untrusted_origin:
         return None
     copy = own_copy(settings, server, secrets)
@@ -377,10 +375,10 @@ def _unseen_copy(
 
 
 def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:
-    """The server that an entry of `servers` describes.
+    """Parse an entry of `servers`.
 
     Raises:
-        ConfigurationError: With everything that is wrong with it.
+        ConfigurationError: If it is invalid; lists every problem.
     """
     parsed = _parsed({name: entry})[name]
     if isinstance(parsed, ConfigurationError):
@@ -391,7 +389,7 @@ def parsed_entry(name: str, entry: JSONObject) -> ServerSettings:
 def _parsed(
     entries: Mapping[str, JSONObject],
 ) -> dict[str, ServerSettings | ConfigurationError]:
-    """The server of each entry, or everything that is wrong with it."""
+    """Parse entries; an invalid one gives the error with all its problems."""
     if not entries:
         return {}
     try:
@@ -425,12 +423,12 @@ def refusal(place: object, message: str, hint: str = "") -> ConfigurationError:
 
 
 def _without_literals(server: ServerSettings, source: ServerOrigin) -> StoredLiterals:
-    """A server without the secrets that stand in its entry.
+    """Replace the secrets in an entry by references to stored ones.
 
-    An installation has stored them already; what looks like one is the hash of its package.
+    Entries of the marketplace have none; what looks like a secret is the hash of the package.
 
     Raises:
-        ConfigurationError: If it has one where no reference helps.
+        ConfigurationError: If a secret stands where no reference is possible.
     """
     if source == "marketplace":
         return StoredLiterals(server)
@@ -454,7 +452,7 @@ def _switched(
 
 
 def _diff(name: str, before: JSONObject | None, after: JSONObject | None) -> str:
-    """A diff of registered entries, in the form of `discovery.yaml`."""
+    """Return the diff of registered entries, in the form of `discovery.yaml`."""
     return "".join(_signed("-", name, before)) + "".join(_signed("+", name, after))
 
 
@@ -464,7 +462,7 @@ def _signed(sign: str, name: str, entry: JSONObject | None) -> Iterator[str]:
 
 
 def _file(settings: Settings) -> str:
-    """The file in use.
+    """Return the configuration file in use.
 
     Raises:
         ConfigurationError: If no file is in use.
@@ -479,13 +477,13 @@ class StoredLiterals(Struct, frozen=True):
 
     server: ServerSettings
     values: Mapping[str, SecretText] = {}
-    """By the names under which they are to be stored."""
+    """The secrets by the names under which they are to be stored."""
     problem: str = ""
-    """Why the entry cannot be used: it has a secret where no reference to a stored one helps."""
+    """The reason that the entry cannot be used: a secret where no reference is possible."""
 
 
 def _store_literals(server: ServerSettings) -> StoredLiterals:
-    """Return a new server as it is once its secrets are stored; nothing is stored here."""
+    """Return a new server with references to secrets, which are not stored yet."""
     as_it_is = import_entry(server)
     if isinstance(as_it_is, SkippedServer):
         return StoredLiterals(server, problem=as_it_is.reason if as_it_is.is_secret else "")

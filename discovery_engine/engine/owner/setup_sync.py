@@ -1,4 +1,4 @@
-"""Additions of a setup file to the registry: each server once, whatever is wrong with others."""
+"""Plans to register the servers of a setup file; an invalid one does not affect the others."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SyncPlan(Struct, frozen=True):
 
 
 def setup_path(path: str | Path | None, environ: Mapping[str, str]) -> Path:
-    """The setup file that is meant.
+    """Return the path of the setup file.
 
     Raises:
         ConfigurationError: If none is named, or no file can have that name.
@@ -87,7 +87,7 @@ def plan_sync(
     at: float,
     data: Path,
 ) -> SyncPlan:
-    """The servers of the file `path` that are not registered yet; `at` is Unix time in seconds."""
+    """Plan to register the new servers of the file `path`; `at` is Unix time in seconds."""
     there = {name.casefold() for name in registrations.servers}
     skipped: list[SyncProblem] = []
     errors: list[SyncProblem] = []
