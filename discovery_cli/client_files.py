@@ -1,4 +1,4 @@
-"""Files of other clients that `config import` and `init` read, and the questions that both ask."""
+"""Files of other clients, which `config import` and `init` read."""
 
 from __future__ import annotations
 
@@ -67,37 +67,6 @@ def source_named(text: str) -> Source:
         raise click.UsageError(f"there is no file {file!r}")
     question = did_you_mean(text, SOURCE_TYPES)
     raise click.UsageError(f"{text!r} is neither a client nor a file{question}")
-
-
-def may_ask() -> bool:
-    """Return whether questions can be asked on a terminal."""
-    return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
-
-
-def is_agreed(output: Output, question: str, *, yes: bool = False) -> bool:
-    """Return whether the owner agrees; False with `--json` or without a terminal to ask on."""
-    return yes or (not output.as_json and may_ask() and click.confirm(question, err=True))
-
-
-def confirm(question: str, *, yes: bool) -> bool:
-    """Ask a yes-or-no question; with `yes` return True without asking.
-
-    Raises:
-        UsageError: If there is no terminal to ask on.
-    """
-    if yes:
-        return True
-    if not may_ask():
-        raise click.UsageError(
-            "there is no terminal to ask on; use --yes to do it, or --dry-run to preview it"
-        )
-    return click.confirm(question, default=True, err=True)
-
-
-def typed_value(question: str) -> str:
-    """Prompt for a value without echoing it; empty if the user enters nothing."""
-    value: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
-    return value
 
 
 def say_files(output: Output, files: Iterable[ClientFile]) -> None:

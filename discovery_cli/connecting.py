@@ -18,6 +18,7 @@ from discovery_cli.command_group import did_you_mean
 from discovery_cli.importing import ask_for_copies, write_copies
 from discovery_cli.invocation import Invocation
 from discovery_cli.server_changes import show_diff
+from discovery_cli.terminal_input import confirm
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.owner.connected_clients import (
     ClientPlace,
@@ -100,7 +101,7 @@ def connect(
             show_diff(output, connection.diff())
         question = f"{'Remove' if connection.is_deleted else 'Write'} {place.path}?"
         writes = not (connection.is_empty or options.dry_run)
-        if writes := writes and client_files.confirm(question, yes=options.yes):
+        if writes := writes and confirm(question, yes=options.yes):
             if copies and target:
                 write_copies(invocation, target, *copies)
             connection.apply()
@@ -257,7 +258,7 @@ def _set_mode(
     edit = set_serve_mode(config, mode)
     if not invocation.as_json:
         show_diff(invocation.output, edit.diff())
-    if not (edit.is_empty or dry_run) and client_files.confirm(f"Write {config}?", yes=yes):
+    if not (edit.is_empty or dry_run) and confirm(f"Write {config}?", yes=yes):
         edit.apply()
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from discovery_cli import client_files
 from discovery_cli.invocation import Invocation, owner_secrets, stored_values
 from discovery_cli.output import Cell, Output
+from discovery_cli.terminal_input import confirm
 from discovery_engine._util.quantities import counted
 from discovery_engine.config.editing.import_plan import plan_import
 from discovery_engine.config.serialization import serialize_server_redacted
@@ -100,7 +100,7 @@ def _agreed(output: Output, plan: ImportPlan, stored: ImportPlan, *, asks: bool)
         output.say(f"hint: --secrets store encrypts and stores {_secrets(stored)}")
         return plan
     question = f"Encrypt and store {_secrets(stored)}, and refer to them?"
-    if not client_files.confirm(question, yes=False):
+    if not confirm(question, yes=False):
         return plan
     show_plan(output, stored)
     return stored

@@ -11,6 +11,7 @@ import click
 from discovery_cli.exit_codes import ExitCode, exit_code
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
+from discovery_cli.terminal_input import is_agreed, may_ask
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.json_forms.error_form import next_step
 from discovery_engine.engine.owner.candidates import shell_word, visible_line
@@ -123,7 +124,7 @@ def install(
             show_plan(output, plan)
         if not dry_run:
             plan.require_ready()
-        if dry_run or not is_agreed(f"Install {plan.name!r} as shown?", yes=yes, asks=asks):
+        if dry_run or not is_agreed(output, f"Install {plan.name!r} as shown?", yes=yes):
             return plan, None
         change = await engine.installer.install(plan, on_progress=_progress_of(invocation))
         while change.needed and asks:
@@ -250,7 +251,7 @@ def rollback(invocation: Invocation, name: str, *, yes: bool) -> ExitCode:
             now, earlier = record.current.pin, record.previous.pin
             if not output.as_json:
                 output.line(f"{record.name}  {now.version} -> {earlier.version}")
-            if not is_agreed(f"Go back to {earlier.version}?", yes=yes, asks=asks):
+            if not is_agreed(output, f"Go back to {earlier.version}?", yes=yes):
                 return None
         return await engine.installer.rollback(name)
 
@@ -324,7 +325,7 @@ class UpdateRun:
             self._plans[-1] = plan
             self._show(plan)
         plan.require_ready()
-        if is_agreed(f"Update {plan.name!r} as shown?", yes=self._yes, asks=self._asks):
+        if is_agreed(self._output, f"Update {plan.name!r} as shown?", yes=self._yes):
             change = await installer.update(plan, on_progress=_progress_of(self._invocation))
             if change.problem and not self._output.as_json:
                 _say_started(self._output, change)
@@ -374,13 +375,7 @@ NO_TERMINAL = "there is no terminal to ask on; use --yes to approve what is show
 
 def may_ask_person(invocation: Invocation, *, yes: bool) -> bool:
     """Return whether a person can be asked, and neither `--yes` nor JSON output rules it out."""
-    from discovery_cli.client_files import may_ask
-
     return may_ask() and not (yes or invocation.as_json)
-
-
-def is_agreed(question: str, *, yes: bool, asks: bool) -> bool:
-    return yes or (asks and click.confirm(question, err=True))
 
 
 def given_values(pairs: Iterable[str]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Reads lines from the terminal without blocking the event loop."""
+"""Input from the terminal: lines without blocking the event loop, and questions of commands."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+if TYPE_CHECKING:
+    from discovery_cli.output import Output
 
 _MAX_TERMINAL_LINE_BYTES = 4096  # bytes; the longest line that a terminal delivers
 
@@ -119,3 +124,37 @@ class Screen:
         finally:
             if movement:
                 movement.resume()
+
+
+# Questions to the person who runs a command, before its event loop or beside it.
+
+
+def may_ask() -> bool:
+    """Return whether questions can be asked on a terminal."""
+    return sys.stdin.isatty() and not os.environ.get("DISCOVERY_NO_PROMPT")
+
+
+def is_agreed(output: Output, question: str, *, yes: bool = False) -> bool:
+    """Return whether the owner agrees; False with `--json` or without a terminal to ask on."""
+    return yes or (not output.as_json and may_ask() and click.confirm(question, err=True))
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask a yes-or-no question; with `yes` return True without asking.
+
+    Raises:
+        UsageError: If there is no terminal to ask on.
+    """
+    if yes:
+        return True
+    if not may_ask():
+        raise click.UsageError(
+            "there is no terminal to ask on; use --yes to do it, or --dry-run to preview it"
+        )
+    return click.confirm(question, default=True, err=True)
+
+
+def typed_value(question: str) -> str:
+    """Prompt for a value without echoing it; empty if the user enters nothing."""
+    value: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
+    return value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from discovery_cli.client_files import typed_value
 from discovery_cli.server_changes import say_secrets, show_copy, show_diff
+from discovery_cli.terminal_input import typed_value
 from discovery_engine._util.text import quoted
 
 if TYPE_CHECKING:

@@ -288,7 +288,7 @@ def sync(invocation: Invocation, *, file: Path | None, dry_run: bool, yes: bool)
     \b
       discovery config sync servers.json --dry-run
     """
-    from discovery_cli.client_files import confirm
+    from discovery_cli.terminal_input import confirm
     from discovery_engine.engine.json_forms.owner_forms import sync_plan_form
 
     output = invocation.output

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli import client_files
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, complete_target, pass_invocation
 from discovery_cli.output import Cell, Output
+from discovery_cli.terminal_input import is_agreed
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import one_line
 
@@ -89,9 +89,7 @@ def command(
         if output.as_json:
             output.answer(_plan_form(plan))
         return ExitCode.OK
-    if not client_files.is_agreed(
-        output, f"Send {counted(len(plan.requests), 'request')}?", yes=yes
-    ):
+    if not is_agreed(output, f"Send {counted(len(plan.requests), 'request')}?", yes=yes):
         output.report(_plan_form(plan), "nothing was sent; --yes sends it")
         return ExitCode.DISABLED
     on_tool = (lambda _: None) if output.as_json else partial(_show_tool, output)
@@ -105,7 +103,7 @@ def _forget(invocation: Invocation, servers: tuple[str, ...], *, yes: bool) -> E
     for text in texts if not output.as_json else ():
         output.line(f"{one_line(text.server)}:{one_line(text.tool)}")
     question = f"Delete what was written for {counted(len(texts), 'definition')}?"
-    if texts and not client_files.is_agreed(output, question, yes=yes):
+    if texts and not is_agreed(output, question, yes=yes):
         output.report({"forgotten_count": 0}, "nothing was deleted; --yes deletes what is shown")
         return ExitCode.DISABLED
     forgotten = invocation.run(lambda engine: engine.enrichment.forget(texts))

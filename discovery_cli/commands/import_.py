@@ -13,6 +13,7 @@ from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_client, pass_invocation
 from discovery_cli.output import Output
+from discovery_cli.terminal_input import confirm, may_ask
 from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ def command(
     imported = client_files.read(_sources(output, origins, dry_run=dry_run, yes=yes))
     _require(only, imported)
     target = _target(invocation)
-    asks = client_files.may_ask() and not (yes or dry_run or output.as_json)
+    asks = may_ask() and not (yes or dry_run or output.as_json)
     plan, settings = ask_for_copies(invocation, target, imported, secrets, only=only, asks=asks)
     writes = bool(plan.servers) and not dry_run
     what = counted(len(plan.servers), "server")
-    if writes := writes and client_files.confirm(f"Write {what} into {target}?", yes=yes):
+    if writes := writes and confirm(f"Write {what} into {target}?", yes=yes):
         write_copies(invocation, target, plan, settings)
     if output.as_json:
         output.answer({"path": str(target), "written": writes, **plan_form(plan)})
@@ -110,7 +111,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, dry_run: bool, yes: bo
         return []
     output.say("files of other clients:")
     client_files.say_files(output, files)
-    if not client_files.confirm("Read them?", yes=yes or dry_run):
+    if not confirm("Read them?", yes=yes or dry_run):
         return []
     return [Source(client) for client in dict.fromkeys(file.client for file in files)]
 

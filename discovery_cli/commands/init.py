@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_client, pass_invocation
 from discovery_cli.output import Output
+from discovery_cli.terminal_input import confirm, may_ask
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.owner.gateway_command import NAME, Needs, gateway_command, needs_of
@@ -82,7 +83,7 @@ def command(
       discovery init --from cursor --dry-run
       discovery init --demo
     """
-    from discovery_cli import client_files, value_prompts
+    from discovery_cli import value_prompts
     from discovery_engine.config.editing.edit import first_configuration, new_file
     from discovery_engine.config.files.location import FILE_NAME, user_config_path
     from discovery_engine.config.loading.loader import load_settings
@@ -102,17 +103,15 @@ def command(
     _require_here(invocation, clients)
     sources = _sources(output, origins, yes=yes or dry_run)
     _preview(output, sources)
-    with_rules = client_files.confirm(
-        "Switch off tools that may destroy something?", yes=yes or dry_run
-    )
+    with_rules = confirm("Switch off tools that may destroy something?", yes=yes or dry_run)
     text = first_configuration(sources, with_rules=with_rules)
-    writes = not dry_run and client_files.confirm(f"Write {target}?", yes=yes)
+    writes = not dry_run and confirm(f"Write {target}?", yes=yes)
     if writes:
         new_file(target, text).apply()
         at, data_dir = invocation.clock(), invocation.data_dir
         approve_file(target, only=None, environ=os.environ, data_dir=data_dir, at=at)
     needs = needs_of(load_settings(target.absolute()), os.environ) if writes else None
-    if needs and needs.unset and client_files.may_ask() and not (yes or output.as_json):
+    if needs and needs.unset and may_ask() and not (yes or output.as_json):
         value_prompts.ask_for(replace(invocation, config=str(target)))
         needs = needs_of(load_settings(target.absolute()), os.environ)
     if output.as_json:
@@ -141,7 +140,7 @@ def _sources(output: Output, origins: tuple[str, ...], *, yes: bool) -> list[Sou
     files = client_files.found_files()
     if not files:
         output.say("no configuration of another client was found on this machine")
-        if yes or output.as_json or not client_files.may_ask():
+        if yes or output.as_json or not may_ask():
             output.say("`discovery init --demo` shows what this is, with made-up servers")
         elif click.confirm("See what this is, with made-up servers?", err=True):
             _show_demo(output)
@@ -163,7 +162,6 @@ def _show_demo(output: Output) -> None:
 
 
 def _chosen(output: Output, files: Sequence[ClientFile], *, yes: bool) -> list[Source]:
-    from discovery_cli import client_files
     from discovery_engine.config.settings import Source
 
     sources = []
@@ -172,7 +170,7 @@ def _chosen(output: Output, files: Sequence[ClientFile], *, yes: bool) -> list[S
         for file in files:
             if file.client == client:
                 output.say(f"  {file.path}")
-        if client_files.confirm(f"Use the servers of {label}?", yes=yes):
+        if confirm(f"Use the servers of {label}?", yes=yes):
             sources.append(Source(client))
     return sources
 
@@ -213,7 +211,7 @@ def _connect(
     invocation: Invocation, config: Path, names: Sequence[str], *, yes: bool, is_global: bool
 ) -> list[JSONObject]:
     """Connect the named clients, or those of this machine that the owner agrees to."""
-    from discovery_cli import client_files, connecting
+    from discovery_cli import connecting
     from discovery_engine.engine.owner.connected_clients import Machine
 
     output = invocation.output
@@ -222,7 +220,7 @@ def _connect(
     if not names:
         here = [place for place in machine.here_now() if place.spec.scope == "user"]
         listed = ", ".join(place.client.id for place in here)
-        if here and client_files.may_ask() and not yes:
+        if here and may_ask() and not yes:
             output.say(f"clients on this machine: {listed}")
             question = (
                 "Which of them shall use this gateway? Names with spaces between, or Enter for none"

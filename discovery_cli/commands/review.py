@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import click
 from msgspec import to_builtins
 
-from discovery_cli import client_files
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.finding_output import suspicion_lines
 from discovery_cli.install_commands import (
     NO_TERMINAL,
-    is_agreed,
     may_ask_person,
     planned_installation,
     secret_option,
@@ -29,6 +27,7 @@ from discovery_cli.invocation import Invocation, named
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
 from discovery_cli.server_changes import show_sync
+from discovery_cli.terminal_input import is_agreed
 from discovery_engine._util.quantities import ago, counted
 from discovery_engine._util.text import one_line, visible
 from discovery_engine.config.settings import RemoteTransport, StdioTransport
@@ -174,7 +173,7 @@ def servers_(
     output = invocation.output
     if not output.as_json:
         _show_candidates(output, candidates, settings)
-    approved = bool(candidates) and client_files.is_agreed(
+    approved = bool(candidates) and is_agreed(
         output, f"May {counted(len(candidates), 'server')} be started as shown?", yes=yes
     )
     if approved:
@@ -256,7 +255,7 @@ def tools_(
         if not output.as_json:
             _show_changes(output, server, reviews)
         question = f"Accept {counted(len(reviews), 'change')} of {server}?"
-        if client_files.is_agreed(output, question, yes=accept):
+        if is_agreed(output, question, yes=accept):
             accepted[server] = reviews
     if accepted:
         invocation.run(lambda engine: engine.review.accept(accepted))
@@ -432,7 +431,7 @@ def accept(
             _show(output, request, plan)
         if plan and not isinstance(plan, SyncPlan):
             plan.require_ready()
-        if not is_agreed(f"{request.action} as shown?", yes=yes, asks=asks):
+        if not is_agreed(output, f"{request.action} as shown?", yes=yes):
             return request, False
         return await engine.requests.accept(request.id, plan=plan), True
 

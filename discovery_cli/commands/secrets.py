@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from discovery_cli.client_files import may_ask, typed_value
 from discovery_cli.command_group import Group
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation, owner_secrets
 from discovery_cli.options import pass_invocation
 from discovery_cli.output import Cell
+from discovery_cli.terminal_input import may_ask, typed_value
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import named
 from discovery_engine.errors import ConfigurationError, InvalidSecretError, SecretStoreError

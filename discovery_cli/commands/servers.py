@@ -106,7 +106,7 @@ def add(
       discovery add mail --url https://mail.example.com/mcp --header "Authorization: Bearer ${T}"
       discovery add pets --openapi https://petstore3.swagger.io/api/v3/openapi.json
     """
-    from discovery_cli.client_files import confirm
+    from discovery_cli.terminal_input import confirm
     from discovery_engine.engine.json_forms.owner_forms import server_plan_form
 
     output, server_entry, has_file = invocation.output, _entry(program, **entry), True
@@ -252,7 +252,7 @@ def remove(
       discovery remove time
       discovery remove github --secrets delete --yes
     """
-    from discovery_cli.client_files import confirm, may_ask
+    from discovery_cli.terminal_input import confirm, may_ask
     from discovery_engine.engine.json_forms.owner_forms import server_plan_form
 
     output = invocation.output
