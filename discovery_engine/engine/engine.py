@@ -464,16 +464,7 @@ class Engine(ScopedEngine):
 
     async def run_maintenance(self) -> NoReturn:
         """Run the background tasks of a long-running host: due listings, changes, reloads."""
-        await run_maintenance(
-            self,
-            self._core.lister,
-            self._core.store.changes,
-            self._core.environment.token_logins,
-            self._core.webhooks,
-            self._core.state.name_servers,
-            lambda: self._core.state.trust_store.decided,
-            data=self._core.environment.data,
-        )
+        await run_maintenance(self, self._core)
 
     async def work(self, options: WorkerOptions, report: Reporter) -> None:
         """Claim servers from the refresh queue and list them, as one of any number of workers.

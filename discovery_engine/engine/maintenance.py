@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Ite
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from discovery_engine._util.folder_watch import FolderWatch, Identity, nearest_folder
 from discovery_engine._util.tasks import open_task_group
 from discovery_engine.config.files.inputs import observe
-from discovery_engine.config.files.location import decision_scope, scope_of
+from discovery_engine.config.files.location import scope_of
 from discovery_engine.config.settings import InputFile
 from discovery_engine.engine.gateway_reports import open_status_file
 from discovery_engine.errors import ConfigurationError, NeedsAuthError, RegistryError
@@ -38,11 +38,13 @@ from discovery_engine.view.status import Observation
 
 if TYPE_CHECKING:
     from discovery_engine.catalog import ServerPart
+    from discovery_engine.engine.catalog_state import CatalogState
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.engine.engine import Engine
     from discovery_engine.engine.lister import ServerLister
-    from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
     from discovery_engine.store.postgres_gateways import PostgresGateways
     from discovery_engine.tools.model import ServerName
+    from discovery_engine.upstream.http.logins import Logins
 
 logger = logging.getLogger(__name__)
 
@@ -63,40 +65,19 @@ _NAME_EVERY = 3600.0  # seconds after which the servers are named again
 _STATUS_EVENTS = tuple(kind for kind in EVENTS if kind not in FREQUENT)
 
 
-class LoginFeed(Protocol):
-    """The logins of remote servers, as other processes change them, too."""
-
-    def stamp(self) -> object: ...
-
-    async def servers(self) -> frozenset[str]: ...
-
-
-async def run_maintenance(
-    engine: Engine,
-    lister: ServerLister,
-    changes: Callable[[], AsyncGenerator[None]],
-    logins: LoginFeed,
-    webhooks: WebhookDispatcher,
-    name_servers: Callable[[], Awaitable[bool]],
-    decided: Callable[[], int | None],
-    *,
-    data: Path,
-) -> NoReturn:
-    """Run all tasks.
-
-    `decided` returns the newest decision in force, and `data` is the folder that other processes
-    read.
-    """
+async def run_maintenance(engine: Engine, core: EngineCore) -> NoReturn:
+    """Run all tasks."""
+    lister = core.lister
     async with open_task_group() as tasks:
-        tasks.start_soon(_publish_status, engine, data)
+        tasks.start_soon(_publish_status, engine, core.environment.data)
         tasks.start_soon(_follow_servers, engine, lister, tasks)
         tasks.start_soon(follow_files, lambda: engine.settings.inputs, engine.reload)
-        tasks.start_soon(_follow_decisions, engine, changes)
-        tasks.start_soon(_follow_logins, engine, logins)
-        tasks.start_soon(webhooks.run)
-        tasks.start_soon(_keep_named, name_servers)
-        if engine.gateway_store:
-            tasks.start_soon(_report_decided, engine, engine.gateway_store, decided)
+        tasks.start_soon(_follow_decisions, engine, core.store.changes)
+        tasks.start_soon(_follow_logins, engine, core.environment.token_logins)
+        tasks.start_soon(core.webhooks.run)
+        tasks.start_soon(_keep_named, core.state)
+        if core.store.gateways:
+            tasks.start_soon(_report_decided, core, core.store.gateways)
         while True:
             engine.results.expire()
             await engine.refresh(only_due=True, max_wait=_LONGEST_ROUND)
@@ -167,18 +148,16 @@ async def _follow_decisions(engine: Engine, changes: Callable[[], AsyncGenerator
             await _unless_unusable(engine.apply_decisions)
 
 
-async def _report_decided(
-    engine: Engine, store: PostgresGateways, decided: Callable[[], int | None]
-) -> None:
-    """Have the registry say of this gateway which decisions are in force, until it ends."""
+async def _report_decided(core: EngineCore, store: PostgresGateways) -> None:
+    """Report to the registry which decisions are in force in this gateway, until it ends."""
     reported: int | None = None
     next_report = 0.0
     try:
         while True:
-            number = decided()
+            number = core.state.trust_store.decided
             if number is not None and (number != reported or anyio.current_time() >= next_report):
                 reported, next_report = number, anyio.current_time() + _REPORT_EVERY
-                report = partial(store.report, decision_scope(engine.settings), number)
+                report = partial(store.report, core.decision_scope, number)
                 with suppress(RegistryError):  # the next report says as much
                     await anyio.to_thread.run_sync(report)
             await anyio.sleep(_REPORT_PAUSE)
@@ -187,7 +166,7 @@ async def _report_decided(
             await anyio.to_thread.run_sync(store.withdraw_report)
 
 
-async def _follow_logins(engine: Engine, logins: LoginFeed) -> None:
+async def _follow_logins(engine: Engine, logins: Logins) -> None:
     """After a login, a logout or a new secret in another process, list the servers concerned."""
     stamp, servers = logins.stamp(), await logins.servers()
     await _refresh_parts(engine, _lacks_secret)  # it may be stored since the engine was opened
@@ -205,9 +184,9 @@ async def _refresh_parts(engine: Engine, is_due: Callable[[ServerPart], bool]) -
         await engine.refresh(chosen)
 
 
-async def _keep_named(name_servers: Callable[[], Awaitable[bool]]) -> NoReturn:
+async def _keep_named(state: CatalogState) -> NoReturn:
     while True:
-        is_done = await name_servers()
+        is_done = await state.name_servers()
         await anyio.sleep(_NAME_EVERY if is_done else _LONGEST_SLEEP)
 
 
