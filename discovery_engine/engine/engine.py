@@ -244,13 +244,7 @@ class Engine(ScopedEngine):
         async def find(name: str, version: str) -> EntryDetails:
             return await self.marketplace.show(name, version=version)
 
-        return Installer(
-            self,
-            find,
-            environ=self._core.environment.variables,
-            data=self._core.environment.data,
-            publish=self._core.events.publish,
-        )
+        return Installer(self, self._core, find)
 
     @cached_property
     def logins(self) -> ServerLogins:

@@ -101,10 +101,7 @@ class Victim:
             return EntryDetails(entry)
 
         async with open_engine(self.config, environ=environ, data_dir=self.data) as engine:
-            yield (
-                engine,
-                Installer(engine, find, environ=environ, data=self.data),
-            )
+            yield engine, Installer(engine, engine._core, find)
 
     def bundle(self, *members: tuple[zipfile.ZipInfo | str, bytes], **server: Any) -> PackageOffer:
         """An offer of a bundle that is downloaded already."""

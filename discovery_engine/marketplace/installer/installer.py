@@ -84,13 +84,12 @@ from discovery_engine.upstream.stdio.sandbox import sandboxes
 if TYPE_CHECKING:
     from discovery_engine.catalog import Failure
     from discovery_engine.config.settings import ServerSettings
+    from discovery_engine.engine.core import EngineCore
     from discovery_engine.marketplace.entry import MarketplaceEntry
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.installer.plan import InstallPlan
-    from discovery_engine.marketplace.package_managers.manager_command import Environ
     from discovery_engine.store.server_records import PackagePin
 
-InstallEvent: TypeAlias = InstallProgressed | InstallFailed | ServerInstalled | ServerUninstalled
 OnProgress: TypeAlias = Callable[[str], None]
 """Called with a short description of each step."""
 
@@ -104,22 +103,19 @@ class Installer:
 
     def __init__(
         self,
-        host: Engine,
+        engine: Engine,
+        core: EngineCore,
         find: Callable[[str, str], Awaitable[EntryDetails]],
-        *,
-        environ: Environ,
-        data: Path,
-        publish: Callable[[InstallEvent], object] = lambda _: None,
     ) -> None:
         """Make an installer; `find` returns the details of an entry by its name and a version.
 
         An empty version stands for that of the entry.
         """
-        self._host = host
+        self._engine = engine
         self._find = find
-        self._planner = Planner(environ, data)
-        self._work = InstallationWork(host, data)
-        self._publish = publish
+        self._planner = Planner(core.environment.variables, core.environment.data)
+        self._work = InstallationWork(engine, core.environment.data)
+        self._publish = core.events.publish
 
     async def plan_install(
         self,
@@ -215,7 +211,7 @@ class Installer:
         """
         plan.require_ready()
         add = partial(
-            self._host.servers.plan_add,
+            self._engine.servers.plan_add,
             plan.name,
             plan.server_entry,
             to=plan.where,
@@ -318,22 +314,22 @@ class Installer:
         if record := await self._work.find(change.name):
             await self._remove(record, change, secrets)
             return
-        await self._host.servers.apply(change)
+        await self._engine.servers.apply(change)
         for name in secrets:
-            await anyio.to_thread.run_sync(self._host.secrets.delete, name)
+            await anyio.to_thread.run_sync(self._engine.secrets.delete, name)
 
     async def _remove(
         self, record: InstalledServer, change: ServerPlan, secrets: Sequence[str]
     ) -> None:
         folders = (*record.folders, self._work.private_folder(record))
         async with self._work.under_way(record.where, record.name, secrets, folders):
-            await self._host.servers.apply(change)
+            await self._engine.servers.apply(change)
         if change.where == "file":
             self._publish(ServerUninstalled(ServerName(change.name), str(record.current.pin)))
 
     async def secrets_of(self, server: str) -> tuple[str, ...]:
         """Return the names of the secrets that are stored for a server: `SERVER/…`."""
-        names = await anyio.to_thread.run_sync(self._host.secrets.names)
+        names = await anyio.to_thread.run_sync(self._engine.secrets.names)
         return tuple(name for name in names if name.rpartition("/")[0] == server)
 
     async def installed(self, name: str) -> InstalledServer:
@@ -356,7 +352,7 @@ class Installer:
             ConfigurationError: If a server of that name exists.
         """
         name = server or default_name(entry)
-        return await self._host.servers.require_free(
+        return await self._engine.servers.require_free(
             name,
             to=to,
             hint="`discovery marketplace update` updates one that was installed;"
@@ -388,7 +384,7 @@ class Installer:
                 require_same(str(plan.pin), current.pin.integrity, plan.pin.integrity)
         except DiscoveryError as error:
             return UpdatePlan(record, problem=error)
-        part = self._host.view.catalog.part(self._work.address(record))
+        part = self._engine.view.catalog.part(self._work.address(record))
         tools = {entry.tool.name for entry in part.entries}
         return UpdatePlan(record, plan, differences(record, plan, tools))
 
@@ -400,9 +396,9 @@ class Installer:
         on_progress: OnProgress,
     ) -> InstalledChange:
         """Replace a server by another version; `plan` is None for a rollback."""
-        await self._host.complete_settings()
+        await self._engine.complete_settings()
         address = self._work.address(before)
-        server = self._host.view.server_settings(address)
+        server = self._engine.view.server_settings(address)
         entry = merged_entry(
             before.current.server_entry, serialize_server(server), after.current.server_entry
         )
@@ -413,7 +409,7 @@ class Installer:
             async with self._work.under_way(before.where, before.name, tuple(secrets), folders):
                 if plan:
                     await self._prepare(plan, report)
-                change = await self._host.servers.plan_update(
+                change = await self._engine.servers.plan_update(
                     address, entry, package=pin, source="marketplace"
                 )
                 await self._work.enter(change, after, secrets)
@@ -439,7 +435,7 @@ class Installer:
         report(f"starting {change.name}, and listing its tools")
         failures: list[Failure | DiscoveryError]
         try:
-            refreshed = await self._host.refresh([change.name])
+            refreshed = await self._engine.refresh([change.name])
             failures = [failure for _, failure in refreshed.servers if failure]
         except DiscoveryError as error:
             failures = [error]
@@ -452,8 +448,8 @@ class Installer:
 
     async def _needed(self, name: str) -> tuple[AskedInput, ...]:
         """Return the variables whose lack a server wrote to stderr."""
-        entry = serialize_server(self._host.view.server_settings(name))
-        stderr = "\n".join(await self._host.stderr(name))
+        entry = serialize_server(self._engine.view.server_settings(name))
+        stderr = "\n".join(await self._engine.stderr(name))
         inputs = [
             Input(variable, "environment", is_required=True)
             for variable in missing_variables(stderr, entry.get("env", {}))
@@ -499,8 +495,8 @@ class Installer:
 class InstallationWork:
     """Runs operations on the installed servers of one configuration."""
 
-    def __init__(self, host: Engine, data: Path) -> None:
-        self._host = host
+    def __init__(self, engine: Engine, data: Path) -> None:
+        self._engine = engine
         self._records = InstallRecords(data)
         self._sandboxes = data / sandboxes.PRIVATE_FOLDERS
 
@@ -516,7 +512,7 @@ class InstallationWork:
             InstallFailedError: If another process installs, or the data folder is not writable.
         """
         # Referenced secrets must be known, as they are not deleted.
-        await self._host.complete_settings()
+        await self._engine.complete_settings()
         scope, *_ = self._scopes
         work = BegunWork(scope, where, name, tuple(secrets), tuple(folders))
         with anyio.CancelScope(shield=True):
@@ -548,11 +544,11 @@ class InstallationWork:
         scope, *_ = self._scopes
         with anyio.CancelScope(shield=True):
             for name, value in secrets.items():
-                await anyio.to_thread.run_sync(self._host.secrets.set, name, value)
+                await anyio.to_thread.run_sync(self._engine.secrets.set, name, value)
             before = self._records.find(self._scopes, record.name)
             await anyio.to_thread.run_sync(self._records.save, scope, record)
             try:
-                await self._host.servers.apply(change)
+                await self._engine.servers.apply(change)
             except BaseException:
                 if before is not None:
                     await anyio.to_thread.run_sync(self._records.save, scope, before)
@@ -565,8 +561,10 @@ class InstallationWork:
             ServerNotFoundError: If it is not configured.
             NotInstalledError: If it was not installed from the marketplace.
         """
-        await self._host.complete_settings()  # only complete settings have the commands of servers
-        server = self._host.view.server_settings(name)
+        await (
+            self._engine.complete_settings()
+        )  # only complete settings have the commands of servers
+        server = self._engine.view.server_settings(name)
         record = await anyio.to_thread.run_sync(self._record_of, server)
         if record is None:
             raise NotInstalledError(
@@ -586,8 +584,8 @@ class InstallationWork:
 
     async def all_records(self) -> tuple[InstalledServer, ...]:
         """Return the records of all installed servers, in the order of the configuration."""
-        await self._host.complete_settings()
-        servers = self._host.view.settings.servers
+        await self._engine.complete_settings()
+        servers = self._engine.view.settings.servers
         find = partial(map, self._record_of, servers)
         records = await anyio.to_thread.run_sync(lambda: list(find()))
         return tuple(record for record in records if record is not None)
@@ -600,19 +598,19 @@ class InstallationWork:
 
     def private_folder(self, record: InstalledServer) -> str:
         """Return the path of the private folder that serves as the sandboxed home of a server."""
-        server = self._host.view.server_settings(self.address(record))
+        server = self._engine.view.server_settings(self.address(record))
         return str(sandboxes.private_folder(self._sandboxes, server.name, server.origin.file))
 
     @property
     def _scopes(self) -> tuple[str, ...]:
-        return record_scopes(self._host.view.settings)
+        return record_scopes(self._engine.view.settings)
 
     def _record_of(self, server: ServerSettings) -> InstalledServer | None:
         return self._records.record_of(self._scopes, server)
 
     def _configured(self, where: Place, name: str) -> ServerSettings | None:
         """Return the server with that name at that place; None if there is none."""
-        for server in self._host.view.settings.servers:
+        for server in self._engine.view.settings.servers:
             if place_of(server) == where and (server.renamed_from or server.name) == name:
                 return server
         return None
@@ -632,12 +630,12 @@ class InstallationWork:
         referred = set(stored_secrets(server)) if server else set()
         for secret in work.secrets:
             if secret not in referred:
-                self._host.secrets.delete(secret)
+                self._engine.secrets.delete(secret)
         self._records.end(work)
 
     def _delete_stale(self) -> None:
         """Delete records and folders of installed servers that the owner removed by hand."""
-        settings = self._host.view.settings
+        settings = self._engine.view.settings
         for record in self._records.of(self._scopes):
             server = self._configured(record.where, record.name)
             if server is None and record.where == "registry" and not settings.cache.enabled:
@@ -654,7 +652,7 @@ class InstallationWork:
     def _delete_unused(self, folders: Iterable[str]) -> None:
         """Delete the folders that no installed and no configured server uses."""
         used = {folder for record in self._records.all() for folder in record.folders}
-        servers = self._host.view.settings.servers
+        servers = self._engine.view.settings.servers
         texts = [text for server in servers for text in written_fields(server.transport).values()]
         for folder in folders:
             if folder not in used and not any(folder in text for text in texts):
