@@ -70,7 +70,7 @@ class TransientServers:
 
     def __init__(
         self,
-        host: Engine,
+        engine: Engine,
         data: Path,
         environ: Mapping[str, str],
         *,
@@ -81,14 +81,14 @@ class TransientServers:
         """None runs.
 
         Args:
-            host: The engine whose settings of the gateway they have, its sandbox among them.
+            engine: The engine whose settings of the gateway they have, its sandbox among them.
             data: The data folder of that, in which the secrets are.
             environ: What programs are started with.
             on_event: Called with what happens in them.
             on_change: Called with the handle of one, and whether it runs from now on.
             ttl: Seconds without a use, after which one ends.
         """
-        self._host = host
+        self._engine = engine
         self._data = data
         self._environ = environ
         self._secrets = StoredSecretResolver(environ, data)
@@ -172,7 +172,7 @@ class TransientServers:
 
     def _settings(self) -> Settings:
         return Settings(
-            server=self._host.settings.server,
+            server=self._engine.settings.server,
             cache=CacheSettings(enabled=False),
             log=LogSettings(calls="off"),
         )

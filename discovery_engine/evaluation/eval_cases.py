@@ -54,8 +54,8 @@ class CaseRun(Struct, frozen=True):
 class EvalCases:
     """Reads, edits and runs the cases; available as `engine.cases`."""
 
-    def __init__(self, host: Engine) -> None:
-        self._host = host
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def list(self) -> CaseFile:
         """Read the file of cases.
@@ -116,11 +116,11 @@ class EvalCases:
         Raises:
             ConfigurationError: See `list`.
         """
-        sides = (change.before, change.after) if change else (self._host.view.snapshot(),)
+        sides = (change.before, change.after) if change else (self._engine.view.snapshot(),)
         return await anyio.to_thread.run_sync(partial(_run, self._path(), sides, view, cost))
 
     def _path(self) -> Path:
-        path = self._host.view.settings.path
+        path = self._engine.view.settings.path
         if path is None:
             hint = "`discovery init` writes one"
             message = "there is no file beside which cases could be kept"
@@ -128,7 +128,7 @@ class EvalCases:
         return Path(path).with_name(CASE_FILE)
 
     async def _edit(self, change: Callable[[str], str]) -> Sequence[QueryCase]:
-        edit = partial(_edited, self._path(), change, self._host.view)
+        edit = partial(_edited, self._path(), change, self._engine.view)
         return await anyio.to_thread.run_sync(edit)
 
 

@@ -112,7 +112,7 @@ class ConfigurationChanges:
         self._engine = engine
         self._core = core
         self._prices: Mapping[Tool, int] = {}
-        self._one = anyio.CapacityLimiter(1)
+        self._limiter = anyio.CapacityLimiter(1)
         """Allows one plan at a time, because planning is CPU-bound."""
 
     async def sections(self) -> tuple[EditableSection, ...]:
@@ -156,7 +156,7 @@ class ConfigurationChanges:
         """
         texts = {name: _text(section) for name, section in sections.items()}
         plan = partial(self._plan, await self._path(), *self._placed(texts), self._engine.view)
-        return await anyio.to_thread.run_sync(plan, limiter=self._one)
+        return await anyio.to_thread.run_sync(plan, limiter=self._limiter)
 
     async def plan_mode(self, mode: ServeMode) -> Edit:
         """Plan to set `server.mode` in the file.
@@ -187,7 +187,7 @@ class ConfigurationChanges:
             with gc_pause.paused():
                 return planned.projection.plan(price=prices, view=view)
 
-        plan = await anyio.to_thread.run_sync(run, limiter=self._one)
+        plan = await anyio.to_thread.run_sync(run, limiter=self._limiter)
         self._prices = prices.used
         return plan
 
@@ -215,7 +215,7 @@ class ConfigurationChanges:
             moves = projection.compare(queries, view=view, limit=limit, vectors=vectors)
             return tuple(moves)
 
-        return await anyio.to_thread.run_sync(run, limiter=self._one)
+        return await anyio.to_thread.run_sync(run, limiter=self._limiter)
 
     async def apply(self, planned: PlannedChange) -> None:
         """Back up and write the file, or write the rules of the registry, and have both in force.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def decide(
-    host: Engine,
+    engine: Engine,
     events: EventBus,
     store: Callable[[], object],
     change: TrustChange,
@@ -32,5 +32,5 @@ async def decide(
     # Once begun it is finished: an engine must not answer by other decisions than are stored.
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(store)
-        await host.apply_decisions()
+        await engine.apply_decisions()
         events.publish(TrustChanged(change, tuple(dict.fromkeys(servers))))
