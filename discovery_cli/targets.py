@@ -77,7 +77,7 @@ def servers_of(words: Sequence[str], server: str | None) -> Concerned:
 
 
 def servers_shown(words: Sequence[str], server: str | None) -> Concerned:
-    """Like `servers_of`, but only the servers that have the tool, if some are known to have it."""
+    """Return what `servers_of` does, but only servers that have the tool, if some are known to."""
 
     def concerned(view: View) -> Iterable[ServerName]:
         if _is_tool_alone(view, words, server):
@@ -151,7 +151,7 @@ def tool_named(
 def tool_shown(
     view: View, words: Sequence[str], server: str | None
 ) -> tuple[Entry, tuple[str, ...]]:
-    """Like `tool_named`, for commands that only show a tool.
+    """Return what `tool_named` does, for commands that only show a tool.
 
     Raises:
         NotFoundError: If there is no such tool; the error suggests the nearest names.

@@ -1,4 +1,4 @@
-"""When to try again: the header Retry-After (RFC 9110, section 10.2.3), and exponential backoff."""
+"""Times of retries: the header Retry-After (RFC 9110, section 10.2.3), and exponential backoff."""
 
 from __future__ import annotations
 

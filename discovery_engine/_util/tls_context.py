@@ -14,7 +14,7 @@ _TLS_CONTEXT_TTL = 3600.0  # seconds
 
 
 def shared_tls_context() -> ssl.SSLContext:
-    """One context for all clients, made again after an hour, or if other certificates are named.
+    """Return the context of all clients, made again after an hour, or for other certificates.
 
     Making it takes 50 to 130 ms, more than all else that listing a server is: an event loop calls
     `load_tls_context` before.

@@ -45,7 +45,7 @@ class ToolCalls(Protocol):
 
 
 class AgentTool(Struct, frozen=True):
-    """Made by a `Toolset`; it can be kept and called as long as the engine is open."""
+    """A tool of a `Toolset`, which can be called as long as the engine is open."""
 
     name: str
     """1 to 64 characters of `a-z A-Z 0-9 _ -`, unique within its toolset."""

@@ -100,7 +100,7 @@ def end_within(text: str, tokens: int, start: int = 0) -> int:
 
 
 def _length_within(piece: re.Match[str], price: int) -> int:
-    """How much of a piece that costs more may stay; nothing of an ordinary one."""
+    """Return the length that a piece of a higher cost may have; 0 for an ordinary one."""
     if len(piece[0]) <= _ENDLESS:
         return 0
     kind = piece.lastgroup or "rest"

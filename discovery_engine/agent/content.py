@@ -78,7 +78,7 @@ class ResultContent(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All parts as text; media by type and size."""
+        """Return all parts as text; media by type and size."""
         return "\n".join(map(part_text, self.parts))
 
     @property

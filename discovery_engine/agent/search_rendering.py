@@ -137,7 +137,7 @@ def _render_answer(
 
 
 def _answerable(queries: int, budget: Budget) -> int:
-    """How many queries fit; if not all, one line counts the others."""
+    """Return the number of queries that fit; if not all do, one line counts the others."""
     if queries * _MIN_BLOCK <= budget.tokens:
         return queries
     return max(1, budget.less(_more_queries(queries, budget)).tokens // _MIN_BLOCK)
@@ -150,7 +150,7 @@ def _more_queries(count: int, budget: Budget) -> str:
 def _blocks(
     answers: Sequence[SearchAnswer], budget: Budget, richest: Detail, names: Names
 ) -> list[str]:
-    """One text for each answer; tokens that one of them does not need go to the others."""
+    """Return a text for each answer; tokens that one of them does not need go to the others."""
     endless = replace(budget, tokens=sys.maxsize)
     whole = [_block(answer, endless, richest, names).split("\n") for answer in answers]
     needs = [sum(map(budget.price, lines)) for lines in whole]

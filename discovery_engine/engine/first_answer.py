@@ -46,7 +46,7 @@ class FirstAnswer:
     def __init__(
         self, data: str, arguments: Sequence[str], environ: Mapping[str, str], version: str
     ) -> None:
-        """Nothing is read yet.
+        """Read nothing yet.
 
         Args:
             data: The data folder.

@@ -146,7 +146,7 @@ def open_target(
 
 
 def _patient(settings: Settings) -> Settings:
-    """With time to read a large registry: all decisions, and all tools of a configuration, at once.
+    """Return the settings with time to read all decisions, or all tools, of a registry at once.
 
     100,000 decisions take 2 s, and no one else waits for a command.
     """

@@ -53,7 +53,7 @@ class RecordingError(DiscoveryError):
 
 
 class Exchange(Struct, frozen=True):
-    """One request and its answers, in order; an answer equal to the one before is left out."""
+    """A request and its answers, in order; an answer equal to the one before is left out."""
 
     method: str
     params: JSONObject

@@ -120,7 +120,7 @@ class ReplayedSecrets:
             return "replayed"
 
     def run(self, reference: Reference, *, base_dir: str | None) -> None:
-        """Nothing is run."""
+        """Run nothing."""
 
 
 def _is_about(exchange: Exchange, request: UpstreamRequest) -> bool:

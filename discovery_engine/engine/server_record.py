@@ -70,7 +70,7 @@ class ServerRecorder:
                 self._events.publish(event)
 
     def _admitted(self, server: ServerName, kind: EntryKind, count: int) -> int:
-        """How many of some messages or lines may be recorded."""
+        """Return the number of messages or lines that may be recorded, of so many."""
         now = self._clock()
         rate = self._rates.get((server, kind))
         if rate is None:

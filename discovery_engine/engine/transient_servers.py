@@ -53,7 +53,7 @@ _RANDOM = 6  # bytes of a handle
 
 
 class TransientServer(Struct, eq=False):
-    """One that runs."""
+    """A server that runs."""
 
     handle: str
     """Its name in its engine."""
@@ -78,7 +78,7 @@ class TransientServers:
         on_change: Callable[[str, bool], object] = lambda *_: None,
         ttl: float = TTL,
     ) -> None:
-        """None runs.
+        """Start none.
 
         Args:
             engine: The engine whose settings of the gateway they have, its sandbox among them.
@@ -125,7 +125,7 @@ class TransientServers:
         return max(0.0, server.used_at + self._ttl - anyio.current_time())
 
     async def plan(self, entry: JSONObject) -> Candidate:
-        """All that would be started of an entry as in `servers`; nothing is.
+        """Return all that would be started of an entry as in `servers`; start nothing.
 
         Raises:
             ConfigurationError: If the entry cannot be used, or runs a program for a value.

@@ -165,7 +165,7 @@ class Upstreams:
     async def list_tools(
         self, server: ServerSettings, declared: Mapping[str, JSONObject] = NOTHING
     ) -> Listing:
-        """All tools of a server, redacted; it is connected first if need be.
+        """Return all tools of a server, redacted; it is connected first if need be.
 
         `declared` are capabilities of earlier clients, which are declared beside those of present
         ones: some servers have tools for such clients only.

@@ -33,7 +33,7 @@ class UnusableWebhookError(Exception):
 
 
 class Target(Struct, frozen=True):
-    """Where messages of a webhook go, with what signs them."""
+    """The address of a webhook's messages, with the key that signs them."""
 
     url: str
     keys: tuple[bytes, ...]

@@ -82,7 +82,7 @@ class ToolNotFoundError(NotFoundError):
         hint: str = "list_tools names a server's tools",
         removed_at: float | None = None,
     ) -> None:
-        """Only the owner sees `hidden` and `removed_at`.
+        """`hidden` and `removed_at` are for the owner alone.
 
         Args:
             server: The server that was searched; None for all.

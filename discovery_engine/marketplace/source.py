@@ -83,7 +83,7 @@ class SyncPoint(Struct, frozen=True):
 
 
 class SourcePage(Struct, frozen=True):
-    """One page of a source."""
+    """A page of a source."""
 
     entries: tuple[MarketplaceEntry, ...] = ()
     """The entries of the page; entries with the status `deleted` are removed from the copy."""

@@ -20,7 +20,7 @@ _GROWTH = 2.0
 
 
 class RegistryHealth(Struct, frozen=True):
-    """How a registry is doing that is not a file of this machine."""
+    """The health of a registry that is not a file of this machine."""
 
     error: RegistryError | None
     """Why it does not answer; None if it does."""

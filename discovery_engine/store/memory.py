@@ -64,7 +64,7 @@ _NO_DECISION = "the decision cannot be kept"
 @_refuses("a preset cannot be kept", "save_preset")
 @_refuses("there is no queue that workers could share", "plan_refreshes")
 class FallbackRegistry(MemoryRegistry):
-    """In place of a registry that cannot be used, for which `reason` and `hint` are given.
+    """Stands in for a registry that cannot be used, with a `reason` and a `hint`.
 
     Args:
         reason: Why what is to be kept cannot be.

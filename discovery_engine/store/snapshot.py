@@ -62,7 +62,7 @@ class StoredSnapshot(Struct, frozen=True):
 
 
 def stored_settings(scope: str, text: str | None) -> Settings | None:
-    """None if there are none, or they cannot be read."""
+    """Return the settings; None if there are none, or they cannot be read."""
     try:
         return settings_from_text(text) if text else None
     except _UNREADABLE as exc:

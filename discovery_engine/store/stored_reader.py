@@ -66,7 +66,7 @@ class StoredReader(Transactions):
 
     @reads
     def uses(self, db: Connection, scope: str) -> Mapping[ToolKey, UseCount]:
-        """How often tools of the scope were used after a search had found them."""
+        """Return how often tools of the scope were used after a search had found them."""
         statement = """
             SELECT servers.name, tool, count, at FROM uses
             JOIN servers ON servers.id = uses.server

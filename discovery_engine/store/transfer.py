@@ -84,7 +84,7 @@ TABLES = (
 
 
 class ContentDigest(Struct, frozen=True):
-    """How much of a kind a registry holds, and the digest of it."""
+    """The number of records of a kind in a registry, and their digest."""
 
     count: int
     digest: str

@@ -66,7 +66,7 @@ class OutputRedactor(Struct, frozen=True, dict=True):
         return cls(values, not has_changing_values(server), certain, references)
 
     def including(self, earlier: OutputRedactor) -> OutputRedactor:
-        """With earlier values: a program that still runs with them may print them."""
+        """Return a redactor with earlier values, too, which a program may still print."""
         values = self.values | earlier.values
         if len(values) > _MOST_VALUES:
             return self

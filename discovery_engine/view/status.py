@@ -511,7 +511,7 @@ class ConfiguredServers(Struct, frozen=True):
         return self._counted(self.get(name).report)
 
     def reports(self) -> tuple[ServerReport, ...]:
-        """Every server, in the order of names."""
+        """Return the reports of all servers, in the order of names."""
         if self.whole:
             return self._scoped_reports(self.whole.reports())
         reports = self.memo.reports = self._for_all(_report, self.memo.reports)

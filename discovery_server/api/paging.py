@@ -22,7 +22,7 @@ Item = TypeVar("Item")
 
 
 class PageQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which page of a list is asked for."""
+    """The page of a list that is requested."""
 
     cursor: Cursor = ""
     limit: Limit = 100

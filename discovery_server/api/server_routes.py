@@ -148,7 +148,7 @@ async def _forms(
 
 
 def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
-    """For the owner with the teams and users that it is reserved for, and with details."""
+    """Describe a server; for the owner with those that it is reserved for, and with details."""
     if not request.engine.view.is_for_owner:
         report = replace(report, detail="")
     if "admin" not in request.scopes:
@@ -159,7 +159,7 @@ def _form(request: ApiRequest[Any], report: ServerReport) -> JSONObject:
 
 
 async def _reports(request: ApiRequest[ServersQuery]) -> Sequence[ServerReport]:
-    """In the order of names."""
+    """Return the reports that a query asks for, in the order of names."""
     parameters = request.asked
     if not (parameters.query or parameters.source or parameters.installed):
         return request.engine.view.servers()

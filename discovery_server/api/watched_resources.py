@@ -32,7 +32,7 @@ class WatchedResources:
         self._turn = anyio.Lock()
 
     def list(self) -> list[ResourceTarget]:
-        """In the order of servers and addresses."""
+        """Return the targets in the order of servers and addresses."""
         return [self._targets[key] for key in sorted(self._targets)]
 
     async def add(self, server: str, uri: str) -> ResourceTarget:

@@ -70,7 +70,7 @@ async def start(send: Send, status: int, headers: Iterable[Header]) -> None:
 
 
 def header_values(scope: Scope, name: bytes) -> list[bytes]:
-    """All values of a header, whose name is in lower case."""
+    """Return all values of a header, whose name is in lower case."""
     return [value for key, value in scope["headers"] if key == name]
 
 

@@ -137,7 +137,7 @@ class PostStream(EventStream):
         is_batch: bool = False,
         status_of: Callable[[JSONObject], int] = lambda _: _OK,
     ) -> None:
-        """Nothing is written yet.
+        """Write nothing yet.
 
         Args:
             accepted: What the client accepts. Without events, only answers are written.

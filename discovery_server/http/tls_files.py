@@ -42,7 +42,7 @@ _WITHOUT_PASSWORD = "`openssl pkey -in KEY -out NEW-KEY` writes it without"  # n
 
 
 class TlsFiles(Struct, frozen=True):
-    """Where they are."""
+    """The paths of a certificate and its key."""
 
     certificate: Path
     """In PEM form, with the certificates between it and its authority behind it."""

@@ -1,1 +1,1 @@
-"""From the file that is used to settings: found, read, checked, merged with its sources."""
+"""Loads settings: finds the file, reads and checks it, merges it with its sources."""

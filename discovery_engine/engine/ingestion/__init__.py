@@ -1,4 +1,4 @@
-"""From a listing to a part of the catalog: rules, overrides, findings and trust are applied.
+"""Makes a part of the catalog of a listing: applies rules, overrides, findings and trust.
 
 All functions are pure, over frozen values; `catalog_state` calls them in threads.
 """

@@ -96,7 +96,7 @@ class Ingestor(Struct, frozen=True):
         return tuple(map(_entry, ordered, verdicts))
 
     def _judged(self, offerings: Sequence[Offering], server: Verdict) -> Iterator[OfferingEntry]:
-        """In the order of kinds and identifiers."""
+        """Yield the entries in the order of kinds and identifiers."""
         ordered = sorted(offerings, key=lambda offering: offering.identifier)
         for rules, kinds in (
             (self.rulebook.resource_rules, _RESOURCES),

@@ -302,7 +302,7 @@ def job_form(job: RefreshJob) -> JSONObject:
 
 
 def webhooks_form(reports: Iterable[WebhookReport], refusal: Diagnostic | None) -> JSONObject:
-    """All webhooks, and why those of the file are ignored, if they are."""
+    """Describe all webhooks, and the reason for which those of the file are ignored, if any."""
     return {
         "webhooks": [_webhook_form(report) for report in reports],
         "refusal": refusal.to_json() if refusal else None,

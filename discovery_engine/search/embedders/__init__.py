@@ -1,4 +1,4 @@
-"""Where the vectors of texts come from: one file for each kind of embedder."""
+"""Embedders, which turn texts into vectors: a file for each kind."""
 
 from discovery_engine.search.embedders.embedder import Embedder, EmbeddingError, Vector
 

@@ -31,10 +31,10 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int | None:
-        """How long each vector is; None while the first is still to come."""
+        """The length of each vector; None while the first is still to come."""
 
     async def embed(self, texts: Sequence[str]) -> list[Vector]:
-        """One vector for each text, in their order.
+        """Return a vector for each text, in their order.
 
         Raises:
             EmbeddingError: If they cannot be had.

@@ -63,7 +63,7 @@ class Contents:
     """Turns excerpts into the JSON texts that are stored."""
 
     def __init__(self, *, guesses: bool) -> None:
-        """With `guesses` also what looks like a secret is hidden, beside known ones."""
+        """`guesses` tells whether what looks like a secret is hidden, too, beside known ones."""
         self._guesses = guesses
         self._suspicious = _ANY if guesses else ""
 

@@ -25,7 +25,7 @@ def exported(entries: Iterable[LogEntry], form: ExportForm) -> Iterator[str]:
 
 
 def ndjson_line(entry: LogEntry) -> str:
-    """One line of JSON in ASCII, so that nothing in it ends the line or controls a terminal."""
+    """Return a line of JSON in ASCII: nothing in it ends the line or controls a terminal."""
     return json.dumps(entry.to_json()) + "\n"
 
 

@@ -79,7 +79,7 @@ class Tally(Struct):
         return None
 
     def within(self, bound: float) -> int:
-        """How many calls took at most so many seconds; `bound` is one of `BOUNDS`."""
+        """Return the number of calls that took at most `bound` seconds; it is one of `BOUNDS`."""
         last = bisect_left(BOUNDS, bound)
         return sum(count for bucket, count in self.buckets.items() if bucket <= last)
 

@@ -68,12 +68,12 @@ def timeline(
 
 
 def shortest_step(length: float) -> int:
-    """That of a timeline of so many minutes, hours or the like, in the same unit."""
+    """Return the shortest step of a timeline of so many minutes, hours, …, in that unit."""
     return math.ceil(length / MOST_SPANS)
 
 
 def spans_until(now: float, *, seconds: float, step: float) -> tuple[float, float]:
-    """Where the first and the last of the spans that cover the last `seconds` begin and end.
+    """Return the begin of the first and the end of the last span that cover the last `seconds`.
 
     A span begins at a multiple of its length, so that a later timeline has the same ones.
 

@@ -46,7 +46,7 @@ class DatabaseState(Struct, frozen=True):
 
     @property
     def vector_note(self) -> str:
-        """Where vectors are compared, and what it takes to compare them in the database."""
+        """Say where vectors are compared, and what it takes to compare them in the database."""
         if self.pgvector and is_recent(self.pgvector):
             return (
                 f"pgvector {self.pgvector}: with `search.where: database`, vectors are compared in "

@@ -50,7 +50,7 @@ class DatabaseAddress(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Where the database is, without any secret."""
+        """The address of the database, without any secret."""
         parameters = self.parameters
         hosts = parameters.get("host") or parameters.get("hostaddr") or "localhost"
         ports = parameters.get("port", "5432")

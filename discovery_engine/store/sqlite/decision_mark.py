@@ -206,7 +206,7 @@ def has_decisions(database: Path) -> bool:
 
 
 def _read(path: Path) -> Mark | None:
-    """None if there was no decision yet."""
+    """Return the mark; None if there was no decision yet."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_MARK_BYTES)

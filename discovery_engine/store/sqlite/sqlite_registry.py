@@ -76,7 +76,7 @@ class SqliteRegistry(
 
     @property
     def recovered(self) -> str | None:
-        """Where a damaged registry was put that stood in this one's place; None if none did."""
+        """The path to which a damaged registry was moved from here; None if none was."""
         return self._database.recovered
 
     def changes(self) -> AsyncGenerator[None]:

@@ -158,7 +158,7 @@ class HttpPeer(ABC):
         self._outbox.close()
 
     def _headers(self, method: str, headers: Mapping[str, str] | None) -> dict[str, str]:
-        """All headers of a message; `method` is empty for an answer."""
+        """Return the headers of a message; `method` is empty for an answer."""
         del method
         return {**_ACCEPTED, **(headers or {})}
 

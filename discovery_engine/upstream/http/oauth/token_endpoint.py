@@ -253,7 +253,7 @@ def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
 
 
 def _expiry(expires_in: Any, now: float) -> float | None:
-    """When a token expires, if the server says so; some write the seconds as text."""
+    """Return when a token expires, if the server says so; some write the seconds as text."""
     try:
         seconds = float(expires_in)
     except (TypeError, ValueError):

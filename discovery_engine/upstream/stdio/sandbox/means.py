@@ -42,7 +42,7 @@ class MeansState(Struct, frozen=True):
 
 
 def find_means(environ: Mapping[str, str]) -> tuple[MeansState, ...]:
-    """All means, the best first; what was found once is found again without a trial."""
+    """Return all means, the best first; what was found once is found again without a trial."""
     if sys.platform != "linux":
         problem, hint = "needs Linux", "servers in `docker run` are confined everywhere"
         return tuple(MeansState(means, "", problem, hint) for means in get_args(Means))
