@@ -195,16 +195,11 @@ def unchanged_settings(
     of untrusted origin, the servers of other files (which depend on variables), or the key of an
     embedder. Servers have transports as far as these are stored (`Settings.remembered`).
     """
-    path = registry_path(data_dir, environ)
-    place = locate(config, environ=environ)
-    if place.path is None or not path.exists() or is_untrusted_origin(place):
-        return None
     try:
-        with _opened(sqlite_url(path)) as store:
-            settings = _last_settings(store, place.path)
-            if settings and settings.registry.url:
-                return None  # what is registered for it is in a database
-            settings = settings and _with_registered(store, settings)
+        with _last_run(config, environ, data_dir) as last:
+            if last is None or last[1].registry.url:  # then a database has its registered servers
+                return None
+            settings = _with_registered(*last)
     except RegistryError as error:
         logger.debug("The last configuration cannot be recalled: %s", error)
         return None
@@ -223,7 +218,7 @@ def unchanged_settings(
 def last_registry(
     config: str | Path | None, *, environ: Mapping[str, str], data_dir: str | Path | None
 ) -> Iterator[tuple[Registry, Settings] | None]:
-    """The registry with the settings of the last run, for what depends on nothing else of them.
+    """Open the registry with the settings of the last run, for what depends on these alone.
 
     Servers may lack transports. None if there are no such settings, or anything of them has
     changed: a file, a registered server, a switch or a shared rule.
@@ -231,12 +226,8 @@ def last_registry(
     Raises:
         RegistryError: If the registry cannot be used.
     """
-    path = registry_path(data_dir, environ)
-    place = locate(config, environ=environ)
-    settings = None
-    if place.path and path.exists() and not is_untrusted_origin(place):
-        with _opened(sqlite_url(path)) as store:
-            settings = _last_settings(store, place.path)
+    with _last_run(config, environ, data_dir) as last:
+        settings = last[1] if last else None
     if settings is None:
         yield None
         return
@@ -249,19 +240,27 @@ def names_database(
     config: str | Path | None, *, environ: Mapping[str, str], data_dir: str | Path | None
 ) -> bool:
     """Return whether the settings of the last run name a database as the registry."""
+    with suppress(RegistryError), _last_run(config, environ, data_dir) as last:
+        return bool(last and last[1].registry.url)
+    return False
+
+
+@contextmanager
+def _last_run(
+    config: str | Path | None, environ: Mapping[str, str], data_dir: str | Path | None
+) -> Iterator[tuple[Registry, Settings] | None]:
+    """Open the file's registry with the settings of the last run; None if a file has changed.
+
+    None also for a file of untrusted origin, and if there was no run.
+    """
     path = registry_path(data_dir, environ)
     place = locate(config, environ=environ)
-    settings = None
-    if place.path and path.exists():
-        with suppress(RegistryError), _opened(sqlite_url(path)) as store:
-            settings = _last_settings(store, place.path)
-    return bool(settings and settings.registry.url)
-
-
-def _last_settings(store: Registry, path: str) -> Settings | None:
-    """Return the settings of the last run; None if there are none, or their files have changed."""
-    settings = store.load_settings(catalog_key(path, is_untrusted=False, frozen=False))
-    return settings if settings and is_current(settings.inputs) else None
+    if place.path is None or not path.exists() or is_untrusted_origin(place):
+        yield None
+        return
+    with closing(open_registry(sqlite_url(path), patience=_READING_PATIENCE)) as store:
+        settings = store.load_settings(catalog_key(place.path, is_untrusted=False, frozen=False))
+        yield (store, settings) if settings and is_current(settings.inputs) else None
 
 
 def _with_registered(store: Registry, settings: Settings) -> Settings | None:
@@ -391,10 +390,6 @@ def _book(settings: Settings, mark: str, open_store: _Opener) -> ExampleBook:
 
 def _reader(path: Path) -> closing[SqliteReader]:
     return closing(open_reader(path, patience=_READING_PATIENCE))
-
-
-def _opened(url: str) -> closing[Registry]:
-    return closing(open_registry(url, patience=_READING_PATIENCE))
 
 
 def _keep_index(open_store: _Opener, name: str, index: bytes) -> None:
