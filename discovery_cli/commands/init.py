@@ -227,7 +227,8 @@ def _connect(
             )
             typed: str = click.prompt(question, default="", show_default=False, err=True)
             places = [
-                connecting.find_client(machine, name, in_project=False) for name in _words(typed)
+                connecting.find_client(machine, name, in_project=False)
+                for name in filter(None, re.split(r"[\s,]+", typed))
             ]
         elif here:
             # A file that is only found in a folder must be named to the clients.
@@ -257,10 +258,6 @@ def _require_here(invocation: Invocation, names: Sequence[str]) -> None:
     machine = Machine.here(invocation.data_dir)
     for name in names:
         connecting.find_client(machine, name, in_project=False)
-
-
-def _words(text: str) -> list[str]:
-    return [word for word in re.split(r"[\s,]+", text) if word]
 
 
 def _client_entry(config: Path) -> JSONObject:

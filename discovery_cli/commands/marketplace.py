@@ -36,7 +36,6 @@ if TYPE_CHECKING:
         Input,
         MarketplaceEntry,
         PackageOffer,
-        RemoteOffer,
     )
     from discovery_engine.marketplace.entry_details import EntryDetails
     from discovery_engine.marketplace.entry_search import FoundEntry
@@ -517,17 +516,13 @@ def _offers(entry: MarketplaceEntry) -> Iterator[tuple[str, str]]:
         yield "hash", offer.integrity
         yield from _inputs(inputs_of(offer))
     for remote in entry.remotes:
-        yield "address", _remote(remote)
+        yield "address", f"{remote.url} ({remote.type})"
         yield from _inputs((*remote.headers, *remote.variables))
 
 
 def _package(offer: PackageOffer) -> str:
     exact = f" {named(offer.version)}" if offer.version else ""
     return f"{offer.registry_type}: {offer.identifier}{exact}"
-
-
-def _remote(remote: RemoteOffer) -> str:
-    return f"{remote.url} ({remote.type})"
 
 
 def _inputs(inputs: Iterable[Input]) -> Iterator[tuple[str, str]]:

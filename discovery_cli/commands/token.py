@@ -302,12 +302,8 @@ def _validity(token: AccessToken, now: float) -> str:
         return f"damaged; `discovery token revoke {token.id}` removes it"
     if token.expires_at is None:
         return "valid until it is revoked"
-    date = _date(token.expires_at)
+    date = datetime.fromtimestamp(token.expires_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     return f"expired on {date}" if token.is_expired(now) else f"valid until {date}"
-
-
-def _date(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def note_unnamed(invocation: Invocation, principals: Sequence[str]) -> None:

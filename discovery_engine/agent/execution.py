@@ -468,10 +468,6 @@ def part_of(result: JSONObject, value: JSONValue, query: PathQuery) -> JSONValue
     return part
 
 
-def _as_text(value: JSONValue) -> str:
-    return value if isinstance(value, str) else json_text(value)
-
-
 def _select(
     result: JSONObject, query: PathQuery, store: ResultStore, owner: str | None
 ) -> JSONObject:
@@ -485,7 +481,7 @@ def _select(
         why = error.message
     else:
         if part is not None:
-            text = {"type": "text", "text": _as_text(part)}
+            text = {"type": "text", "text": part if isinstance(part, str) else json_text(part)}
             return _answer(result, [text], {"select": query.expression})
         why = f"nothing is at {query.expression}"
     handle = store.put(encode_finite(result)[:-1], owner=owner, path=path)

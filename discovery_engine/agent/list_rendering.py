@@ -94,7 +94,7 @@ def _rendered(
     summaries = tuple(
         summary
         if summary and (summary.report is report or summary.report == report)
-        else _summary(report)
+        else _Summary(report, server_fields(report), _server_item(report))
         for report, summary in zip_longest(servers, last.summaries[: len(servers)])
     )
     items = [summary.item for summary in summaries]
@@ -105,10 +105,6 @@ def _rendered(
         text = render_items(items, notices, budget, note).strip("\n")
         tokens = budget.count(text)
     return _Answer(servers, summaries, budget, tuple(notices), text, tokens)
-
-
-def _summary(report: ServerReport) -> _Summary:
-    return _Summary(report, server_fields(report), _server_item(report))
 
 
 def _server_item(server: ServerReport) -> Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -65,7 +65,7 @@ class ReplayedUpstreams(Upstreams):
         super().__init__(tasks, _no_sessions, secrets, rates, on_tried=on_tried)
         self._folder = folder
         self._given: Counter[str] = Counter()
-        self._exchanges = cache(self._load)
+        self._exchanges = cache(partial(load_exchanges, folder))
 
     async def watch(self, server: ServerSettings, uri: str) -> None:
         """No-op: what was recorded does not change."""
@@ -98,9 +98,6 @@ class ReplayedUpstreams(Upstreams):
             raise UpstreamProtocolError(server.name, error["message"], error["code"])
         result: JSONObject = answer["result"]
         return result
-
-    def _load(self, server: str) -> tuple[Exchange, ...]:
-        return load_exchanges(self._folder, server)
 
 
 def _no_sessions(_: OnStderr) -> NoReturn:

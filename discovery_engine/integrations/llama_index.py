@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from discovery_engine.agent.content import MediaPart, ResultContent, ResultPart, TextPart, part_text
+from discovery_engine.agent.content import MediaPart, ResultContent, TextPart, part_text
 from discovery_engine.agent.toolset import toolset_of
 from discovery_engine.errors import ToolNotFoundError
 from discovery_engine.integrations.adapter import image_type, missing_framework, open_model
@@ -119,7 +119,10 @@ class DiscoveryTool(FunctionTool):
         content = ResultContent.of(result)
         return ToolOutput(
             tool_name=self._tool.name,
-            blocks=[_block(part) for part in content.parts],
+            blocks=[
+                TextBlock(text=part.text) if isinstance(part, TextPart) else _media_block(part)
+                for part in content.parts
+            ],
             raw_input=arguments,
             raw_output=result,
             is_error=content.is_error,
@@ -153,10 +156,6 @@ def _progress_to(context: Context, name: str) -> OnProgress:
         context.write_event_to_stream(event)
 
     return on_progress
-
-
-def _block(part: ResultPart) -> Block:
-    return TextBlock(text=part.text) if isinstance(part, TextPart) else _media_block(part)
 
 
 def _media_block(media: MediaPart) -> Block:

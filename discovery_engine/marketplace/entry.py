@@ -338,7 +338,7 @@ def merge_group(group: Sequence[MarketplaceEntry]) -> MarketplaceEntry:
         updated_at=max(entry.updated_at for entry in group),
         status=status,
         status_message=message,
-        tools=_tools(group),
+        tools=next((entry.tools for entry in group if entry.tools is not None), None),
         tags=tuple(dict.fromkeys(tag for entry in group for tag in entry.tags))[: bounds.TAGS],
         versions=highest_first(note for entry in group for note in entry.versions),
         origins=tuple(dict.fromkeys(origin for entry in group for origin in entry.origins)),
@@ -387,10 +387,6 @@ def _are_one(group: Sequence[EntryIdentity], identity: EntryIdentity) -> bool:
 
 def _first(texts: Iterable[str]) -> str:
     return next(filter(None, texts), "")
-
-
-def _tools(group: Sequence[MarketplaceEntry]) -> tuple[OfferedTool, ...] | None:
-    return next((entry.tools for entry in group if entry.tools is not None), None)
 
 
 def version_key(version: str) -> tuple[int, Version, tuple[tuple[int, int, str], ...], str]:

@@ -218,9 +218,6 @@ class _RuleEvaluator:
         """The patterns that were too slow so far, each once."""
         return tuple(self._problems.values())
 
-    def _enables(self, index: int) -> bool:
-        return self._rules[index].enabled is True
-
     def _taken(self, index: int, selection: Selection) -> Positions:
         """Return the positions that a rule matches, including slow ones if the rule disables."""
         if self._rules[index].enabled is False:
@@ -334,7 +331,7 @@ class ToolRules(_RuleEvaluator):
             renamed = ToolBatch(tools, [tool.name for tool in tools], matcher)
         for index, condition in enumerate(self._conditions):
             selection = condition.select(batch)
-            if renamed and not self._enables(index):
+            if renamed and self._rules[index].enabled is not True:
                 selection = any_of([selection, condition.select(renamed)])
             yield selection
             self._note_slow(index, matcher)

@@ -163,7 +163,7 @@ def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
     for place, text in texts.items():
         if place.startswith("env."):
             break
-        for word in _in_order(text):
+        for word in _split(text) if any(map(str.isspace, text)) else [text]:
             script: list[Path] = []
             if is_due and _MODULE.fullmatch(before):
                 script, is_due = _module(word, base), False
@@ -176,10 +176,6 @@ def _scripts(texts: Mapping[str, str], base: Path) -> dict[str, list[Path]]:
             is_due = is_due or _INTERPRETER.fullmatch(Path(word).name) is not None
             before = word
     return scripts
-
-
-def _in_order(text: str) -> Sequence[str]:
-    return _split(text) if any(map(str.isspace, text)) else [text]
 
 
 def _words(text: str) -> list[str]:

@@ -60,7 +60,7 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
         if (flags := self.shown[server]) is None:
             return self.whole.get(server, tool)
         entries = self.whole.part(server).entries
-        at = bisect_left(entries, tool, key=_name)
+        at = bisect_left(entries, tool, key=lambda entry: entry.tool.name)
         is_shown = at < len(entries) and entries[at].tool.name == tool and flags[at]
         return entries[at] if is_shown else None
 
@@ -133,10 +133,6 @@ def _reduced(part: ServerPart, flags: Flags) -> ServerPart:
 
 def _offers(part: ServerPart) -> bool:
     return bool(part.entries or part.offerings)
-
-
-def _name(entry: Entry) -> ToolName:
-    return entry.tool.name
 
 
 # A server's instructions for those who see a part of what it offers.

@@ -101,7 +101,10 @@ def plan_sync(
             new.append(_new(entry, at))
     outcome = plan_registrations(settings, registrations, new, environ)
     skipped += [SyncProblem(name, why) for name, why in outcome.duplicates.items()]
-    errors += [SyncProblem(name, _reason(error)) for name, error in outcome.errors.items()]
+    errors += [
+        SyncProblem(name, "; ".join(problem.message for problem in error.problems))
+        for name, error in outcome.errors.items()
+    ]
     own = [plan.name for plan in outcome.plans.values() if _is_own(plan, data)]
     skipped += [SyncProblem(name, OWN_ENTRY) for name in own]
     plans = tuple(plan for plan in outcome.plans.values() if plan.name not in own)
@@ -121,10 +124,6 @@ def _is_own(plan: ServerPlan, data: Path) -> bool:
 def _new(entry: SetupEntry, at: float) -> NewServer:
     record = RegisteredServer(entry.name, entry.entry, "setup", created_at=at, updated_at=at)
     return NewServer(record, entry.is_wanted, entry.secrets)
-
-
-def _reason(error: ConfigurationError) -> str:
-    return "; ".join(problem.message for problem in error.problems)
 
 
 # A setup file: servers for the registry, in the form that provisioning tools write.
