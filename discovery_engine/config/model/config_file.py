@@ -74,21 +74,36 @@ from discovery_engine.rules.overrides.override import Override
 from discovery_engine.secrets.references import Reference, split
 from discovery_engine.tools.model import ToolName
 
-_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_SOURCE_ID = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _MOST_SOURCES = 64
-_WITH_URL = ("mcp-registry", "docker-catalog", "file")
-_WITH_PATH = ("docker-catalog", "file")
+_TYPES_WITH_URL = ("mcp-registry", "docker-catalog", "file")
+_TYPES_WITH_PATH = ("docker-catalog", "file")
+_OVERRIDE_NAME = re.compile(r"[\w./-]{1,128}")
+_MOST_EXAMPLES = 20
+_LONGEST_EXAMPLE = 200  # characters
+_DATABASE_SCHEMES = ("postgresql", "postgres")
+_DATABASE_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_REFERENCE = "\N{REPLACEMENT CHARACTER}"  # in place of a reference, which may hold any character
+_DATABASE_HINT = (
+    'write url: "${DATABASE_URL}", or postgresql://USER:${DATABASE_PASSWORD}@HOST/DATABASE'
+)
+_LONGEST_CODE = 8  # characters; `pt-BR`
+_MOST_LANGUAGES = 14  # with those in English, as many requests as `overrides` take
+_NEEDED_BY_PROVIDER = {"onnx": "path", "openai": "api_key", "http": "url"}
+_MOST_SECRETS = 4
+MOST_WEBHOOKS = 32
 
 
-def _good_id(text: str) -> str:
-    if text and not _ID.fullmatch(text):
+def _require_id(text: str) -> str:
+    if text and not _SOURCE_ID.fullmatch(text):
         raise custom_error(
             "is no id of a source", hint="write lower-case letters, digits and '.', '_' or '-'"
         )
     return text
 
 
-def _web_address(text: str) -> str:
+def _require_source_url(text: str) -> str:
     problem = "must be an http:// or https:// address, without a user and without ${references}"
     hint = "keys belong into `headers`"
     if "${" in text:
@@ -98,29 +113,29 @@ def _web_address(text: str) -> str:
     return text
 
 
-def _check(source: Any) -> None:
-    if source.url and source.type not in _WITH_URL:
+def _require_address(source: Any) -> None:
+    if source.url and source.type not in _TYPES_WITH_URL:
         raise custom_error(f"a source of type {source.type!r} has no address", key="url")
-    if source.path and source.type not in _WITH_PATH:
+    if source.path and source.type not in _TYPES_WITH_PATH:
         raise custom_error(f"a source of type {source.type!r} has no file", key="path")
-    if source.type in _WITH_PATH and bool(source.url) == bool(source.path):
+    if source.type in _TYPES_WITH_PATH and bool(source.url) == bool(source.path):
         message = f"a source of type {source.type!r} needs either `url` or `path`"
         raise custom_error(message, hint="write one of the two")
     if source.headers and not (source.url or source.type == "mcp-registry"):
         raise custom_error("headers are sent to an address, and there is none", key="headers")
 
 
-_PlaceEntry = section(
+_MarketplaceSourceEntry = section(
     MarketplaceSource,
     name="MarketplaceSourceEntry",
-    check=_check,
-    id=Annotated[Text, AfterValidator(_good_id)],
-    url=Annotated[Text, AfterValidator(_web_address)],
+    check=_require_address,
+    id=Annotated[Text, AfterValidator(_require_id)],
+    url=Annotated[Text, AfterValidator(_require_source_url)],
     headers=Annotated[dict[HeaderName, Annotated[Template, one_line]], mapping_or_nothing],
 )
 
 
-def _distinct(entries: list[Section]) -> list[Section]:
+def _require_distinct_names(entries: list[Section]) -> list[Section]:
     names = Counter(entry.to_settings(MarketplaceSource).name for entry in entries)
     for name, count in names.items():
         if count > 1:
@@ -133,14 +148,14 @@ def _default_for_nothing(value: JSONValue) -> JSONValue:
     return [{"type": source.type} for source in DEFAULT_SOURCES] if is_nothing else value
 
 
-_DEFAULT_SOURCES = [_PlaceEntry(type=source.type) for source in DEFAULT_SOURCES]
+_DEFAULT_SOURCES = [_MarketplaceSourceEntry(type=source.type) for source in DEFAULT_SOURCES]
 MarketplaceSection = section(
     MarketplaceSettings,
     sources=(
         Annotated[
-            Annotated[GenericAlias(list, _PlaceEntry), Field(max_length=_MOST_SOURCES)],
+            Annotated[GenericAlias(list, _MarketplaceSourceEntry), Field(max_length=_MOST_SOURCES)],
             BeforeValidator(_default_for_nothing),
-            AfterValidator(_distinct),
+            AfterValidator(_require_distinct_names),
         ],
         _DEFAULT_SOURCES,
     ),
@@ -152,19 +167,14 @@ def marketplace_settings(value: Any) -> MarketplaceSettings:
     return MarketplaceSettings(sources, value.sync_every)
 
 
-_OVERRIDE_NAME = re.compile(r"[\w./-]{1,128}")
-_MOST_EXAMPLES = 20
-_LONGEST_EXAMPLE = 200  # characters
-
-
-def _good_name(value: JSONValue) -> JSONValue:
+def _require_tool_name(value: JSONValue) -> JSONValue:
     if isinstance(value, str) and not _OVERRIDE_NAME.fullmatch(value):
         hint = "write at most 128 letters, digits and _ . - /"
         raise custom_error("cannot be the name of a tool", hint=hint)
     return value
 
 
-def _few_and_short(examples: list[str]) -> list[str]:
+def _require_few_and_short(examples: list[str]) -> list[str]:
     if len(examples) > _MOST_EXAMPLES:
         raise custom_error(f"has {len(examples)} examples", hint=f"give at most {_MOST_EXAMPLES}")
     for number, example in enumerate(examples, 1):
@@ -174,7 +184,7 @@ def _few_and_short(examples: list[str]) -> list[str]:
     return examples
 
 
-def _arguments(value: JSONValue) -> JSONValue:
+def _parsed_arguments(value: JSONValue) -> JSONValue:
     if not isinstance(value, dict):
         return value
     for name, argument in value.items():
@@ -218,7 +228,7 @@ class OverrideEntry(Section):
         description="What the tool does, instead of its server's description.",
         examples=["Report a bug to the team that runs the shop"],
     )
-    name: Annotated[Word, BeforeValidator(_good_name)] | None = Field(
+    name: Annotated[Word, BeforeValidator(_require_tool_name)] | None = Field(
         default=None,
         description="What the tool is called here; no other tool of its server may be.",
         examples=["report_bug"],
@@ -228,13 +238,13 @@ class OverrideEntry(Section):
         description="Tags of the tool, beside those that rules give.",
         examples=[["support"]],
     )
-    examples: Annotated[Words, AfterValidator(_few_and_short)] = Field(
+    examples: Annotated[Words, AfterValidator(_require_few_and_short)] = Field(
         default=[],
         description="Requests that the tool serves, as people put them. Search finds the tool by "
         "them; no agent is shown them.",
         examples=[["the shop is broken", "report that checkout fails"]],
     )
-    arguments: Annotated[dict[str, JSONValue], BeforeValidator(_arguments)] = Field(
+    arguments: Annotated[dict[str, JSONValue], BeforeValidator(_parsed_arguments)] = Field(
         default={},
         description="Arguments that are always given these values, and that no agent sees. "
         "Refer to secrets, do not write them: `${NAME}`, `${NAME:-default}` or `${file:path}`.",
@@ -248,7 +258,7 @@ class OverrideEntry(Section):
     )
 
     @model_validator(mode="after")
-    def _does_something(self) -> OverrideEntry:
+    def _require_effect(self) -> OverrideEntry:
         if not self.pattern:
             raise custom_error("names no tool", key="pattern", hint="write '*' for all")
         is_limit = self.max_result_tokens is not None
@@ -273,13 +283,7 @@ class OverrideEntry(Section):
         )
 
 
-_SCHEMES = ("postgresql", "postgres")
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
-_REFERENCE = "\N{REPLACEMENT CHARACTER}"  # in place of a reference, which may hold any character
-_HINT = 'write url: "${DATABASE_URL}", or postgresql://USER:${DATABASE_PASSWORD}@HOST/DATABASE'
-
-
-def _address(text: str) -> str:
+def _require_database_url(text: str) -> str:
     # The default of a reference stands in the file, too.
     parts = (part if isinstance(part, str) else part.default or _REFERENCE for part in split(text))
     url = "".join(parts)
@@ -289,61 +293,57 @@ def _address(text: str) -> str:
         address = urlsplit(url)
         parameters = parse_qs(address.query)
     except ValueError:
-        raise custom_error("is no address of a database", hint=_HINT) from None
-    if address.scheme not in _SCHEMES:
-        raise custom_error("must begin with postgresql://", hint=_HINT)
+        raise custom_error("is no address of a database", hint=_DATABASE_HINT) from None
+    if address.scheme not in _DATABASE_SCHEMES:
+        raise custom_error("must begin with postgresql://", hint=_DATABASE_HINT)
     secrets = [
         address.password or "",
-        *(value for key in _SECRETS for value in parameters.get(key, ())),
+        *(value for key in _DATABASE_SECRETS for value in parameters.get(key, ())),
     ]
     if any(secret.replace(_REFERENCE, "") for secret in secrets):
         raise custom_error(
-            "must not hold a password, which others can read in this file", hint=_HINT
+            "must not hold a password, which others can read in this file", hint=_DATABASE_HINT
         )
     return text
 
 
-def _section(value: JSONValue) -> JSONValue:
+def _parsed_registry(value: JSONValue) -> JSONValue:
     if isinstance(value, str):
         if value != "sqlite":
-            raise custom_error("must be sqlite, or a mapping with a `url`", hint=_HINT)
+            raise custom_error("must be sqlite, or a mapping with a `url`", hint=_DATABASE_HINT)
         return {}
     return value
 
 
-RegistrySection = section(RegistrySettings, url=Annotated[Template, AfterValidator(_address)])
-registry_or_sqlite = BeforeValidator(_section, json_schema_input_type=RegistrySection | str)
+RegistrySection = section(
+    RegistrySettings, url=Annotated[Template, AfterValidator(_require_database_url)]
+)
+registry_or_sqlite = BeforeValidator(_parsed_registry, json_schema_input_type=RegistrySection | str)
 """Beside the section: the word `sqlite` is that of the data folder."""
 
 
-_LONGEST_CODE = 8  # characters; `pt-BR`
-_MOST_LANGUAGES = 14  # with those in English, as many requests as `overrides` take
-_NEEDED = {"onnx": "path", "openai": "api_key", "http": "url"}
-_KEYS = {"path": "path", "api_key": "apiKey", "url": "url"}
-
-
-def _has_what_it_needs(embeddings: Any) -> None:
-    needed = _NEEDED.get(embeddings.provider)
+def _require_settings_of_provider(embeddings: Any) -> None:
+    needed = _NEEDED_BY_PROVIDER.get(embeddings.provider)
     if needed and not getattr(embeddings, needed):
-        key = _KEYS[needed]
+        key = to_camel(needed)
         message = f"{embeddings.provider!r} needs {key!r}"
         raise custom_error(message, key="provider", hint=f"add {key}")
 
 
-def _no_word(value: JSONValue) -> JSONValue:
+def _require_mapping(value: JSONValue) -> JSONValue:
     if isinstance(value, str) and value:
         hint = "write `embeddings: {provider: discovery}`, or another provider"
         raise custom_error("must be a mapping with a `provider`, not text", hint=hint)
     return value
 
 
-def _several(words: list[str]) -> list[str]:
+def _require_several(words: list[str]) -> list[str]:
     if len(set(words)) < 2:  # noqa: PLR2004 - a word alone is no synonym
         raise custom_error("is no group", hint="write two or more words that mean the same")
     return words
 
 
-def _secure(text: str) -> str:
+def _require_secure_address(text: str) -> str:
     if text and "${" not in text and not is_secure_address(text):
         raise custom_error(
             "must be an https:// address, or http:// of this machine",
@@ -352,40 +352,39 @@ def _secure(text: str) -> str:
     return text
 
 
-def _languages(codes: list[str]) -> list[str]:
+def _require_language_codes(codes: list[str]) -> list[str]:
     for code in codes:
         if len(code) > _LONGEST_CODE or not code.replace("-", "").isalpha():
             raise custom_error("is no code of a language", hint="write de, fr or pt-BR")
     return codes
 
 
-_EmbeddingsSection = section(EmbeddingsSettings, check=_has_what_it_needs)
+_EmbeddingsSection = section(EmbeddingsSettings, check=_require_settings_of_provider)
 
 
-def _has_address(reranker: Any) -> None:
+def _require_reranker_url(reranker: Any) -> None:
     if (reranker.model or reranker.api_key) and not reranker.url:
         raise custom_error("has no address", key="url", hint="add url")
 
 
 _RerankerSection = section(
-    RerankerSettings, check=_has_address, url=Annotated[Template, AfterValidator(_secure)]
+    RerankerSettings,
+    check=_require_reranker_url,
+    url=Annotated[Template, AfterValidator(_require_secure_address)],
 )
 SearchSection = section(
     SearchSettings,
     reranker=Annotated[_RerankerSection, mapping_or_nothing],
-    embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing, BeforeValidator(_no_word)],
-    synonyms=Annotated[list[Annotated[Words, AfterValidator(_several)]], list_or_nothing],
+    embeddings=Annotated[_EmbeddingsSection, mapping_or_nothing, BeforeValidator(_require_mapping)],
+    synonyms=Annotated[list[Annotated[Words, AfterValidator(_require_several)]], list_or_nothing],
 )
 EnrichSection = section(
     EnrichSettings,
-    url=Annotated[Template, AfterValidator(_secure)],
+    url=Annotated[Template, AfterValidator(_require_secure_address)],
     languages=Annotated[
-        Annotated[Words, Field(max_length=_MOST_LANGUAGES)], AfterValidator(_languages)
+        Annotated[Words, Field(max_length=_MOST_LANGUAGES)], AfterValidator(_require_language_codes)
     ],
 )
-
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def _name_of(what: str) -> Any:
@@ -398,7 +397,7 @@ def _name_of(what: str) -> Any:
     return Annotated[str, AfterValidator(checked)]
 
 
-def _is_for_all_of_its_clients(view: Any) -> None:
+def _require_rules_for_all(view: Any) -> None:
     for name in ("rules", "resource_rules", "prompt_rules"):
         for at, rule in enumerate(getattr(view, name)):
             if rule.visible_to:
@@ -419,7 +418,7 @@ def _replacement(setting: InPlaceOf) -> Any:
 ViewEntry = section(
     ViewSettings,
     name="ViewEntry",
-    check=_is_for_all_of_its_clients,
+    check=_require_rules_for_all,
     rules=Annotated[list[ToolRuleEntry], list_or_nothing],
     resource_rules=Annotated[list[ResourceRuleEntry], list_or_nothing],
     prompt_rules=Annotated[list[PromptRuleEntry], list_or_nothing],
@@ -427,26 +426,20 @@ ViewEntry = section(
 )
 
 
-_MOST_SECRETS = 4
-MOST_WEBHOOKS = 32
-
-
-def _webhook_address(text: str) -> str:
-    parts = split(text)
-    if not text or (parts and isinstance(parts[0], Reference)):
-        if text:
-            return text
+def _require_webhook_url(text: str) -> str:
+    if not text:
         raise custom_error("must not be empty", hint="write https://hooks.example.com/discovery")
-    require_web_address(
-        text,
-        problem="must be an http:// or https:// address, without a user",
-        hint='write https://hooks.example.com/discovery, or refer to it: "${HOOK_URL}"',
-        owner="receiver",
-    )
+    if not isinstance(split(text)[0], Reference):
+        require_web_address(
+            text,
+            problem="must be an http:// or https:// address, without a user",
+            hint='write https://hooks.example.com/discovery, or refer to it: "${HOOK_URL}"',
+            owner="receiver",
+        )
     return text
 
 
-def _reference_only(text: str) -> str:
+def _require_reference(text: str) -> str:
     parts = split(text)
     # The default of a reference stands in the file, too.
     if not parts or any(isinstance(part, str) or part.default for part in parts):
@@ -458,14 +451,14 @@ def _reference_only(text: str) -> str:
     return text
 
 
-def _event(text: str) -> str:
+def _require_event_type(text: str) -> str:
     if not any(fnmatchcase(event_type, text) for event_type in EVENT_TYPES):
         hint = did_you_mean(text, EVENT_TYPES) or f"types are: {', '.join(EVENT_TYPES)}"
         raise custom_error(f"is no type of event: {text!r}", hint=hint)
     return text
 
 
-def _is_not_read_by_others(webhook: Any) -> None:
+def _require_confidential_url(webhook: Any) -> None:
     if not (webhook.private or webhook.url.startswith("${") or is_secure_address(webhook.url)):
         raise custom_error(
             "must be an https:// address, or http:// of this machine",
@@ -477,21 +470,21 @@ def _is_not_read_by_others(webhook: Any) -> None:
 WebhookEntry = section(
     WebhookSettings,
     name="WebhookEntry",
-    check=_is_not_read_by_others,
-    url=(Annotated[Template, AfterValidator(_webhook_address)], ...),
+    check=_require_confidential_url,
+    url=(Annotated[Template, AfterValidator(_require_webhook_url)], ...),
     secret=(
         Annotated[
-            list[Annotated[Template, AfterValidator(_reference_only)]],
+            list[Annotated[Template, AfterValidator(_require_reference)]],
             one_or_many,
             Field(min_length=1, max_length=_MOST_SECRETS),
         ],
         ...,
     ),
-    events=Annotated[list[Annotated[Word, AfterValidator(_event)]], one_or_many],
+    events=Annotated[list[Annotated[Word, AfterValidator(_require_event_type)]], one_or_many],
 )
 
 
-def _has_a_database_to_search_in(value: Any) -> None:
+def _require_database(value: Any) -> None:
     if value.search.where == "database" and not value.registry.url:
         raise custom_error(
             "`search.where: database` needs a registry in a database",
@@ -510,7 +503,7 @@ _ServeSection = section(
 Configuration = section(
     Settings,
     name="Configuration",
-    check=_has_a_database_to_search_in,
+    check=_require_database,
     registry=Annotated[RegistrySection, registry_or_sqlite, mapping_or_nothing],
     sources=Annotated[GenericAlias(list, _SourceEntry), list_or_nothing],
     servers=(
