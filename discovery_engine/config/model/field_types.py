@@ -53,20 +53,20 @@ def _list_for_nothing(value: JSONValue) -> JSONValue:
     return [] if _as_meant(value) is None else value
 
 
-def _without_nul(text: str) -> str:
+def _require_no_nul(text: str) -> str:
     if "\0" in text:
         raise custom_error("holds the character NUL")
     return text
 
 
-def _good_principal(text: str) -> str:
+def _parsed_principal(text: str) -> str:
     try:
         return parse_principal(text)
     except PrincipalError as error:
         raise custom_error(str(error), hint=error.hint) from error
 
 
-def _not_empty_list(principals: list[str]) -> list[str]:
+def _require_principals(principals: list[str]) -> list[str]:
     # An empty list is ambiguous: it could mean all or none.
     if not principals:
         hint = "name a team or a user, or remove the key to show it to all"
@@ -80,19 +80,19 @@ def require_text(text: str) -> str:
     return text
 
 
-def _with_good_references(text: str) -> str:
+def _require_valid_references(text: str) -> str:
     split(text)
     return text
 
 
-def _without_commands(text: str) -> str:
+def _require_no_commands(text: str) -> str:
     if any(reference.kind == "command" for reference in references_in(text)):
         hint = "others can see arguments; put it into 'env', 'headers' or 'oauth' of a server"
         raise custom_error("must not hold ${command:...}", hint=hint)
     return text
 
 
-def _nothing_or_enough(tokens: int) -> int:
+def _require_enough_tokens(tokens: int) -> int:
     if 0 < tokens < MIN_RESULT_TOKENS:
         raise custom_error(
             f"must be {MIN_RESULT_TOKENS} or more", hint="write 0 to pass every result whole"
@@ -110,7 +110,7 @@ def plain_path(text: str, name: str = "notes") -> str:
     return text
 
 
-def _folder_or_file_address(text: str) -> str:
+def _require_root(text: str) -> str:
     if "${" not in text and ("://" in text or text.lower().startswith("file:")):
         if not is_file_address(text):
             hint = "write file:///srv/project, with %20 for a blank, or the folder itself"
@@ -119,13 +119,13 @@ def _folder_or_file_address(text: str) -> str:
     return plain_path(text, "project")
 
 
-def _good_header_name(name: str) -> str:
+def _require_header_name(name: str) -> str:
     if not is_header_name(name):
         raise custom_error("is no name for a header", hint="write Name: value")
     return name
 
 
-def _good_header(text: str) -> str:
+def _require_one_line(text: str) -> str:
     if "\r" in text or "\n" in text:
         raise custom_error("must be on one line")
     return text
@@ -159,46 +159,46 @@ def require_web_address(text: str, *, problem: str, hint: str, owner: str) -> No
         )
 
 
-def _good_pattern(text: str) -> str:
+def _require_pattern(text: str) -> str:
     Pattern.parse(text)
     return text
 
 
-Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_without_nul)]
+Text = Annotated[str, BeforeValidator(_as_text), AfterValidator(_require_no_nul)]
 Word = Annotated[Text, AfterValidator(require_text)]
 """Text that is not blank."""
 VariablePattern = Annotated[Word, Field(pattern=r"^[A-Za-z_*][A-Za-z0-9_*]*$")]
 """The name of an environment variable, with `*` for any characters."""
-Root = Annotated[Word, AfterValidator(_folder_or_file_address)]
+Root = Annotated[Word, AfterValidator(_require_root)]
 """A folder, or an absolute `file://` address."""
 SecretTemplate = Annotated[
     str,
     BeforeValidator(_as_text, json_schema_input_type=str | float | bool),
-    AfterValidator(_without_nul),
-    AfterValidator(_with_good_references),
+    AfterValidator(_require_no_nul),
+    AfterValidator(_require_valid_references),
 ]
 """Text that may contain `${references}`; here an unquoted number is text, too."""
-Template = Annotated[SecretTemplate, AfterValidator(_without_commands)]
+Template = Annotated[SecretTemplate, AfterValidator(_require_no_commands)]
 """A `SecretTemplate` without commands, for values that others may see, or that run none."""
-HeaderName = Annotated[str, AfterValidator(_good_header_name)]
-one_line = AfterValidator(_good_header)
+HeaderName = Annotated[str, AfterValidator(_require_header_name)]
+one_line = AfterValidator(_require_one_line)
 Flag = Annotated[bool, BeforeValidator(_as_meant)]
 Number = Annotated[float, BeforeValidator(_as_meant)]
 Count = Annotated[int, BeforeValidator(_as_meant)]
-ResultTokens = Annotated[Count, AfterValidator(_nothing_or_enough), Field(ge=0, le=100_000_000)]
+ResultTokens = Annotated[Count, AfterValidator(_require_enough_tokens), Field(ge=0, le=100_000_000)]
 """The length of a result, in tokens; 0 for unlimited."""
 
 one_or_many = BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])
 """Accepts a single text as a list of one."""
 Words = Annotated[list[Word], one_or_many]
 """A list of words; one word is a list of one."""
-Patterns = Annotated[list[Annotated[Word, AfterValidator(_good_pattern)]], one_or_many]
+Patterns = Annotated[list[Annotated[Word, AfterValidator(_require_pattern)]], one_or_many]
 """Patterns as in rules; one pattern is a list of one."""
 
 Principals = Annotated[
-    list[Annotated[Word, AfterValidator(_good_principal)]],
+    list[Annotated[Word, AfterValidator(_parsed_principal)]],
     one_or_many,
-    AfterValidator(_not_empty_list),
+    AfterValidator(_require_principals),
 ]
 """A list of teams and users; a single one is a list of one."""
 
@@ -217,6 +217,6 @@ KINDS: Mapping[Kind, Any] = {
     Kind.PATTERNS: Patterns,
     Kind.VARIABLE_PATTERNS: Annotated[list[VariablePattern], one_or_many],
     Kind.PRINCIPALS: Principals,
-    Kind.RESULT_TOKENS: Annotated[Count, AfterValidator(_nothing_or_enough)],
+    Kind.RESULT_TOKENS: Annotated[Count, AfterValidator(_require_enough_tokens)],
 }
 """The types of fields, by the kinds that settings declare."""

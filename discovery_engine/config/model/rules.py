@@ -75,7 +75,7 @@ class RuleEntry(Section):
     )
 
     @model_validator(mode="after")
-    def _does_something(self) -> Self:
+    def _require_effect(self) -> Self:
         if self.enabled is None and not self.tags and not self.visible_to:
             hint = "give it 'enabled', 'tags' or 'visibleTo'"
             raise custom_error("the rule does nothing", hint=hint)

@@ -79,7 +79,7 @@ def source_types() -> tuple[str, ...]:
     return SOURCE_TYPES
 
 
-def _known_type(text: str) -> str:
+def _require_source_type(text: str) -> str:
     types = source_types()
     if text in types:
         return text
@@ -89,7 +89,7 @@ def _known_type(text: str) -> str:
 
 SourceType: TypeAlias = Annotated[
     Word,
-    AfterValidator(_known_type),
+    AfterValidator(_require_source_type),
     Field(json_schema_extra=lambda schema: schema.update(enum=list(source_types()))),
 ]
 
@@ -113,32 +113,32 @@ def validate_name(name: str) -> str:
     return name
 
 
-def _good_prefix(text: str) -> str:
+def _require_prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
         raise custom_error("must be at most 64 letters, digits and _ . -")
     return text
 
 
-def _good_variable_name(name: str) -> str:
+def _require_variable_name(name: str) -> str:
     if not NAME_LIKE.fullmatch(name) or "\0" in name:
         raise custom_error("is no name for an environment variable", hint="write NAME: value")
     return name
 
 
-def _good_address(text: str) -> str:
+def _require_address(text: str) -> str:
     if not is_address(text):
         raise custom_error("is no address", hint="write http://… or https://…, without spaces")
     return text
 
 
-def _one_program(value: JSONValue) -> JSONValue:
+def _require_text_not_list(value: JSONValue) -> JSONValue:
     if isinstance(value, list):
         hint = "put the program here, and what follows into 'args'"
         raise custom_error("must be text, not a list", hint=hint)
     return value
 
 
-def _known_transport(value: JSONValue) -> JSONValue:
+def _parsed_transport(value: JSONValue) -> JSONValue:
     if not isinstance(value, str):
         return value
     plain = value.lower().replace("-", "").replace("_", "")
@@ -146,7 +146,7 @@ def _known_transport(value: JSONValue) -> JSONValue:
     return transport if transport in get_args(Transport) else value
 
 
-def _is_started_or_reached(entry: Any) -> None:
+def _require_start_or_address(entry: Any) -> None:
     if entry.command and entry.url:
         raise custom_error("has a url beside a command", key="url", hint="keep one of the two")
     if entry.command and entry.openapi:
@@ -154,7 +154,7 @@ def _is_started_or_reached(entry: Any) -> None:
         raise custom_error("has a document beside a command", key="openapi", hint=hint)
     if not (entry.command or entry.url or entry.openapi or entry.skills):
         raise custom_error("has neither a command to start nor a url to reach")
-    _refuse_keys_of_the_other_kind(entry)
+    _require_keys_of_its_kind(entry)
     if entry.oauth != OAuthSection() and "authorization" in map(str.lower, entry.headers):
         raise custom_error(
             "stands beside an Authorization header", key="oauth", hint="keep one of the two"
@@ -165,7 +165,7 @@ def _is_started_or_reached(entry: Any) -> None:
         )
 
 
-def _refuse_keys_of_the_other_kind(entry: Any) -> None:
+def _require_keys_of_its_kind(entry: Any) -> None:
     other: tuple[str, ...]
     other, needed = (_REACHED, "url") if entry.command else (_STARTED, "command")
     if entry.skills:
@@ -182,7 +182,7 @@ def _refuse_keys_of_the_other_kind(entry: Any) -> None:
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 
 
-def _secure_address(text: str) -> str:
+def _require_secure_address(text: str) -> str:
     if not is_secure_address(text):
         raise custom_error(
             "is no https address", hint="http is accepted for this machine only (127.0.0.1)"
@@ -190,13 +190,13 @@ def _secure_address(text: str) -> str:
     return text
 
 
-def _document_address(text: str) -> str:
+def _require_document_address(text: str) -> str:
     if not re.fullmatch(r"https://[^/?#\s]+/[^#\s]+", text):
         raise custom_error("is no https address with a path")
     return text
 
 
-def _loopback_address(text: str) -> str:
+def _require_loopback_address(text: str) -> str:
     if not is_loopback_redirect(text):
         raise custom_error(
             "is no loopback address with a port", hint="write http://127.0.0.1:8765/callback"
@@ -204,14 +204,14 @@ def _loopback_address(text: str) -> str:
     return text
 
 
-def _scopes(scopes: list[str]) -> list[str]:
+def _require_scopes(scopes: list[str]) -> list[str]:
     for scope in scopes:
         if not _SCOPE.fullmatch(scope):
             raise custom_error("holds a scope with a space, a quote or a backslash")
     return scopes
 
 
-def _is_complete(oauth: Any) -> None:
+def _require_client(oauth: Any) -> None:
     if oauth.client_secret and not oauth.client_id:
         raise custom_error("has a secret without a clientId", key="clientId")
     if oauth.grant == "client_credentials" and not (oauth.client_id and oauth.client_secret):
@@ -220,11 +220,11 @@ def _is_complete(oauth: Any) -> None:
 
 OAuthSection = section(
     OAuthSettings,
-    check=_is_complete,
-    scopes=Annotated[Words, AfterValidator(_scopes)],
-    client_metadata_url=Annotated[Text, AfterValidator(_document_address)],
-    auth_server_metadata_url=Annotated[Text, AfterValidator(_secure_address)],
-    redirect_uri=Annotated[Text, AfterValidator(_loopback_address)],
+    check=_require_client,
+    scopes=Annotated[Words, AfterValidator(_require_scopes)],
+    client_metadata_url=Annotated[Text, AfterValidator(_require_document_address)],
+    auth_server_metadata_url=Annotated[Text, AfterValidator(_require_secure_address)],
+    redirect_uri=Annotated[Text, AfterValidator(_require_loopback_address)],
 )
 
 
@@ -233,22 +233,22 @@ ServerEntry = section(
     RemoteTransport,
     ServerSettings,
     name="ServerEntry",
-    check=_is_started_or_reached,
+    check=_require_start_or_address,
     command=(
-        Annotated[Template, AfterValidator(require_text), BeforeValidator(_one_program)],
+        Annotated[Template, AfterValidator(require_text), BeforeValidator(_require_text_not_list)],
         "",
     ),
     env=Annotated[
-        dict[Annotated[str, AfterValidator(_good_variable_name)], SecretTemplate],
+        dict[Annotated[str, AfterValidator(_require_variable_name)], SecretTemplate],
         mapping_or_nothing,
     ],
     cwd=Annotated[Template, AfterValidator(require_text)],
     sandbox=Annotated[SandboxSection | None, sandbox_or_kind],
-    url=(Annotated[Template, AfterValidator(_good_address)], ""),
+    url=(Annotated[Template, AfterValidator(_require_address)], ""),
     headers=Annotated[dict[HeaderName, Annotated[SecretTemplate, one_line]], mapping_or_nothing],
     transport=Annotated[
         Transport,
-        BeforeValidator(_known_transport),
+        BeforeValidator(_parsed_transport),
         choice,
         Field(validation_alias=AliasChoices("transport", "type")),
     ],
@@ -270,7 +270,7 @@ ServerEntry = section(
             examples=["~/.claude/skills"],
         ),
     ),
-    prefix=Annotated[Text, AfterValidator(_good_prefix)],
+    prefix=Annotated[Text, AfterValidator(_require_prefix)],
     roots=list[Root] | None,
     replaces=SourceType,
 )
