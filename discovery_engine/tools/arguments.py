@@ -37,7 +37,7 @@ from discovery_engine.tools.schema_cost import (
     size_of,
     weight_of,
 )
-from discovery_engine.tools.schemas import WORDS_FOR_ARGUMENTS, repaired, simplified, with_null
+from discovery_engine.tools.schemas import WORDS_FOR_ARGUMENTS, repaired, satisfiable, simplified
 from discovery_engine.tools.signature import signature
 from discovery_engine.tools.subschemas import Subschemas
 
@@ -55,7 +55,6 @@ _LISTED = _MISTAKES + 1  # to detect that there are more
 _SENTENCE = 300  # characters of a mistake
 _COMPARED = 100  # names that an unknown one is compared with
 _MASK = "it"  # in place of values in messages, if the owner pins some
-_NULLABLE = '"nullable":true'
 _UNDESCRIBED = "its server does not describe them"
 _UNUSABLE = "the schema of the tool cannot be used"
 _COUNTED_TWICE = ('"$ref"', '"$dynamicRef"', '"$recursiveRef"', '"unevaluated')
@@ -82,8 +81,7 @@ class Checker:
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        schema = tool.upstream_schema
-        self._schema = with_null(schema) if _NULLABLE in tool.source else schema
+        self._schema = satisfiable(tool.upstream_schema)
         self._mask = _MASK if tool.overridden.pinned else None
         self._unchecked = "" if tool.is_described else _UNDESCRIBED
         self._subschemas = self._compiled()

@@ -5,8 +5,9 @@ Schemas are untrusted: any result is a schema of about the same size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
@@ -27,7 +28,22 @@ _MUTE = frozenset(
 """Keywords that do not restrict a value."""
 _DATA = frozenset(("const", "default", "enum", "examples"))
 """Keywords whose values are data, even if they look like schemas."""
-_TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int, float),
+    "null": (NoneType,),
+    "number": (int, float),
+    "object": (dict,),
+    "string": (str,),
+}
+_OF_PYTHON = {"bool": "boolean", "dict": "object", "float": "number"} | {
+    "int": "integer",
+    "list": "array",
+    "str": "string",
+}
+_DELIMITED = re.compile(r"/\^.*/[a-z]*|/.*\$/[a-z]*", re.DOTALL)
+"""A pattern of JavaScript, `/^a/i`, of which no text fits the delimiters."""
 _SCHEMAS_BY_NAME = frozenset(
     ("properties", "patternProperties", *_SCHEMA_BY_PARAMETER, *_DEFINITIONS)
 )
@@ -57,7 +73,9 @@ def object_schema(schema: JSONValue) -> Schema:
             return schema
     if says_nothing(schema):
         return {"type": "object", "additionalProperties": True}
-    return {**_without_misplaced(schema), "type": "object"}
+    keywords = {**_without_misplaced(schema), "type": "object"}
+    is_unread = schema.get("properties") and "properties" not in keywords
+    return keywords | ({"additionalProperties": True} if is_unread else {})
 
 
 def says_nothing(schema: JSONValue) -> bool:
@@ -77,7 +95,8 @@ def simplified(schema: Schema) -> Schema:
     """Return a schema without patterns, `$schema`, and references that do not resolve in it."""
 
     def rewrite(part: Schema) -> Schema:
-        keywords = {key: value for key, value in part.items() if key not in _INTRICATE}
+        others = _OTHERS if "patternProperties" in part else ()  # without it they refuse too much
+        keywords = {k: v for k, v in part.items() if k not in _INTRICATE and k not in others}
         reference = part.get("$ref", "#")
         is_known = reference == "#" or pointed(schema, unquote(reference[1:])) is not None
         return keywords if is_known and reference.startswith("#") else {}
@@ -86,9 +105,13 @@ def simplified(schema: Schema) -> Schema:
     return variant
 
 
-def with_null(schema: Schema) -> Schema:
-    """Return a schema that allows `null` wherever OpenAPI's `nullable` is true."""
-    variant: Schema = _rewritten(schema, _nullable)
+def satisfiable(schema: Schema) -> Schema:
+    """Return a schema that some value fits, as its author meant it.
+
+    It allows `null` wherever OpenAPI's `nullable` is true, and has no `enum` without a value of its
+    `type` and no `pattern` with the delimiters of JavaScript (`/^a/i`).
+    """
+    variant: Schema = _rewritten(schema, lambda part: _nullable(_without_impossible(part)))
     return variant
 
 
@@ -106,8 +129,16 @@ def pointed(root: JSONValue, pointer: str) -> JSONValue:
 
 def admits_object(schema: Schema) -> bool:
     """Return whether the `type` of a schema allows an object."""
+    types = _types_of(schema)
+    return not types or "object" in types
+
+
+def _types_of(schema: Schema) -> list[str]:
+    """Return the types of a schema, also in capitals or as in Python; empty if one is unknown."""
     kind = schema.get("type")
-    return not kind or kind == "object" or (isinstance(kind, list) and "object" in kind)
+    names = [str(name).lower() for name in (kind if isinstance(kind, list) else [kind])]
+    types = [_OF_PYTHON.get(name, name) for name in names]
+    return types if _TYPES.keys() >= set(types) else []
 
 
 def _rewritten(schema: JSONValue, rewrite: Callable[[Schema], Schema]) -> Any:
@@ -127,6 +158,8 @@ def _rewritten(schema: JSONValue, rewrite: Callable[[Schema], Schema]) -> Any:
 
 def _without_misplaced(schema: Schema) -> Schema:
     keywords = {key: value for key, value in schema.items() if not _is_misplaced(key, value)}
+    if types := _types_of(schema):
+        keywords["type"] = types if types[1:] else types[0]
     for key in _SCHEMAS_BY_NAME & keywords.keys():
         keywords[key] = {
             name: {} if inner is None else inner for name, inner in keywords[key].items()
@@ -138,14 +171,25 @@ def _without_misplaced(schema: Schema) -> Schema:
 
 def _is_misplaced(key: str, value: JSONValue) -> bool:
     if key == "type":
-        names = value if isinstance(value, list) else [value]
-        return not names or not all(isinstance(name, str) and name in _TYPES for name in names)
+        return True  # what can be read of it is put back
     if value is None:
         return key not in _DATA
     if key in _LISTED_SCHEMAS and not value:
         return True
     kinds = _KINDS.get(key, (object,))
     return not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
+
+
+def _without_impossible(schema: Schema) -> Schema:
+    impossible: tuple[str, ...] = ()
+    choices, pattern = schema.get("enum"), schema.get("pattern")
+    if isinstance(choices, list):
+        kinds = tuple(kind for name in _types_of(schema) for kind in _TYPES[name]) or (object,)
+        if not any(isinstance(choice, kinds) for choice in choices):
+            impossible = ("enum", "type") if choices else ("enum",)
+    if isinstance(pattern, str) and _DELIMITED.fullmatch(pattern):
+        impossible += ("pattern",)
+    return {key: value for key, value in schema.items() if key not in impossible}
 
 
 def _nullable(schema: Schema) -> Schema:
@@ -249,7 +293,12 @@ WORDS_FOR_ARGUMENTS = frozenset(
 
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _COMPOSING = frozenset(("$ref", "allOf", "anyOf", "oneOf", "then", "else", *_DEPENDENT))
-_OTHERS = ("additionalProperties", "patternProperties")
+_OTHERS = (
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+)
 _MAX_DESCRIBED_SUBSCHEMAS = 500  # subschemas
 _ALTERNATIVES_DEPTH = 30  # references and branches, one inside the other
 
@@ -313,7 +362,8 @@ class _ArgumentReader:
         reading = self._read.get(id(schema))
         if reading is not None:
             return reading
-        self._read[id(schema)] = DescribedArguments()  # for a reference back to this schema
+        # For a reference back to this schema, and one that is read no further.
+        self._read[id(schema)] = DescribedArguments(is_open=True)
         if self._depth < _ALTERNATIVES_DEPTH and len(self._read) <= _MAX_DESCRIBED_SUBSCHEMAS:
             self._depth += 1
             self._read[id(schema)] = _together([*self._parts(schema)])
@@ -322,7 +372,8 @@ class _ArgumentReader:
 
     def _parts(self, schema: Schema) -> Iterator[DescribedArguments]:
         yield _own_arguments(schema)
-        yield self.arguments(self._referred(schema))
+        referred = self._referred(schema)
+        yield self.arguments(referred) if referred else DescribedArguments(is_open="$ref" in schema)
         yield from map(self.arguments, _list(schema.get("allOf")))
         for keyword in ("anyOf", "oneOf"):
             if branches := [b for b in _list(schema.get(keyword)) if self._admits_object(b)]:
