@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _NAMES = 32  # arguments, at most; more than all spellings of the arguments of a meta-tool
 _MAX_REFUSED_VALUE_LENGTH = 40  # characters of a rejected value in an error
+_LISTED = 8  # unknown arguments in an error
 _DIGITS = 18  # of a number in quotes; Python refuses to convert thousands of digits
 _ARGUMENTS = "arguments"
 
@@ -99,6 +100,8 @@ class MetaArguments:
         self._written: dict[str, str] = {}
         if len(members) > 1 and members.keys() <= self._properties.keys():  # as nearly always
             self._given, self._written = members, dict(zip(members, members, strict=True))
+            return
+        if not self._properties:  # some hosts make models write one: `{"random_string": "dummy"}`
             return
         limits.require_names(f"argument of {tool}", members, most=_NAMES)
         for name, value in self._unwrapped(members).items():
@@ -201,7 +204,7 @@ class MetaArguments:
         value = self._given.get(name)
         if isinstance(value, str):
             value = _parsed(value)
-        if value is None:
+        if value is None or value == []:  # PHP writes an empty object so
             return {}
         if not isinstance(value, dict):
             raise self._error(f"{name} must be an object")
@@ -256,8 +259,15 @@ class MetaArguments:
         near = nearest(name, [argument for argument in self._properties if argument not in members])
         if near:
             return f"{name!r} is not an argument of {self._tool}; did you mean {near[0]!r}?"
-        where = "; put it into `arguments`" if _ARGUMENTS in self._properties else ""
-        return f"{name!r} is not an argument of {self._tool}{where}"
+        if _ARGUMENTS not in self._properties:
+            return f"{name!r} is not an argument of {self._tool}"
+        if folded(name) in _FOR_ARGUMENTS:
+            return f"{name!r} is not an argument of {self._tool}; only `arguments` is sent"
+        strangers = [other for other in members if not meant_argument(other, self._properties)]
+        if len(strangers) < 2:  # noqa: PLR2004
+            return f"{name!r} is not an argument of {self._tool}; put it into `arguments`"
+        listed = ", ".join(map(repr, strangers[:_LISTED]))
+        return f"{listed} are not arguments of {self._tool}; put them into `arguments`"
 
     def _error(self, mistake: str) -> MetaArgumentsError:
         names = [f"{n}{'' if n in self._required else '?'}" for n in self._properties]

@@ -97,6 +97,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         meant = self._spelt_in(of, name)
         if not meant and (":" in name or "__" in name):  # it names another server itself
             meant = self._spelt_as_read(name)
+            meant += [e for other in meant for e in self._spelt_in(of, other.tool.name)]
         return self._only(name, meant, otherwise=lambda: self._not_found(of, name, own))
 
     def by_client_name(self, name: str) -> Entry | None:

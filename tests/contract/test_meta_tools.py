@@ -337,7 +337,18 @@ CALLS: dict[str, tuple[str, JSONObject, str]] = {
         {"tool": "need", "name": "x", "arguments": N},
         "'name' is not an argument of execute_tool; put it into `arguments`",
     ),
-    "twice": ("execute_tool", {"tool": "need", "arguments": N, "args": N}, "'args' is not an arg"),
+    "twice": (
+        "execute_tool",
+        {"tool": "need", "arguments": N, "args": N},
+        "'args' is not an argument of execute_tool; only `arguments` is sent",
+    ),
+    "all too high": (
+        "execute_tool",
+        {"tool": "need", "n": 1, "m": 2},
+        "'n', 'm' are not arguments of execute_tool; put them into `arguments`",
+    ),
+    "empty list": ("execute_tool", {"tool": "need", "arguments": []}, "n is missing"),
+    "dummy": ("list_mcp_servers", {"random_string": "x"}, "told (2 tools)"),
     "slip": ("execute_tool", {"tol": "need", "arguments": N}, "did you mean 'tool'?"),
     "wrong inside": (
         "execute_tool",

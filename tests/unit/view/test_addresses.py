@@ -104,6 +104,13 @@ def test_case_and_separators_never_matter_if_only_one_visible_tool_can_be_meant(
     assert str(book(*BOARDS).tool(server, tool).key) == meant
 
 
+def test_two_servers_that_are_named_and_have_the_tool_make_it_ambiguous() -> None:
+    with pytest.raises(ToolAmbiguousError) as caught:
+        book(*BOARDS).tool("git-hub", "other:create_issue")
+
+    assert set(caught.value.nearest) == {"git-hub:create_issue", "other:create_issue"}
+
+
 def test_a_hidden_tool_is_never_offered() -> None:
     with pytest.raises(ToolNotFoundError) as caught:
         book(GITHUB).tool("github", "delete_repositor")
