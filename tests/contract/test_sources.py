@@ -210,6 +210,7 @@ CURSOR: dict[str, Any] = {
         "disabledTools": ["b"],
         "autoApprove": ["c"],
     },
+    "My/Server": {"command": "slash"},
     "broken": {"command": "npx", "args": "s3cret"},
     "switched_off": {"command": "z", "disabled": True},
     "helper": {"command": "q", "envFile": ".env", "only_for": ["me"]},
@@ -285,6 +286,7 @@ def test_servers_of_clients_are_named_merged_translated_and_warned_about(home: H
     commands = {name: entry.get("command") for name, entry in servers.items()}
     assert (commands["taken"], commands["taken@cursor"]) == ("theirs", "other")
     assert (commands["twice"], commands["twice@vscode"]) == ("cursors", "vscodes")
+    assert commands["My-Server-2"] == "slash"
     # What is one server is one, and what its owner switched off stays off.
     assert not {"same", "stays_off_too"} & servers.keys()
     assert servers["switched_off"]["enabled"] is servers["stays_off"]["enabled"] is False

@@ -96,7 +96,7 @@ def import_entry(
         case RemoteTransport() as remote:
             taken = _remote(server, remote, references)
         case None:
-            problem = server.problem.message if server.problem else ""
+            problem = server.problem.sentence if server.problem else ""
             return SkippedServer(server.name, problem or "it has neither a command nor an address")
     if isinstance(taken, SkippedServer):
         return taken

@@ -10,7 +10,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -48,6 +48,7 @@ WHOLE_BLOCK = 'a whole block is {"mcpServers": {"NAME": {"command": …}}}'
 """The expected form of a file or text with servers, as the hint of an error."""
 
 _LONGEST_NAME = 128  # characters
+_NUMBERED = 120  # characters of it before a number
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
 _UNDERSCORES = re.compile(r"__+")  # two separate a server from a tool
 _BARE_MARKS = ("command", "cmd", "url", "serverUrl", "httpUrl", "baseUrl")
@@ -171,9 +172,11 @@ class SourceReader(Struct):
         if not isinstance(name, str) or usable is None:
             self.skip_entry(name, "its name cannot be used")
             return
-        if first := self._named(name, usable):
-            self.skip_entry(name, f"{first.name!r} in {first.origin.file} counts")
+        if first := self.servers.get(name):
+            server = first.server
+            self.skip_entry(name, f"{server.name!r} in {server.origin.file} counts")
             return
+        usable = self._unique(usable)
         try:
             read = reader.read(usable, entry, key=name)
         except SkippedEntryError as reason:
@@ -209,11 +212,11 @@ class SourceReader(Struct):
     def skip_entry(self, name: JSONValue, why: str) -> None:
         self.skipped.append((str(name)[:_LONGEST_NAME], why))
 
-    def _named(self, name: str, usable: ServerName) -> ServerSettings | None:
-        if entry := self.servers.get(name):
-            return entry.server
-        taken = (entry.server for entry in self.servers.values())
-        return next((server for server in taken if server.name == usable), None)
+    def _unique(self, name: ServerName) -> ServerName:
+        """Return the name, with a number if an entry of another name is called so already."""
+        taken = set(self._names().values())
+        numbered = (ServerName(f"{name[:_NUMBERED]}-{number}") for number in count(2))
+        return next(free for free in chain((name,), numbered) if free not in taken)
 
     def _apply_lists(self) -> None:
         """Apply lists of servers and tools that are outside of the entries."""

@@ -30,9 +30,9 @@ _SYNTAXES: dict[str, str] = {
     "bare": rf"\${_NAME}",
     "percent": rf"%{_NAME}%",
     "dollar_env": rf"\$env:{_NAME}",
-    "colon": r"\$\{[A-Z_][A-Z0-9_]*:[^}$]*\}",
+    "colon": r"\$\{[A-Z_][A-Z0-9_]*:(?![?+=])[^}$]*\}",  # these are of a shell
 }
-_LITERAL = r"\$\{(?:[\w:. /-]{1,64}\})?"
+_LITERAL = r"\$\{(?:[\w:. /?+=-]{1,64}\})?"
 _ENV_ONLY = frozenset({"percent"})  # elsewhere `%AB%` is a quoted address
 
 

@@ -72,6 +72,7 @@ def dialect(*syntaxes: str) -> VariableSyntax:
         pytest.param("curly_env", "{env:B} ${env:B}", "${B} $${env:B}", id="curly-env"),
         pytest.param("curly_file", "{file:./k}", "${file:/folder/k}", id="curly-file"),
         pytest.param("secrets", "${{ secrets.B }} ${{inputs.C}}", "${B} ${C}", id="secrets"),
+        pytest.param("colon", "${B:80} ${B:?c}", "${B:-80} $${B:?c}", id="colon"),
         pytest.param("bare", "$B-$C pa$$word 5$", "${B}-${C} pa$$word 5$", id="bare"),
         pytest.param("percent", "%B%", "%B%", id="percent-outside-env"),
     ],
