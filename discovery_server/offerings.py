@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from discovery_engine._util.text import clean
 from discovery_engine.agent import resources
-from discovery_engine.errors import DiscoveryError, NotFoundError, UpstreamProtocolError
+from discovery_engine.errors import (
+    DiscoveryError,
+    NotFoundError,
+    UpstreamError,
+    UpstreamProtocolError,
+)
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import (
     INTERNAL_ERROR,
@@ -271,6 +276,8 @@ def _error(error: DiscoveryError, data: JSONObject, version: str) -> RpcError:
     text = f"{message}; {error.hint}" if error.hint else message
     if isinstance(error, UpstreamProtocolError):
         code = error.rpc_code
+    elif isinstance(error, UpstreamError):
+        code = INTERNAL_ERROR
     else:
         is_missing = isinstance(error, NotFoundError) and "uri" in data
         code = RESOURCE_NOT_FOUND if is_missing else INVALID_PARAMS

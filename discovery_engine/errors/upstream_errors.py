@@ -14,7 +14,7 @@ from discovery_engine._util.text import one_line, quoted
 from discovery_engine.errors.diagnostic import Origin
 from discovery_engine.errors.discovery_error import DiscoveryError
 
-_PARSE_ERROR = -32700  # the JSON-RPC code
+_INTERNAL_ERROR = -32603  # the JSON-RPC code
 
 
 class UpstreamError(DiscoveryError):
@@ -115,7 +115,7 @@ class UpstreamProtocolError(UpstreamError):
         """
         self.given = message, rpc_code
         """The message and the code, for a recording of the call."""
-        self.rpc_code = _PARSE_ERROR if rpc_code is None else rpc_code
+        self.rpc_code = _INTERNAL_ERROR if rpc_code is None else rpc_code
         if rpc_code is None:
             text = f"sent an unusable answer: {message}"
         else:

@@ -350,13 +350,26 @@ async def _list_kind(
         return _failed(kind, f"it did not answer within {seconds:g} s")
     except ValueError as error:
         return _failed(kind, str(error))
+    definitions = [_with_name(definition, kind) for definition in pages.definitions]
     good, dropped = await split(
-        pages.definitions, find_fault, identifier=wire.identifier, noun=kind.label
+        definitions, find_fault, identifier=wire.identifier, noun=kind.label
     )
     if kind is OfferingKind.SKILL:
         good, unread = await _with_texts_of_skills(good, fetch, seconds)
         dropped += unread
     return ListedOfferings(good, dropped, cut=pages.cut, ttl=pages.ttl)
+
+
+def _with_name(definition: JSONValue, kind: OfferingKind) -> JSONValue:
+    """Return a definition of a resource with a name, which some lack: its title, or its URI."""
+    if not isinstance(definition, dict) or kind not in (
+        OfferingKind.RESOURCE,
+        OfferingKind.TEMPLATE,
+    ):
+        return definition
+    texts = (definition.get(member) for member in ("name", "title", kind.wire.identifier))
+    name = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    return definition if name == definition.get("name") else {**definition, "name": name}
 
 
 async def _with_texts_of_skills(
@@ -404,12 +417,10 @@ def fault_of_offering(
     """Return why the definition of an offering cannot be used; None if it can."""
     if not isinstance(definition, dict):
         return "it is not an object"
-    named = () if kind is OfferingKind.SKILL else ("name",)
-    required = {kind.wire.identifier, *named}
-    for member in sorted(required):
-        if not isinstance(definition.get(member), str) or not definition[member].strip():
-            return f"its {member} is not a non-empty string"
-    if (key := decision_key(kind, definition[kind.wire.identifier])) in tools:
+    member = kind.wire.identifier
+    if not isinstance(definition.get(member), str) or not definition[member].strip():
+        return f"its {member} is not a non-empty string"
+    if (key := decision_key(kind, definition[member])) in tools:
         return f"a tool is called {key!r}"
     fault = _fault_of_identifier(kind, definition) or fault_of_size(definition)
     return fault or (fault_of_skill(definition) if kind is OfferingKind.SKILL else None)

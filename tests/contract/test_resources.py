@@ -104,8 +104,8 @@ async def test_a_bad_definition_costs_only_itself_and_a_bad_list_only_its_kind(
         await engine.refresh()
         after = shown(engine)
 
-    assert [*before] == ["file:///a", "file:///{a}", "good"]
-    assert len(dropped) == 8
+    assert [*before] == ["file:///a", "file:///unnamed", "file:///{a}", "good"]
+    assert len(dropped) == 7
     assert {"its uri has no scheme", "an earlier resource has the same uri"} <= {
         one.reason for one in dropped
     }
@@ -263,6 +263,7 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
         resources=[resource("file:///readme", **vendor), resource("x:/same"), resource("x:/gone")],
         templates=[template("db://{table}")],
         prompts=[prompt("review", "code", title="ti\x07tle")],
+        results={"resources/read x:/gone": []},
     )
     two = World(folder.path / "two.json", "two").offer(
         resources=[resource("x:/same")], prompts=[prompt("review", arguments=[7, {"name": "code"}])]
@@ -290,6 +291,7 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
                 argument={"name": "code", "value": "x"},
             )
             unknown = await ask(wire, "resources/read", era, uri="x:/unknown")
+            failed = await ask(wire, "resources/read", era, uri="x:/gone")
         called = [(event.server, event.tool, event.outcome) for event in events.drain()]
 
     same = "discovery://servers/{}/resources/x%3A%2Fsame"
@@ -316,6 +318,7 @@ async def test_a_client_has_what_all_servers_offer(folder: Folder, era: str) -> 
     assert got["messages"][0]["content"]["text"] == '{"code": "1"}'
     assert '"name": "review"' in completed["completion"]["values"][0]
     assert unknown["error"]["code"] == (-32602 if era == "modern" else -32002)
+    assert failed["error"]["code"] == -32603
     assert ("one", "template:db://{table}", "ok") in called
 
 

@@ -275,7 +275,7 @@ async def test_a_subscriber_is_notified_of_its_task_to_the_end(tmp_path: Path) -
 
 @pytest.mark.requirement("TSK-20", "TSK-30")
 async def test_a_task_that_is_gone_is_answered_like_a_forged_id(tmp_path: Path) -> None:
-    gone = {"lost": -32602, "dies": -32603, "other_id": -32700}
+    gone = {"lost": -32602, "dies": -32603, "other_id": -32603}
     async with client_of(tmp_path, *gone, "cancelled", "endless") as client:
         tasks = {mode: (await client.call(f"{mode}:work"))["taskId"] for mode in gone}
         first = [(await client.about("get", tasks[mode]))["error"]["code"] for mode in gone]
