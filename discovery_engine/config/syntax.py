@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
 
@@ -19,8 +19,18 @@ _HEADER_NAME = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an HTTP address, or begins with a reference to one."""
-    return _ADDRESS.fullmatch(text) is not None
+    """Return whether a text is an HTTP address, or may be one once its references have values."""
+    return bool(_ADDRESS.fullmatch(text)) and ("${" in text or _parts(text) is not None)
+
+
+def _parts(url: str) -> SplitResult | None:
+    """Return the parts of a URL; None if it has no host, or its host or port is invalid."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return parts if host else None
 
 
 def is_file_address(text: str) -> bool:
@@ -31,14 +41,11 @@ def is_file_address(text: str) -> bool:
 
 def is_secure_address(url: str) -> bool:
     """Return whether a URL is safe from eavesdropping: HTTPS, or HTTP to this machine."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
+    parts = _parts(url)
+    if parts is None or re.search(r"[\s\\]", url):
         return False
-    if not host or re.search(r"[\s\\]", url):
-        return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    scheme, host = parts.scheme, parts.hostname or ""
+    return scheme == "https" or (scheme == "http" and is_loopback(host))
 
 
 def is_loopback(host: str) -> bool:
@@ -48,13 +55,12 @@ def is_loopback(host: str) -> bool:
 
 def is_loopback_redirect(url: str) -> bool:
     """Return whether a URL can be the redirect target of a login: HTTP to a local port."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port
-    except ValueError:
+    parts = _parts(url)
+    if parts is None or parts.scheme != "http" or not parts.port:
         return False
-    is_plain = parts.scheme == "http" and not (parts.username or parts.query or parts.fragment)
-    return is_plain and bool(port) and bool(host) and is_loopback(host or "")
+    return is_loopback(parts.hostname or "") and not (
+        parts.username or parts.query or parts.fragment
+    )
 
 
 def is_header_name(text: str) -> bool:
