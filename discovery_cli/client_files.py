@@ -12,12 +12,7 @@ import click
 
 from discovery_cli.command_group import did_you_mean
 from discovery_engine.config.settings import Source
-from discovery_engine.config.sources import (
-    SOURCE_TYPES,
-    client_files,
-    read_source,
-    source_of_file,
-)
+from discovery_engine.config.sources import SOURCE_TYPES, client_files, read_source, source_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

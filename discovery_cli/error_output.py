@@ -13,12 +13,7 @@ from discovery_cli.rendering import short_detail
 from discovery_engine._util.json import JSONObject
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.engine.json_forms.error_form import error_form, next_step
-from discovery_engine.errors import (
-    ConfigurationError,
-    Diagnostic,
-    DiscoveryError,
-    UnavailableError,
-)
+from discovery_engine.errors import ConfigurationError, Diagnostic, DiscoveryError, UnavailableError
 
 _OF_CLICK = click.BadParameter | click.NoSuchOption | click.BadOptionUsage | click.BadArgumentUsage
 

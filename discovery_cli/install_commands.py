@@ -149,12 +149,7 @@ def install(
 
 
 async def planned_installation(
-    engine: Engine,
-    name: str,
-    options: Mapping[str, Any],
-    secrets: Iterable[str],
-    *,
-    asks: bool,
+    engine: Engine, name: str, options: Mapping[str, Any], secrets: Iterable[str], *, asks: bool
 ) -> InstallPlan:
     """Plan an installation with values from options, stdin, and the person at the terminal."""
     from discovery_engine.store.install_records import Grants
@@ -318,9 +313,7 @@ class UpdateRun:
         if self._asks and plan.missing:
             typed = await answers(plan.missing)
             plan = await installer.plan_update(
-                plan.name,
-                values={**values, **typed.values},
-                secrets={**hidden, **typed.secrets},
+                plan.name, values={**values, **typed.values}, secrets={**hidden, **typed.secrets}
             )
             self._plans[-1] = plan
             self._show(plan)

@@ -67,9 +67,7 @@ def _hosts(
     help="Serve many clients over HTTP; port 0 picks a free port.",
 )
 @click.option(
-    "--token-file",
-    metavar="FILE",
-    help="With --http: read bearer tokens from FILE, one a line.",
+    "--token-file", metavar="FILE", help="With --http: read bearer tokens from FILE, one a line."
 )
 @click.option(
     "--new-token",
@@ -77,9 +75,7 @@ def _hosts(
     help="With --http: replace the token that is stored in the data folder.",
 )
 @click.option(
-    "--no-token",
-    is_flag=True,
-    help="With --http: require no token; on this machine only.",
+    "--no-token", is_flag=True, help="With --http: require no token; on this machine only."
 )
 @click.option(
     "--allow-remote",
@@ -295,10 +291,7 @@ def _tokens(invocation: Invocation, options: HttpOptions) -> Tokens | None:
     if options.no_token:
         return None
     return find_tokens(
-        os.environ,
-        data_dir=invocation.data_dir,
-        file=options.token_file,
-        renew=options.new_token,
+        os.environ, data_dir=invocation.data_dir, file=options.token_file, renew=options.new_token
     )
 
 

@@ -200,10 +200,7 @@ class MarketplaceEntry(_Value, frozen=True):
 
 
 def entry_id(
-    name: str,
-    repository: str,
-    packages: tuple[PackageOffer, ...],
-    remotes: tuple[RemoteOffer, ...],
+    name: str, repository: str, packages: tuple[PackageOffer, ...], remotes: tuple[RemoteOffer, ...]
 ) -> str:
     """Return an id that is the same in every source, whatever name the source uses.
 

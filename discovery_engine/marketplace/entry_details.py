@@ -477,12 +477,7 @@ def _texts_of_inputs(whose: str, inputs: Iterable[Input]) -> Iterator[tuple[str,
 def inputs_of(offer: PackageOffer) -> tuple[Input, ...]:
     """Return all inputs of an offer."""
     transport = (*offer.transport.headers, *offer.transport.variables)
-    return (
-        *offer.runtime_arguments,
-        *offer.package_arguments,
-        *offer.environment,
-        *transport,
-    )
+    return (*offer.runtime_arguments, *offer.package_arguments, *offer.environment, *transport)
 
 
 def _unix_time(text: str) -> float:

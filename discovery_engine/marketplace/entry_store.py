@@ -551,10 +551,7 @@ def _add_entries(
 
 
 def _add_version(
-    db: sqlite3.Connection,
-    source: str,
-    entry: MarketplaceEntry,
-    left_out: list[str],
+    db: sqlite3.Connection, source: str, entry: MarketplaceEntry, left_out: list[str]
 ) -> bool:
     """Store one version of an entry, or delete it; return whether anything changed."""
     key = (source, entry.name, entry.version)

@@ -100,9 +100,7 @@ class Checker:
         return Subschemas({})
 
     def check(
-        self,
-        arguments: JSONObject,
-        pinned: Mapping[str, JSONValue] = MappingProxyType({}),
+        self, arguments: JSONObject, pinned: Mapping[str, JSONValue] = MappingProxyType({})
     ) -> Checked | None:
         """Check `arguments` against the tool's schema; nothing is fetched for a `$ref`.
 

@@ -293,12 +293,7 @@ WORDS_FOR_ARGUMENTS = frozenset(
 
 _DEPENDENT = ("dependentSchemas", "dependencies")
 _COMPOSING = frozenset(("$ref", "allOf", "anyOf", "oneOf", "then", "else", *_DEPENDENT))
-_OTHERS = (
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "unevaluatedProperties",
-)
+_OTHERS = ("additionalProperties", "patternProperties", "propertyNames", "unevaluatedProperties")
 _MAX_DESCRIBED_SUBSCHEMAS = 500  # subschemas
 _ALTERNATIVES_DEPTH = 30  # references and branches, one inside the other
 

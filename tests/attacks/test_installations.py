@@ -21,12 +21,7 @@ from msgspec.structs import replace
 from discovery_engine import open_engine
 from discovery_engine.engine import Engine
 from discovery_engine.errors import DiscoveryError, InstallRefusedError, PackageChangedError
-from discovery_engine.marketplace.entry import (
-    EntryOrigin,
-    Input,
-    MarketplaceEntry,
-    PackageOffer,
-)
+from discovery_engine.marketplace.entry import EntryOrigin, Input, MarketplaceEntry, PackageOffer
 from discovery_engine.marketplace.entry_details import EntryDetails
 from discovery_engine.marketplace.installer.installer import Installer
 from tests.servers.package_index import package_index

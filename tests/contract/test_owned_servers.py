@@ -14,11 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from discovery_engine import Engine, ServerState, load_settings, open_engine
-from discovery_engine.errors import (
-    ConfigurationError,
-    ServerDisabledError,
-    UntrustedServerError,
-)
+from discovery_engine.errors import ConfigurationError, ServerDisabledError, UntrustedServerError
 from discovery_engine.events import (
     Event,
     ServerActivated,
@@ -39,13 +35,7 @@ pytestmark = pytest.mark.anyio
 
 TOOL = make_definition("mail", "Send a mail.")
 POST, NEW, MINE = (make_server(name).name for name in ("post", "new", "mine"))
-OWNED = (
-    ServerRegistered,
-    ServerUpdated,
-    ServerUnregistered,
-    ServerActivated,
-    ServerDeactivated,
-)
+OWNED = (ServerRegistered, ServerUpdated, ServerUnregistered, ServerActivated, ServerDeactivated)
 REMOTE: dict[str, Any] = {"url": "https://mail.example.com/mcp"}
 
 

@@ -502,12 +502,7 @@ class BundleResolver:
         self._downloads = downloads or BundleDownloads(packages / "downloads")
 
     async def resolve(
-        self,
-        offer: PackageOffer,
-        values: InputValues,
-        arguments: Sequence[str],
-        *,
-        server: str,
+        self, offer: PackageOffer, values: InputValues, arguments: Sequence[str], *, server: str
     ) -> ResolvedPackage:
         """Download the bundle of an offer, without unpacking it, and return its package.
 

@@ -102,10 +102,7 @@ class Installer:
     """Plans and performs installations; available as `engine.installer`."""
 
     def __init__(
-        self,
-        engine: Engine,
-        core: EngineCore,
-        find: Callable[[str, str], Awaitable[EntryDetails]],
+        self, engine: Engine, core: EngineCore, find: Callable[[str, str], Awaitable[EntryDetails]]
     ) -> None:
         """Make an installer; `find` returns the details of an entry by its name and a version.
 
@@ -247,11 +244,7 @@ class Installer:
         return tuple([await self._plan_update(record) for record in records])
 
     async def plan_update(
-        self,
-        name: str,
-        *,
-        values: GivenValues | None = None,
-        secrets: GivenValues | None = None,
+        self, name: str, *, values: GivenValues | None = None, secrets: GivenValues | None = None
     ) -> UpdatePlan:
         """Plan the update of one server, with values for the inputs of the new version.
 
@@ -478,11 +471,7 @@ class Installer:
             marketplace_id=plan.entry.id,
             offer=plan.pin.identifier,
             current=InstalledVersion(
-                plan.pin,
-                plan.server_entry,
-                plan.values,
-                plan.grants,
-                tuple(map(str, plan.folders)),
+                plan.pin, plan.server_entry, plan.values, plan.grants, tuple(map(str, plan.folders))
             ),
         )
 

@@ -41,14 +41,8 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     reason_of,
 )
 from discovery_engine.marketplace.package_managers.npm import Npm
-from discovery_engine.marketplace.package_managers.python_packages import (
-    PythonPackages,
-    needed_uv,
-)
-from discovery_engine.marketplace.package_names import (
-    checked_name,
-    checked_version,
-)
+from discovery_engine.marketplace.package_managers.python_packages import PythonPackages, needed_uv
+from discovery_engine.marketplace.package_names import checked_name, checked_version
 from discovery_engine.marketplace.server_json import is_usual_registry
 from discovery_engine.store.server_records import PackagePin
 

@@ -14,11 +14,7 @@ from msgspec import Struct
 
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine._util.json import object_of, text_of
-from discovery_engine.errors import (
-    PackageManagerError,
-    PackageNotFoundError,
-    ProgramMissingError,
-)
+from discovery_engine.errors import PackageManagerError, PackageNotFoundError, ProgramMissingError
 from discovery_engine.marketplace.package_managers.manager_command import (
     Environ,
     ManagerOutput,
@@ -30,10 +26,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     unix_time,
     without_credentials,
 )
-from discovery_engine.marketplace.package_names import (
-    checked_name,
-    checked_version,
-)
+from discovery_engine.marketplace.package_names import checked_name, checked_version
 
 _NPM_TIMEOUT = 15.0  # seconds; `npm view` takes 0.5 s with a near registry
 _WORDS = 12  # words of a query; with more, the registry finds nothing

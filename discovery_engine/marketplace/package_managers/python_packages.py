@@ -28,11 +28,7 @@ from packaging.utils import canonicalize_name
 from discovery_engine._util.install_hints import INSTALL_HINTS
 from discovery_engine._util.json import object_of, text_of
 from discovery_engine._util.tasks import open_task_group
-from discovery_engine.errors import (
-    PackageManagerError,
-    PackageNotFoundError,
-    ProgramMissingError,
-)
+from discovery_engine.errors import PackageManagerError, PackageNotFoundError, ProgramMissingError
 from discovery_engine.marketplace.package_managers.manager_command import (
     Environ,
     ManagerOutput,
@@ -45,10 +41,7 @@ from discovery_engine.marketplace.package_managers.manager_command import (
     unix_time,
     without_credentials,
 )
-from discovery_engine.marketplace.package_names import (
-    checked_name,
-    checked_version,
-)
+from discovery_engine.marketplace.package_names import checked_name, checked_version
 
 _INDEX_TIMEOUT = 20.0  # seconds; each command takes 0.5 s with a near index
 _DOWNLOAD_TIMEOUT = 300.0

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine.config.openapi_entry import openapi_transport, skills_transport
-from discovery_engine.config.settings import (
-    RemoteTransport,
-    ServerSettings,
-    Source,
-    StdioTransport,
-)
+from discovery_engine.config.settings import RemoteTransport, ServerSettings, Source, StdioTransport
 from discovery_engine.config.sources import read_source
 from discovery_engine.engine.owner.server_export import EXPORT_CLIENTS, export_servers
 from discovery_engine.tools.model import ServerName

@@ -69,9 +69,7 @@ def test_who_lost_the_lease_of_a_source_writes_nothing(
 
 
 @pytest.mark.requirement("MKT-18")
-def test_the_lease_of_a_process_of_this_machine_that_ended_is_free(
-    store: MarketplaceStore,
-) -> None:
+def test_the_lease_of_a_process_of_this_machine_that_ended_is_free(store: MarketplaceStore) -> None:
     machine, _, _ = ME.split(" ")
     ended = f"{machine} {2**22 + 1} x"  # beyond the largest number that Linux gives
 
@@ -94,10 +92,7 @@ def test_copies_that_nobody_asked_for_in_a_month_are_dropped(
     assert store.records().keys() == {"kept", "new"}
     assert [
         one.identity.name for one in store.latest(["old", "kept", "new"], limit=9, offset=0)
-    ] == [
-        "com.acme/kept",
-        "com.acme/new",
-    ]
+    ] == ["com.acme/kept", "com.acme/new"]
 
 
 def test_the_number_of_entries_is_kept(store: MarketplaceStore) -> None:
@@ -120,7 +115,7 @@ def test_a_deprecated_version_counts_only_if_there_is_no_other(store: Marketplac
     rows = [store.named(name)[0].row for name in ("com.acme/a", "com.acme/b")]
     found = store.rows(rows)
     assert [(found[row].version, found[row].status) for row in rows] == [
-        *(("1.0.0", "active"), ("1.0.0", "deprecated")),
+        *(("1.0.0", "active"), ("1.0.0", "deprecated"))
     ]
 
 

@@ -149,7 +149,7 @@ async def test_progress_is_reported_for_each_page(tmp_path: Path) -> None:
         [report] = await market.sync(on_progress=seen.append)
 
     assert [(one.source, one.pages, one.entries) for one in seen] == [
-        *(("acme", 1, 10), ("acme", 2, 20), ("acme", 3, 25)),
+        *(("acme", 1, 10), ("acme", 2, 20), ("acme", 3, 25))
     ]
     assert (report.pages, report.added, report.updated, report.is_complete) == (3, 25, 0, True)
 
@@ -317,16 +317,10 @@ async def test_pages_in_a_circle_end(tmp_path: Path) -> None:
     def around(request: WebRequest) -> WebAnswer:
         following = {"": "a", "a": "b", "b": "a"}[request.query.get("cursor", "")]
         return json_answer(
-            {
-                "servers": [listed(f"com.acme/{following}")],
-                "metadata": {"nextCursor": following},
-            }
+            {"servers": [listed(f"com.acme/{following}")], "metadata": {"nextCursor": following}}
         )
 
-    with (
-        web_server(around) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    with web_server(around) as server, marketplace(tmp_path, registry(server.url)) as market:
         [report] = await market.sync()
         found = await everything(market, offline=True)
 
@@ -497,10 +491,7 @@ async def test_a_registry_of_the_older_api_and_a_strict_one_are_read(tmp_path: P
         }
         return json_answer({"servers": [document], "metadata": {"next_cursor": ""}})
 
-    with (
-        web_server(older) as server,
-        marketplace(tmp_path, registry(server.url)) as market,
-    ):
+    with web_server(older) as server, marketplace(tmp_path, registry(server.url)) as market:
         [report] = await market.sync()
         entry = await market.lookup("io.github.acme/files")
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discovery_engine.catalog import ServerPart
-from discovery_engine.errors import (
-    ToolAmbiguousError,
-    ToolNotFoundError,
-)
+from discovery_engine.errors import ToolAmbiguousError, ToolNotFoundError
 from discovery_engine.view.addresses import AddressBook
 from tests.factories import make_catalog, make_entry, make_part
 from tests.rows import rows

@@ -2,20 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from discovery_engine.config.editing.import_plan import (
-    ImportCandidate,
-    SkippedServer,
-    import_entry,
-)
+from discovery_engine.config.editing.import_plan import ImportCandidate, SkippedServer, import_entry
 from discovery_engine.config.settings import (
     OAuthSettings,
     RemoteTransport,
     ServerSettings,
     StdioTransport,
 )
-from tests.factories import (
-    make_server,
-)
+from tests.factories import make_server
 from tests.rows import rows
 
 
