@@ -66,6 +66,13 @@ class Filters(TypedDict):
     type=click.IntRange(min=1),
     help="Show at most N results.  [default: 10]",
 )
+@click.option(
+    "--min-relevance",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help="Only results with at least this relevance, from 0 to 1.",
+)
 @click.option("--all", "include_disabled", is_flag=True, help="Also show disabled tools.")
 @click.option(
     "--kind",
@@ -87,6 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
     tags: tuple[str, ...],
     any_tag: bool,
     limit: int | None,
+    min_relevance: float,
     include_disabled: bool,
     kinds: tuple[SearchKind, ...],
     explain: bool,
@@ -124,6 +132,7 @@ def command(  # noqa: PLR0913 - one for each option
             query, kinds, server=server, tags=tags, any_tag=any_tag, limit=limit
         )
         answer = replace(answer, offerings=others)
+    answer = answer.at_least(min_relevance)
     if max_tokens:
         from discovery_engine.agent.budget import Budget
         from discovery_engine.agent.search_rendering import search_result

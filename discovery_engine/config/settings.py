@@ -222,6 +222,11 @@ class ServerSettings(SettingsSection, frozen=True):
         str, UNTRUSTED, Values(examples=["Issues and pull requests of our repositories"])
     ] = ""
     """What the server is for; it is searched and shown to agents."""
+    context: Annotated[
+        str, UNTRUSTED, Values(examples=["Our production shop, for customers in the EU"])
+    ] = ""
+    """What sets the server apart for its owner: its tools are found by these words and by their
+    meaning, and no agent reads them."""
     enabled: Annotated[bool, UNTRUSTED, Values(examples=[False])] = True
     """Whether the server is used at all."""
     prefix: Annotated[str, UNTRUSTED, Values(examples=["work_"])] = ""
@@ -643,6 +648,16 @@ class Settings(SettingsSection, frozen=True, dict=True):
     def by_name(self) -> Mapping[ServerName, ServerSettings]:
         """The servers by their names, in the order of the settings."""
         return {server.name: server for server in self.servers}
+
+    @cached_property
+    def contexts(self) -> Mapping[ServerName, str]:
+        """The contexts of the servers that have one, by name."""
+        return {server.name: server.context for server in self.servers if server.context}
+
+    @cached_property
+    def descriptions(self) -> Mapping[ServerName, str]:
+        """The descriptions of the servers by name, with their contexts, as search reads them."""
+        return {s.name: f"{s.description} {s.context}".strip() for s in self.servers}
 
     @cached_property
     def principals(self) -> frozenset[str]:

@@ -78,7 +78,10 @@ class Reranking:
         # With an embedder search has imported it already; others start without it.
         from discovery_engine.engine.vector_cache import embedding_text  # noqa: PLC0415
 
-        texts = [embedding_text(entry.tool) for entry in entries]
+        texts = [
+            embedding_text(entry.tool, settings.contexts.get(entry.tool.server, ""))
+            for entry in entries
+        ]
         try:
             order = await self.ask(query, texts, settings)
         except RerankerError as error:

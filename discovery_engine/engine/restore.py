@@ -318,15 +318,16 @@ def _searcher(
     from discovery_engine.search.searcher import build_searcher, load_searcher  # noqa: PLC0415
 
     settings, catalog, book = snapshot.settings, snapshot.catalog, open_book()
-    described = {server.name: server.description for server in settings.servers}
     searcher = (
-        load_searcher(index, catalog, settings.search, descriptions=described, book=book)
+        load_searcher(
+            index, catalog, settings.search, descriptions=settings.descriptions, book=book
+        )
         if index
         else None
     )
     if searcher:
         return searcher
-    built = build_searcher(catalog, settings.search, descriptions=described, book=book)
+    built = build_searcher(catalog, settings.search, descriptions=settings.descriptions, book=book)
     if built.is_storable:
         keep(built.dump())
     return built
@@ -347,7 +348,7 @@ def _database_searcher(
     return open_database_searcher(
         snapshot.catalog,
         settings.search,
-        descriptions={server.name: server.description for server in settings.servers},
+        descriptions=settings.descriptions,
         book=open_book(),
         documents=SearchDocuments(_DatabaseForEachCall(open_shared), name),
         open_local=open_local,

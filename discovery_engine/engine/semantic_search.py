@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias, TypeVar
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from discovery_engine.search.vectors import ToolVectors
     from discovery_engine.store.registry import Registry
     from discovery_engine.store.search_database import SearchDatabase
+    from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
 
 logger = logging.getLogger(__name__)
@@ -87,6 +88,7 @@ class _Wanted(Struct, frozen=True):
     is_untrusted_origin: bool
     scope: str
     book: ExampleBook
+    contexts: Mapping[ServerName, str]
     synonyms: tuple[tuple[str, ...], ...]
     """A text is read with them before it is translated."""
     is_in_database: bool
@@ -103,6 +105,7 @@ class _Wanted(Struct, frozen=True):
             settings.is_untrusted_origin,
             scope,
             view.book,
+            settings.contexts,
             settings.search.synonyms,
             settings.search.is_in_database and not settings.reserves,
         )
@@ -353,6 +356,7 @@ class SemanticSearch:
             scope=target.scope,
             batch=target.embeddings.batch,
             book=target.book,
+            contexts=target.contexts,
             read=target.read,
             is_static=target.embeddings.is_static,
             clock=self._clock,

@@ -23,6 +23,7 @@ from collections.abc import (
 )
 from functools import partial
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import anyio.to_thread
@@ -77,7 +78,7 @@ class VectorCache:
     updated_each = 86_400.0
     """Seconds after which their use is noted again, although no tool changed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         store: Registry,
         embedder: Embedder,
@@ -85,6 +86,7 @@ class VectorCache:
         scope: str,
         batch: int,
         book: ExampleBook = OWN_EXAMPLES,
+        contexts: Mapping[ServerName, str] = MappingProxyType({}),
         read: Callable[[str], str] = str,
         is_static: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -97,6 +99,7 @@ class VectorCache:
             scope: Of the configuration, which uses the vectors.
             batch: How many texts are embedded at once.
             book: Knows the examples of tools; the owner's alone if it is left out.
+            contexts: What the owner says about servers; part of the texts of their tools.
             read: Makes the text that is embedded of an example.
             is_static: Whether the vectors are sums of word vectors.
             clock: Monotonic.
@@ -107,6 +110,7 @@ class VectorCache:
         self._batch = batch
         self._turn_size = _TURN * batch
         self._book = book
+        self._contexts = contexts
         self._read_example = read
         self._is_static = is_static
         # By the model alone: configurations share what it gives to a text.
@@ -169,7 +173,7 @@ class VectorCache:
         """Yield the keys of each tool's stored vectors; add texts to `texts` and `examples`."""
         by_name = self._book.of_tools(tools)
         for tool in tools:
-            text = (embedding_text(tool),)
+            text = (embedding_text(tool, self._contexts.get(tool.server, "")),)
             texts[digest := text_digest(*text)] = text
             request_texts = (
                 by_name[tool.upstream_name].texts if tool.upstream_name in by_name else ()
@@ -307,12 +311,16 @@ _BETWEEN = "\x00"
 _MAX_EMBEDDING_TEXT_LENGTH = 2_000  # characters; models read less, and hosted ones bill by length
 
 
-def embedding_text(tool: Tool) -> str:
-    """For instance `github create issue: Opens an issue. (owner, repo, title)`."""
+def embedding_text(tool: Tool, context: str = "") -> str:
+    """For instance `github create issue: Opens an issue. (owner, repo, title) Our code.`.
+
+    `context` is what the owner says about the server.
+    """
     parameters = ", ".join(_as_words(parameter.name) for parameter in tool.parameters)
     head = f"{_as_words(tool.server)} {_as_words(tool.name)}: {tool.description}"
     text = f"{head} ({parameters})" if parameters else head
-    return text[:_MAX_EMBEDDING_TEXT_LENGTH]
+    parts = (text, context) if context else (text,)
+    return " ".join(part[:_MAX_EMBEDDING_TEXT_LENGTH] for part in parts)
 
 
 def text_digest(*texts: str) -> bytes:

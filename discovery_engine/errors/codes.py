@@ -253,7 +253,10 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         "TEXT_LOOKALIKE": (None, "a name that resembles a tool of another server"),
     },
     "Answers": {
-        "ANSWER_FILTERED": ("info", "tools fit, but not within the requested server or tags"),
+        "ANSWER_FILTERED": (
+            "info",
+            "tools fit, but not within the requested server, tags or relevance",
+        ),
         "ANSWER_NO_MATCH": ("info", "no tool fits"),
         "ANSWER_INCOMPLETE": (
             "warning",

@@ -227,8 +227,8 @@ def _halved(view: View) -> tuple[Catalog, list[Query]]:
 
 
 def _searcher_of(view: View, catalog: Catalog) -> Searcher:
-    descriptions = {server.name: server.description for server in view.settings.servers}
-    return build_searcher(catalog, view.settings.search, descriptions=descriptions)
+    settings = view.settings
+    return build_searcher(catalog, settings.search, descriptions=settings.descriptions)
 
 
 class Asker(Struct, frozen=True):

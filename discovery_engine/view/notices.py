@@ -319,6 +319,12 @@ def filtered(count: int, first: str, server: ServerName | None, tags: Iterable[s
     return Notice("ANSWER_FILTERED", message)
 
 
+def too_weak(count: int, best: float, least: float) -> Notice:
+    """Return the notice that `count` results are left out, of which the best has `best`."""
+    results = f"{counted(count, 'result')} with less relevance than {least:g}"
+    return Notice("ANSWER_FILTERED", f"{results} left out, at most {best:.2f}")
+
+
 def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
     """Return the notice that nothing matches, while some servers were never listed.
 

@@ -326,9 +326,8 @@ class OfferingBook(Struct, frozen=True, dict=True):
     @cached_property
     def index(self) -> OfferingIndex:
         """The search index of the visible offerings, built at the first search."""
-        described = {server.name: server.description for server in self.settings.servers}
         entries = (entry for kind in OfferingKind for entry in self._visible[kind])
-        return OfferingIndex.of(entries, self.settings.search, described)
+        return OfferingIndex.of(entries, self.settings.search, self.settings.descriptions)
 
     @cached_property
     def _visible(self) -> Mapping[OfferingKind, tuple[OfferingEntry, ...]]:

@@ -139,6 +139,21 @@ class SearchAnswer(Struct, frozen=True):
             return None
         return Certainty.SURE if self.confidence >= _SURE else Certainty.LIKELY
 
+    def at_least(self, relevance: float) -> SearchAnswer:
+        """Leave out what has less relevance, from 0 to 1, with a notice of what that was."""
+        results = (*self.hits, *self.offerings)
+        weak = [result.relevance for result in results if result.relevance < relevance]
+        if not weak:
+            return self
+        hits = tuple(hit for hit in self.hits if hit.relevance >= relevance)
+        return replace(
+            self if hits else SearchAnswer(self.query, ()),
+            hits=hits,
+            alike=max(1, min(self.alike, len(hits))),
+            offerings=tuple(o for o in self.offerings if o.relevance >= relevance),
+            notices=(*self.notices, notices.too_weak(len(weak), max(weak), relevance)),
+        )
+
     @property
     def alternatives(self) -> tuple[Alternative, ...]:
         """The differences of the hits that fit equally well; empty if the first stands out."""

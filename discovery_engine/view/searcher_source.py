@@ -50,7 +50,7 @@ class SearcherSource:
         documents: SearchDocuments | None = None,
     ) -> None:
         self._catalog, self._settings = catalog, settings.search
-        self._descriptions = {server.name: server.description for server in settings.servers}
+        self._descriptions = settings.descriptions
         self._book = book or ExampleBook.of(settings.search)
         self._stored, self._documents = stored, documents
         self.is_in_database = documents is not None

@@ -37,6 +37,9 @@ class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
     tag: Annotated[tuple[str, ...], Meta(description="Only with all of these tags.")] = ()
     any_tag: Annotated[bool, Meta(description="One of the tags is enough.")] = False
     limit: Annotated[int, Meta(ge=1, le=_MAX_SEARCH_HITS)] | None = None
+    min_relevance: Annotated[
+        float, Meta(ge=0, le=1, description="Only results with at least this relevance.")
+    ] = 0.0
     kind: Annotated[tuple[SearchKind, ...], Meta(description="What to find.")] = ("tool",)
     view: Annotated[str | None, Meta(description="As a client of this view would find.")] = None
     all: Annotated[bool, Meta(description="Also tools that a rule disables.")] = False
@@ -70,6 +73,7 @@ async def search(request: ApiRequest[SearchQuery]) -> JSONObject:
         include_disabled=parameters.all,
         kinds=parameters.kind,
     )
+    answer = answer.at_least(parameters.min_relevance)
     return search_form(answer, engine.view, explain=parameters.explain)
 
 

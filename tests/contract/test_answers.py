@@ -274,6 +274,26 @@ def test_a_limit_that_excludes_everything_is_named(engine: SyncEngine) -> None:
         assert "files:list_directory" in notice.message
 
 
+@pytest.mark.requirement("REL-40")
+def test_results_below_a_relevance_are_left_out_and_counted(
+    engine: SyncEngine, folder: Path, forked: Preloaded
+) -> None:
+    searched = ["search", "change the branch of the repository", "--limit=9", "--json"]
+    home = {"cwd": folder, "environ": environ_of(folder)}
+    [best, *others] = [row["relevance"] for row in forked(searched, **home).json["results"]]
+
+    some = forked([*searched, "--min-relevance", f"{best}"], **home).json
+    none = forked([*searched[:2], "--min-relevance", "1"], **home)
+
+    assert [row["relevance"] for row in some["results"]] == [best]
+    [notice] = [one["message"] for one in some["notices"] if one["kind"] == "filtered"]
+    weak = f"{len(others)} results with less relevance than {best:g} left out"
+    assert notice == f"{weak}, at most {others[0]:.2f}"
+    assert none.code == 2
+    assert "less relevance than 1 left out" in none.err
+    assert "match" not in none.out
+
+
 @pytest.mark.requirement("ANS-28")
 def test_servers_that_are_missing_are_said_before_and_beside_the_hits(
     tmp_path: Path, forked: Preloaded

@@ -60,6 +60,30 @@ def test_a_name_is_first_and_asks_nobody_and_other_requests_are_compared(tmp_pat
     assert found[0].parts.meaning > 0
 
 
+@pytest.mark.requirement("REL-30")
+def test_a_server_is_told_from_its_twin_by_its_context_in_words_and_in_meaning(
+    tmp_path: Path,
+) -> None:
+    def towards_europe(request: dict[str, Any]) -> Reply:
+        vectors = [[1.0, float("EU" in t or "Swiss" in t)] for t in request["input"]]
+        rows = [{"index": n, "embedding": vector} for n, vector in enumerate(vectors)]
+        return 200, json.dumps({"data": rows}).encode()
+
+    twins: Any = {name: [tool("create_order", "Create an order.")] for name in ("a", "b", "c")}
+    own: Any = {"b": {"context": "Customers in the EU"}, "c": {"context": "Customers in Peru"}}
+    with served(towards_europe) as (url, _):
+        search = meaning(provider="http", url=url, model="m")
+        config = configure(tmp_path, twins, own, search=search)
+        with open_engine(config, data_dir=tmp_path / "data") as engine:
+            engine.refresh()
+            engine.wait_embedded(timeout=60)
+            by_words = engine.search("create an order in peru").hits[0].entry.tool.server
+            by_meaning = engine.search("create an order of a Swiss person").hits[0]
+
+    assert by_words == "c"
+    assert by_meaning.entry.tool.server == "b"
+
+
 @pytest.mark.requirement("EMB-40")
 def test_the_word_vectors_of_this_project_find_a_tool_by_meaning(tmp_path: Path) -> None:
     config = configure(tmp_path, TOOLS, search=meaning(provider="static"))

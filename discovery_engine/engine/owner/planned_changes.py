@@ -224,7 +224,7 @@ def _differences(before: View, after: View, name: str) -> Iterator[str]:
         yield "its command or address changes: it is listed again"
     if parts[0].verdict.tags != parts[1].verdict.tags:
         yield "its tags change"
-    keys = ("description", "prefix", "timeouts", "limits", "session", "trust")
+    keys = ("description", "context", "prefix", "timeouts", "limits", "session", "trust")
     yield from (f"its {key} changes" for key in keys if getattr(server, key) != getattr(other, key))
 
 
