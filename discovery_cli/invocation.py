@@ -115,11 +115,16 @@ class Invocation(Struct):
             self.shown_notes[note] = None
             self.output.say(f"note: {note}")
 
-    def say_of_this_machine(self, subject: str) -> None:
-        """Say that `subject` stays on this machine, if others share its registry."""
+    @property
+    def shares_registry(self) -> bool:
+        """True if other machines may share the registry; logs, secrets and logins are their own."""
         from discovery_engine.engine.restore import names_database
 
-        if names_database(self.config, environ=os.environ, data_dir=self.data_dir):
+        return names_database(self.config, environ=os.environ, data_dir=self.data_dir)
+
+    def say_of_this_machine(self, subject: str) -> None:
+        """Say that `subject` stays on this machine, if others share its registry."""
+        if self.shares_registry:
             self.output.say(
                 f"{subject} on this machine alone; others that share the registry have their own"
             )

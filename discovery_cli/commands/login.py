@@ -88,7 +88,9 @@ def command(
 
     report, failure, tools = invocation.run(work)
     if output.as_json:
-        output.answer(_form(report, failure, tools))
+        output.answer(
+            _form(report, failure, tools) | {"others_have_their_own": invocation.shares_registry}
+        )
     else:
         output.say(f"logged in to {report.server} at {one_line(report.issuer)}")
         output.say(_duration(report, invocation.clock()))

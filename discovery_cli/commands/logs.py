@@ -174,7 +174,13 @@ def _show(invocation: Invocation, reader: LogReader, conditions: LogFilter, limi
     losses = [loss for loss in reader.losses() if loss.at > invocation.clock() - _DAY]
     lost = sum(loss.entries for loss in losses)
     if output.as_json:
-        output.answer({"entries": [entry.to_json() for entry in entries], "lost": lost})
+        output.answer(
+            {
+                "entries": [entry.to_json() for entry in entries],
+                "lost": lost,
+                "others_have_their_own": invocation.shares_registry,
+            }
+        )
         return
     _table(output, entries)
     if not entries:

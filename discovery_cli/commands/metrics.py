@@ -49,7 +49,8 @@ def command(
     keys = None if view_name is None else _shown(in_view(invocation.known(), view_name))
     metrics = log_reader(invocation).metrics(server, keys)
     if output.as_json:
-        output.answer({"servers": [server_metrics.to_json() for server_metrics in metrics]})
+        servers = [server_metrics.to_json() for server_metrics in metrics]
+        output.answer({"servers": servers, "others_have_their_own": invocation.shares_registry})
     else:
         if metrics:
             _show(output, metrics, now, is_one=server is not None)

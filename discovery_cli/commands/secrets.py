@@ -112,6 +112,7 @@ def list_(invocation: Invocation) -> ExitCode:
                 "secrets": forms,
                 "missing": [{"name": name, "servers": servers[name]} for name in missing],
                 "key": secrets.key_place(),
+                "others_have_their_own": invocation.shares_registry,
             }
         )
         return code

@@ -31,6 +31,7 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     before = discovery("list", "--json").json
     own = [("secrets", "list"), ("logs",), ("metrics",)]
     assert not any("this machine alone" in discovery(*words).err for words in own)
+    assert not any(discovery(*words, "--json").json["others_have_their_own"] for words in own)
 
     copied = discovery("registry", "copy", "--to", "${DATABASE_URL}", DATABASE_URL=url)
     assert (copied.code, "digests are those of the original" in copied.err) == (0, True)
@@ -45,6 +46,8 @@ def test_a_registry_is_copied_and_used_by_typing_two_lines(
     assert info["place"].startswith("postgresql://gateway@127.0.0.1:")
     assert "call log and metrics" in info["on_this_machine"]
     assert all("this machine alone" in discovery(*words, DATABASE_URL=url).err for words in own)
+    forms = [discovery(*words, "--json", DATABASE_URL=url).json for words in own]
+    assert all(form["others_have_their_own"] for form in forms)
     back = discovery(
         "registry", "copy", "--to", f"sqlite:///{discovery.home}/back.db", DATABASE_URL=url
     )
