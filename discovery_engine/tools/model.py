@@ -170,13 +170,7 @@ class Tool(Struct, frozen=True, gc=False):
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters, required ones first, then by name."""
-        described = self._arguments
-        needed = frozenset(described.required)
-        parameters = [
-            _parameter(name, schema, required=name in needed)
-            for name, schema in described.schemas.items()
-        ]
-        return tuple(sorted(parameters, key=lambda p: (not p.required, p.name)))
+        return _parameters(self.source, frozenset(self.overridden.pinned))
 
     @property
     def parameter_count(self) -> int:
@@ -233,6 +227,17 @@ def _input_schema(source: str, pinned: Collection[str] = ()) -> JSONObject:
 @lru_cache(maxsize=_DESCRIBED)
 def _described_arguments(source: str, pinned: frozenset[str]) -> DescribedArguments:
     return arguments_in(_input_schema(source, pinned))
+
+
+@lru_cache(maxsize=_DESCRIBED)  # indexing a tool needs them twice
+def _parameters(source: str, pinned: frozenset[str]) -> tuple[Parameter, ...]:
+    described = _described_arguments(source, pinned)
+    needed = frozenset(described.required)
+    parameters = [
+        _parameter(name, schema, required=name in needed)
+        for name, schema in described.schemas.items()
+    ]
+    return tuple(sorted(parameters, key=lambda p: (not p.required, p.name)))
 
 
 @lru_cache(maxsize=_PARSED)

@@ -313,10 +313,11 @@ class PostingsWriter:
         profiles: Iterable[int],
     ) -> None:
         """Add all tools of one server; `documents` and `profiles` are in the order of `tools`."""
-        self._profiles.extend(profiles)
         span = self._add_span(server, len(tools))
         docs, impacts = self._docs, self._impacts
-        for doc, (tool, document) in enumerate(zip(tools, documents, strict=True), span.start):
+        of_tools = zip(tools, documents, profiles, strict=True)
+        for doc, (tool, document, profile) in enumerate(of_tools, span.start):
+            self._profiles.append(profile)
             for spelling in name_spellings(tool):
                 self._add_name(spelling, doc)
             for term, impact in document.items():

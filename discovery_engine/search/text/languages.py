@@ -151,12 +151,12 @@ def dictionary_files() -> list[Path]:
 __all__ = ["English", "Language", "Languages", "Token", "dictionary_files"]
 
 _LETTERS = {
-    "de": "äöüß",
-    "es": "ñ¿¡áíóú",
-    "fr": "çœêèàùî",
-    "it": "èàùòì",
-    "nl": "ëï",
-    "pt": "ãõçáâêóí",
+    "de": frozenset("äöüß"),
+    "es": frozenset("ñ¿¡áíóú"),
+    "fr": frozenset("çœêèàùî"),
+    "it": frozenset("èàùòì"),
+    "nl": frozenset("ëï"),
+    "pt": frozenset("ãõçáâêóí"),
 }  # of the languages that are recognized by words, and what else speaks for each
 _STEMMERS = {
     "de": "german",
@@ -438,7 +438,7 @@ def _votes(language: Language, text: str, found: Collection[str]) -> _Votes:
 
 
 def _has_letters(language: Language, text: str) -> bool:
-    return not text.isascii() and any(c in _LETTERS[language.code] for c in text.lower())
+    return not text.isascii() and not _LETTERS[language.code].isdisjoint(text.lower())
 
 
 #     删除文件                 删除, 文件
