@@ -8,8 +8,9 @@ machine again. With `search.where: database` the first gateway makes the documen
 Everything is measured in one run, on a PostgreSQL that is started for it:
 
 open s, search s   until the engine is open, and from then until the first answer
+index s            from then until the index has all tools, and is kept
 CPU s              of the process, with what it imports
-MB                 its memory after that answer; at most, in parentheses
+MB                 its memory then; at most, in parentheses
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> None:
         anyio.run(opened, *options.open)
         return
     print(f"{options.tools:,} tools of {options.servers:,} servers")
-    print(f"{'':48s} {'open s':>7} {'search s':>9} {'CPU s':>6}    MB", flush=True)
+    print(f"{'':48s} {'open s':>7} {'search s':>9} {'index s':>8} {'CPU s':>6}    MB", flush=True)
     with tempfile.TemporaryDirectory() as name, open_server() as server:
         configure(server, "shared_buffers = '128MB'", "max_wal_size = '8GB'")
         folder = Path(name)
@@ -74,9 +75,10 @@ def row(what: str, folder: Path, data: Path, url: str = "") -> None:
     command = [sys.executable, __file__, "--open", str(folder), str(data)]
     environ = os.environ | {"DATABASE_URL": url}
     done = subprocess.run(command, env=environ, stdout=subprocess.PIPE, check=True)
-    opening, search, cpu, resident, most = json.loads(done.stdout)
+    opening, search, index, cpu, resident, most = json.loads(done.stdout)
     print(
-        f"{what:48s} {opening:7.1f} {search:9.1f} {cpu:6.1f} {resident:5.0f} ({most:.0f})",
+        f"{what:48s} {opening:7.1f} {search:9.1f} {index:8.1f} {cpu:6.1f} {resident:5.0f}"
+        f" ({most:.0f})",
         flush=True,
     )
 
@@ -90,9 +92,10 @@ async def opened(folder: Path, data: Path) -> None:
         assert answer.hits
         assert "REGISTRY_UNAVAILABLE" not in [one.code for one in answer.notices]
         search = time.perf_counter() - began - opening
-        memory = megabytes("VmRSS"), megabytes("VmHWM")
-        print(json.dumps([opening, search, time.process_time(), *memory]), flush=True)
         await engine.refresh(only_due=True)  # as a gateway does next: the index is kept
+        index = time.perf_counter() - began - opening - search
+        memory = megabytes("VmRSS"), megabytes("VmHWM")
+        print(json.dumps([opening, search, index, time.process_time(), *memory]), flush=True)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def in_database(catalog: Catalog, registry: PostgresRegistry) -> DatabaseSearche
     def refuse() -> Searcher:
         raise AssertionError("the database does not answer")
 
-    return open_database_searcher(
+    searcher = open_database_searcher(
         catalog,
         SearchSettings(where="database"),
         descriptions={},
@@ -175,6 +175,8 @@ def in_database(catalog: Catalog, registry: PostgresRegistry) -> DatabaseSearche
         documents=SearchDocuments(registry.search, SCOPE),
         open_local=refuse,
     )
+    searcher.complete()
+    return searcher
 
 
 def plain_search(catalog: Catalog, registry: PostgresRegistry) -> Callable[[str], object]:

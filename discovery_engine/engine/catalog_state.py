@@ -235,7 +235,7 @@ class CatalogState:
         """
         source = self._searcher
         if source.is_in_database:
-            await anyio.to_thread.run_sync(source)
+            await anyio.to_thread.run_sync(lambda: source().complete())
             return
         if source.is_stored:
             return

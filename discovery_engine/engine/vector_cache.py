@@ -388,7 +388,7 @@ class StoredVectorCache(VectorCache):
             raise RegistryError("the catalog is not searched in the database any more")
         model, dimensions = self._embedder.model, self._embedder.dimensions or 0
         for is_anew in (False, True):
-            number = searcher.database_index.stored(is_anew=is_anew).number
+            number = searcher.database_index.stored(is_anew=is_anew, is_whole=True).number
             if space := open_space(self._database, number, model, dimensions):
                 return searcher.database_index, space
         raise RegistryError("the index of the tools was dropped while it was made")

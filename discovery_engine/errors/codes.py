@@ -260,7 +260,7 @@ FAMILIES: Mapping[str, Mapping[str, Row]] = {
         "ANSWER_NO_MATCH": ("info", "no tool fits"),
         "ANSWER_INCOMPLETE": (
             "warning",
-            "no known tool fits, and the tools of some servers are not known",
+            "some tools are not known, or not indexed yet, so one that fits may be missing",
         ),
         "ANSWER_UNKNOWN": ("warning", "no tool of the servers in question is known yet"),
         "ANSWER_NO_TOOLS": ("info", "no server in question has an enabled tool"),

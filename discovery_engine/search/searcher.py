@@ -151,6 +151,14 @@ class Searcher:
         """The index as bytes for `load_searcher`; store them where no other user can write."""
         return dump_index(self._index, self._lexicon)
 
+    @property
+    def unindexed(self) -> int:
+        """How many tools are found by their names alone, as their words are not indexed yet."""
+        return 0
+
+    def complete(self) -> None:
+        """Index the tools that are `unindexed`, which may take minutes; it blocks."""
+
     def analyze(self, text: str) -> AnalyzedQuery:
         """The query that the other methods take."""
         return self._analyze(text)

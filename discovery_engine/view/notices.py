@@ -351,6 +351,11 @@ def incomplete(servers: int, *, starting: int, unavailable: int) -> Notice:
     return Notice("ANSWER_INCOMPLETE", f"{message}{advice}", to_owner=to_owner)
 
 
+def unindexed() -> Notice:
+    message = "some tools are found by their names alone; their other words are still being indexed"
+    return Notice("ANSWER_INCOMPLETE", message)
+
+
 def no_match(tags: Iterable[str]) -> Notice:
     names = ", ".join(sorted(tags))
     among = f" among the tools tagged {names}" if names else ""

@@ -346,7 +346,7 @@ class ToolSearch(Struct, frozen=True):
         answer = runner.answer(accepts, candidates if include_disabled else within)
         if not self.settings.enabled:
             return replace(answer, notices=(notices.switched_off(),))
-        missing = self.notices.missing(only)
+        missing = [*self._unindexed(), *self.notices.missing(only)]
         better: Sequence[Hit] = ()
         if has_hidden:
             better = runner.better_hits(answer, is_hidden, _both(candidates, self.searcher.hidden))
@@ -413,6 +413,9 @@ class ToolSearch(Struct, frozen=True):
             calibration=calibration,
             order=order,
         )
+
+    def _unindexed(self) -> list[Notice]:
+        return [notices.unindexed()] if self.searcher.unindexed else []
 
     def _shown(self) -> Subset | None:
         """Return the tools of the scope as a subset of the index; None if all are in scope."""

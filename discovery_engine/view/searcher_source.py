@@ -89,7 +89,7 @@ class SearcherSource:
         else:
             self._documents.rewrite()
             database = self._open_database(self._documents)
-            database.database_index.stored()
+            database.database_index.stored(is_whole=True)
             searcher = database
         with self._lock:
             self._searcher, self.is_stored = searcher, False

@@ -303,6 +303,33 @@ def test_only_servers_that_changed_are_written_and_all_gateways_find_them(
 
 
 @pytest.mark.requirement("PGS-24")
+def test_tools_that_are_not_indexed_yet_are_found_by_name_and_the_answer_says_so(
+    registry: PostgresRegistry,
+) -> None:
+    """A search indexes some, and waits for no more."""
+    parts = [
+        make_part(
+            name, *(make_entry(f"get_{name}_{n}", name, description="Zebras") for n in range(1_500))
+        )
+        for name in ("a", "b", "c")
+    ]
+    view = Gateway(registry).view(*parts)
+
+    early, named = view.search("zebras", limit=5_000), view.search("get_c_7")
+    view.searcher.complete()
+    late = view.search("zebras", limit=5_000)
+
+    assert {hit.entry.tool.server for hit in early.hits} == {"a"}
+    assert keys(named)[:1] == ["c:get_c_7"]
+    assert [one.code for answer in (early, named) for one in answer.notices] == [
+        "ANSWER_INCOMPLETE",
+        "ANSWER_INCOMPLETE",
+    ]
+    assert late.notices == ()
+    assert {hit.entry.tool.server for hit in late.hits} == {"a", "b", "c"}
+
+
+@pytest.mark.requirement("PGS-24")
 def test_a_server_that_is_gone_is_counted_no_more(registry: PostgresRegistry) -> None:
     gateway = Gateway(registry)
     gateway.view(make_part("a", "get_zebra"), make_part("b", "get_file")).search("zebra")

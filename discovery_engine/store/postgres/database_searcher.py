@@ -52,6 +52,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_GROWS_EACH = 5.0  # seconds after which an index that lacks tools is compared again
 NOTED_EACH = 86_400.0
 """Seconds after which the use of an index is noted again."""
 
@@ -91,12 +92,20 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
     memory: _Memory = field(default_factory=_Memory)
     is_storable: ClassVar = False  # made anew in the time that it takes to read
 
-    def stored(self, *, is_anew: bool = False) -> StoredIndex:
-        """Return the stored index; with `is_anew`, compare it again, as it may have changed."""
-        memory, now = self.memory, time.monotonic()
-        if memory.stored is None or is_anew or now - memory.compared_at > NOTED_EACH:
-            memory.stored = self.documents.compare(self.servers, self.lexicon)
-            memory.compared_at = now
+    def stored(self, *, is_anew: bool = False, is_whole: bool = False) -> StoredIndex:
+        """Return the stored index; with `is_anew`, compare it again, as it may have changed.
+
+        With `is_whole` it has all tools, after minutes if they are many and new.
+        """
+        memory, age = self.memory, time.monotonic() - self.memory.compared_at
+        if (
+            memory.stored is None
+            or is_anew
+            or age > NOTED_EACH
+            or (memory.stored.missing and (is_whole or age > _GROWS_EACH))
+        ):
+            memory.stored = self.documents.compare(self.servers, self.lexicon, is_whole=is_whole)
+            memory.compared_at = time.monotonic()
         return memory.stored
 
     def document_frequency(self, term: str) -> int:
@@ -136,9 +145,11 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
             lists[term] = places, bytes(impact for _, impact in held)
         return replace(self.levels[level].postings, lists=lists)
 
-    def place(self, doc_id: DocId) -> Place:
+    def place(self, doc_id: DocId) -> Place | None:
+        """The place of a tool's document; None if the database does not have it yet."""
         server, start, _ = self.levels[doc_id.level].postings.span_of(doc_id.doc)
-        return Place(self.stored().numbers[server], doc_id.doc - start)
+        number = self.stored().numbers.get(server)
+        return None if number is None else Place(number, doc_id.doc - start)
 
     def doc_at(self, place: Place) -> DocId | None:
         """The tool whose document is there; None if this catalog has another one."""
@@ -170,7 +181,8 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
         with memory.lock:
             entries = {doc_id: memory.documents.get((number, doc_id)) for doc_id in doc_ids}
         documents = {doc_id: document for doc_id, document in entries.items() if document}
-        places = {self.place(doc_id): doc_id for doc_id in doc_ids if doc_id not in documents}
+        missing = (doc_id for doc_id in doc_ids if doc_id not in documents)
+        places = {place: doc_id for doc_id in missing if (place := self.place(doc_id))}
         for place, document in self.documents.documents(places).items():
             documents[places[place]] = document
             with memory.lock:
@@ -244,13 +256,28 @@ class DatabaseSearcher(Searcher):
         self.database_index = index
         self._open_local = open_local
         self._local: Searcher | None = None
+        self._analyzed_by: StoredIndex | None = None
         self._opening = threading.Lock()
+
+    @property
+    def unindexed(self) -> int:
+        stored = self.database_index.memory.stored
+        return stored.missing if stored and self._local is None else 0
+
+    def complete(self) -> None:
+        try:
+            self.database_index.stored(is_whole=True)
+        except RegistryError as error:
+            logger.info("The database is not searched: %s", error.message)
 
     def analyze(self, text: str) -> AnalyzedQuery:
         try:
-            self.database_index.stored()
+            stored = self.database_index.stored()
         except RegistryError:
             return self._local_searcher().analyze(text)
+        if stored is not self._analyzed_by:  # what was found of fewer tools does not count
+            self._analyzed_by = stored
+            self._analyze.cache_clear()
         return super().analyze(text)
 
     def search(self, query: AnalyzedQuery, **how: Any) -> tuple[Hit, ...]:

@@ -12,7 +12,8 @@ import unicodedata
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from discovery_engine._util import digests
 from discovery_engine._util.batches import batches
@@ -63,7 +64,10 @@ class StoredIndex(NamedTuple):
     counts: Mapping[int, int]
     """How many tools hold the term of a key."""
     numbers: Mapping[ServerName, int]
+    """Of the servers whose tools it has."""
     names: Mapping[int, ServerName]
+    missing: int
+    """Tools of other servers, which it does not have yet."""
 
     def key(self, term: str) -> int:
         return key_of_term(self.number, term)
@@ -79,6 +83,10 @@ class _ServerDocuments(NamedTuple):
     """None if the database has them, with this content."""
 
 
+_Lacking: TypeAlias = dict[ServerName, tuple[IndexedServer, bytes]]
+"""Servers with the digests of what their documents are made of."""
+
+
 class SearchDocuments:
     """The documents of one scope; threads may share it."""
 
@@ -86,6 +94,7 @@ class SearchDocuments:
         self.database = database
         self._scope = key_of(scope)
         self._lock = threading.Lock()
+        self._storing = threading.Lock()
         self._number = self._revision = 0
         self._counts: dict[int, int] = {}
         self._stored: dict[ServerName, tuple[int, bytes, bytes]] = {}
@@ -96,8 +105,13 @@ class SearchDocuments:
         """Have all documents made and stored again, at the next look."""
         self._is_rewriting = True
 
-    def compare(self, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon) -> StoredIndex:
-        """The index of these servers, all of which the database has afterwards.
+    def compare(
+        self, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon, *, is_whole: bool
+    ) -> StoredIndex:
+        """The index of these servers: with `is_whole` of all, which may take minutes at first.
+
+        Otherwise it waits for a second's work at most, and for none while another thread stores
+        what is missing.
 
         Raises:
             RegistryError: If the database does not answer, or nothing is saved of the scope.
@@ -106,14 +120,28 @@ class SearchDocuments:
         recipe = digests.digest(
             repr((*versions, lexicon.digest, operation_words_digest())).encode()
         )
-        with self._lock:
-            self._read(recipe)
-            if self._store_missing(servers, lexicon):
+        is_free = self._storing.acquire(blocking=is_whole)
+        try:
+            with self._lock:
                 self._read(recipe)
-            self._is_rewriting = False
-            numbers = {name: self._stored[name][0] for name in servers}
+            lacking = self._lacking(servers, every=is_whole and self._is_rewriting)
+            if lacking and is_free:
+                unlisted = self._stored.keys() - servers.keys()
+                lacking = self._store(lacking, lexicon, unlisted, most=None if is_whole else 1)
+                with self._lock:
+                    self._read(recipe)
+        finally:
+            if is_free:
+                self._storing.release()
+        with self._lock:
+            numbers = {
+                name: self._stored[name][0]
+                for name in servers
+                if name not in lacking and name in self._stored
+            }
             names = {number: name for name, number in numbers.items()}
-            return StoredIndex(self._number, self._revision, self._counts, numbers, names)
+            missing = sum(len(server.part.entries) for server, _ in lacking.values())
+            return StoredIndex(self._number, self._revision, self._counts, numbers, names, missing)
 
     def nearest(
         self,
@@ -135,7 +163,7 @@ class SearchDocuments:
             for term, weight in terms.items()
             for level in reversed(range(LEVELS))
         }
-        only = None if servers is None else [index.numbers[server] for server in servers]
+        only = None if servers is None else [*filter(None, map(index.numbers.get, servers))]
         # With `OFFSET 0` the keys are looked up one after the other.
         query = """
             SELECT server, position FROM (
@@ -213,32 +241,47 @@ class SearchDocuments:
         if not self.database.read(find):
             raise RegistryError("nothing is saved of this configuration yet")
 
-    def _store_missing(self, servers: Mapping[ServerName, IndexedServer], lexicon: Lexicon) -> bool:
-        """Store the documents that the database lacks; returns whether there were any."""
-        others = [
-            (name, server, made_of)
+    def _lacking(self, servers: Mapping[ServerName, IndexedServer], *, every: bool) -> _Lacking:
+        """The servers whose documents the database seems to lack, or every one."""
+        return {
+            name: (server, made_of)
             for name, server in servers.items()
             if (made_of := _digest(server, server.book.digest)) not in self._stored.get(name, ())
-            or self._is_rewriting
-        ]
-        unlisted = self._stored.keys() - servers.keys()
-        for batch in batches(others, lambda other: len(other[1].part.entries), most=_BATCH):
+            or every
+        }
+
+    def _store(
+        self,
+        lacking: _Lacking,
+        lexicon: Lexicon,
+        unlisted: Collection[ServerName],
+        *,
+        most: int | None,
+    ) -> _Lacking:
+        """Store documents in at most so many batches, and return what the database still lacks."""
+        left = dict(lacking)
+        by_size = batches(lacking, lambda name: len(lacking[name][0].part.entries), most=_BATCH)
+        for batch in islice(by_size, most):
             changed = []
-            for name, server, made_of in batch:
+            for name in batch:
+                server, made_of = left.pop(name)
                 # By the requests for its own tools: those for others may have changed.
                 examples = server.examples.items()
                 requests = sorted(
                     (tool, entry.texts, str(entry.source)) for tool, entry in examples
                 )
-                content = os.urandom(32) if self._is_rewriting else _digest(server, requests)
+                is_anew = most is None and self._is_rewriting
+                content = os.urandom(32) if is_anew else _digest(server, requests)
                 is_stored = content in self._stored.get(name, ())
                 documents = None if is_stored else _documents(name, server, lexicon, self._number)
                 changed.append(_ServerDocuments(name, made_of, content, documents))
-            if any(server.book.has_failed for _, server, _ in batch):
+            if any(lacking[name][0].book.has_failed for name in batch):
                 raise RegistryError("the typical requests of tools cannot be read")
             save = partial(_save, index=self._number, servers=changed, unlisted=unlisted)
             self.database.write(save)
-        return bool(others)
+        if most is None:
+            self._is_rewriting = False
+        return left
 
 
 @lru_cache(200_000)  # to make one takes a microsecond, and each tool has eighty

@@ -294,7 +294,7 @@ class StoredSimilarities(Similarities):
     def prefetch(self, tools: Iterable[Tool]) -> None:
         missing = (self._index.doc_id(tool) for tool in tools if tool.key not in self._cosines)
         try:
-            places = [*map(self._index.place, filter(None, missing))]
+            places = [*filter(None, map(self._index.place, filter(None, missing)))]
             self._compared(self._space.at(self._query, places))
         except RegistryError as error:
             logger.info("Vectors cannot be compared in the database: %s", error.message)
@@ -304,7 +304,7 @@ class StoredSimilarities(Similarities):
         if (near := self._nearest.get((most, servers))) is None:
             try:
                 numbers = self._index.stored().numbers
-                named = None if servers is None else [numbers[name] for name in servers]
+                named = None if servers is None else [*filter(None, map(numbers.get, servers))]
                 near = self._compared(self._space.nearest(self._query, most, named))
             except RegistryError as error:
                 logger.info("Vectors cannot be compared in the database: %s", error.message)
