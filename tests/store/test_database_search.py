@@ -209,6 +209,7 @@ def test_what_is_hidden_takes_no_place_of_what_is_visible(registry: PostgresRegi
     # So many that they are not fetched whatever they hold.
     filler = make_part("music", *(f"play_{number}" for number in range(400)))
     view = Gateway(registry).view(crowd(600, enabled=False), make_part("mail", *visible), filler)
+    view.searcher.complete()
 
     answer = view.search("send invoice")
 
@@ -223,6 +224,7 @@ def test_a_server_that_is_asked_for_is_found_below_many_that_fit_better(
 ) -> None:
     others = [make_entry(f"a_{n}", "mail", description="an invoice") for n in range(290)]
     view = Gateway(registry).view(crowd(900, enabled=True), make_part("mail", *others))
+    view.searcher.complete()
 
     answer = view.search("send invoice", server="mail")
 
