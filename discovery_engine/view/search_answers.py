@@ -141,8 +141,8 @@ class SearchAnswer(Struct, frozen=True):
 
     def at_least(self, relevance: float) -> SearchAnswer:
         """Leave out what has less relevance, from 0 to 1, with a notice of what that was."""
-        results = (*self.hits, *self.offerings)
-        weak = [result.relevance for result in results if result.relevance < relevance]
+        of_results = [hit.relevance for hit in self.hits] + [o.relevance for o in self.offerings]
+        weak = [share for share in of_results if share < relevance]
         if not weak:
             return self
         hits = tuple(hit for hit in self.hits if hit.relevance >= relevance)
