@@ -374,7 +374,7 @@ def _save(
         WHERE search_index = %s AND ended_at IS NULL AND key = ANY(%s) RETURNING id
         """
     ended = [number for (number,) in db.execute(query, (revision, index, [*by_key, *gone]))]
-    added = [_add(db, index, key, server, revision) for key, server in by_key.items()]
+    added = _add(db, index, by_key, revision)
     query = """
         INSERT INTO discovery.search_terms (search_index, key, term, count, revision)
         SELECT %s, term & -16::bigint, '', sum(1 - 2 * (server = ANY(%s))::int), %s
@@ -385,20 +385,29 @@ def _save(
     db.execute(query, (index, ended, revision, [*ended, *added]))
 
 
-def _add(db: Connection, index: int, key: bytes, server: _ServerDocuments, revision: int) -> int:
-    """Add the documents of a server; returns their number."""
-    if server.documents is None:
+def _add(
+    db: Connection, index: int, servers: Mapping[bytes, _ServerDocuments], revision: int
+) -> list[int]:
+    """Add the documents of servers, which are by their keys; returns their numbers."""
+    documents = {
+        k: server.documents for k, server in servers.items() if server.documents is not None
+    }
+    if len(documents) < len(servers):
         raise RegistryError("the documents of a server were replaced meanwhile")
     query = """
         INSERT INTO discovery.search_servers (search_index, revision, key, name, made_of, content)
-        VALUES (%s, %s, %s, %s, %s, %s) RETURNING id
+        SELECT %s, %s, * FROM unnest(%s::bytea[], %s::text[], %s::bytea[], %s::bytea[])
+        RETURNING id, key
         """
-    values = index, revision, key, to_column(server.name), server.made_of, server.content
-    [number] = db.execute(query, values).fetchone() or (0,)
+    names = [to_column(server.name) for server in servers.values()]
+    made_of, content = [s.made_of for s in servers.values()], [s.content for s in servers.values()]
+    rows = db.execute(query, (index, revision, [*servers], names, made_of, content)).fetchall()
     command = "COPY discovery.search_tools (server, position, profile, terms, impacts) FROM STDIN"
     with db.cursor() as cursor, cursor.copy(command) as copy:
-        for position, (profile, impacts) in enumerate(server.documents):
-            # An array as PostgreSQL reads it: the driver takes ten times as long for a list.
-            keys = ",".join(str(key | impact * LEVELS // 256) for key, impact in impacts.items())
-            copy.write_row((number, position, profile, f"{{{keys}}}", bytes(impacts.values())))
-    return int(number)
+        for number, key in rows:
+            for position, (profile, impacts) in enumerate(documents[key]):
+                # An array as PostgreSQL reads it: the driver takes ten times as long for a list.
+                terms = ",".join(str(key | i * LEVELS // 256) for key, i in impacts.items())
+                values = number, position, profile, f"{{{terms}}}", bytes(impacts.values())
+                copy.write_row(values)
+    return [number for number, _ in rows]
