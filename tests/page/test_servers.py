@@ -81,7 +81,7 @@ def test_a_changed_tool_is_reviewed_word_by_word_and_accepted_as_shown(
         page = opened.page
         opened.go("servers/told")
         dialog = page.get_by_role("dialog", name="told", exact=True)
-        expect(dialog).to_contain_text("1 tool")
+        expect(dialog.locator(".facts dd").first).to_have_text("1")
         told(home, description="Looks at every file and returns <b>it</b>.")
         dialog.get_by_role("button", name="List its tools again").click()
         dialog.get_by_role("link", name="1 wait for review").click()

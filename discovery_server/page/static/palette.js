@@ -39,7 +39,7 @@ export function Palette({ areas, actions, onClose }) {
   };
   return html`<${Modal} class="palette" label="Go to" isLight onClose=${onClose}>
     <input type="search" autofocus role="combobox" aria-label="Go to" aria-expanded="true" aria-controls="entries" aria-activedescendant=${found.length ? `entry-${at}` : undefined}
-      placeholder="An area, a server, a tool or an action" value=${words} onInput=${(e) => { setWords(e.target.value); choose(0); }} onKeyDown=${onKey} />
+      placeholder="Area, server, tool or action" value=${words} onInput=${(e) => { setWords(e.target.value); choose(0); }} onKeyDown=${onKey} />
     <ul ref=${list} id="entries" role="listbox" aria-label="Entries">${found.map((one, index) => html`<li key=${`${one.kind} ${one.name}`} id=${`entry-${index}`} role="option" aria-selected=${index === at} onClick=${() => open(one)}>
       <${Icon} name=${one.icon} /><span class="entry-name">${one.name}</span><span class="note">${one.note}</span><span class="note kind">${one.kind}</span></li>`)}</ul>
     ${found.length === 0 && html`<p class="empty">Nothing has these words.</p>`}

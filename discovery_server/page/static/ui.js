@@ -112,7 +112,7 @@ export function useSettled(value, milliseconds) {
 export function Drawer({ title, onClose, children }) {
   const heading = useId();
   return html`<${Modal} class="drawer" labelled=${heading} onClose=${onClose}>
-    <header><h2 id=${heading}>${title}</h2><button class="plain" onClick=${onClose} aria-label="Close">✕</button></header>
+    <header><h2 id=${heading}><${Name} text=${title} /></h2><button class="plain" onClick=${onClose} aria-label="Close">✕</button></header>
     ${children}
   <//>`;
 }

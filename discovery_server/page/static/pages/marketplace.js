@@ -29,7 +29,7 @@ export function Marketplace({ rest, query }) {
       <label>Source <select value=${source} onChange=${(e) => setSource(e.target.value)}>
         <option value="">every</option>${(sources?.sources || []).map((one) => html`<option key=${one.id} value=${one.id}>${one.id}</option>`)}</select></label>
     </form>
-    <p class="note">${(sources?.sources || []).map((one) => `${one.id}: ${counted(one.entries, "entry", "entries")}, ${one.synced_at ? `copied ${ago(one.synced_at)}` : "not copied yet"}`).join(" · ")}</p>
+    <p class="note">${(sources?.sources || []).map((one) => `${one.id}: ${one.synced_at ? `${counted(one.entries, "entry", "entries")}, copied ${ago(one.synced_at)}` : "not copied yet"}`).join(" · ")}</p>
     <${Problem} error=${error} />
     <div aria-busy=${isLoading}>
       ${isLoading && html`<p class="note" role="status">Searching … A source without a copy here is copied first.</p>`}

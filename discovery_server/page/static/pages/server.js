@@ -5,7 +5,7 @@ import { all, get, part, post } from "../api.js";
 import { html } from "../html.js";
 import { revision, servers } from "../live.js";
 import { grants, Plan } from "../plan.js";
-import { ago, Confirmed, counted, Drawer, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded, withWords } from "../ui.js";
+import { ago, Confirmed, counted, Drawer, duration, Empty, Fact, moment, Problem, Prose, State, took, useAction, useLoaded, withWords } from "../ui.js";
 import { Prompts, Resources } from "./server_offerings.js";
 import { Configuration, Events, Export, LogIn, Review, Secrets, ServerMetrics, Stderr } from "./server_parts.js";
 
@@ -44,7 +44,7 @@ function StateTab({ server: name }) {
   return html`<div aria-busy=${!health && !error}>
     <${Problem} error=${error} />
     ${health && html`
-      <p class="lead"><${State} state=${health.status} />${health.since && html` <span class="note" title=${moment(health.since)}>for ${ago(health.since).replace(" ago", "")}</span>`}</p>
+      <p class="lead"><${State} state=${health.status} />${health.since && html` <span class="note" title=${moment(health.since)}>for ${duration(Date.now() / 1000 - health.since)}</span>`}</p>
       ${health.reason && html`<p><${Prose} text=${health.reason} isSentence /></p>`}
       ${health.hint && html`<p class="hint"><${Prose} text=${health.hint} isSentence /></p>`}
       ${isNextStepShown(health) && html`<p>Next step: <code>${health.next_step}</code></p>`}
