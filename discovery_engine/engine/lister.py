@@ -17,7 +17,11 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from discovery_engine.catalog import RefreshReport
-from discovery_engine.engine.ingestion.server_parts import ListingResult, failure_of
+from discovery_engine.engine.ingestion.server_parts import (
+    ListingResult,
+    failure_of,
+    parse_definitions,
+)
 from discovery_engine.errors import (
     FailureKind,
     NeedsAuthError,
@@ -36,11 +40,10 @@ from discovery_engine.view.status import LiveStates
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
-    from discovery_engine.catalog import CatalogDiff, ServerPart
+    from discovery_engine.catalog import ServerPart
     from discovery_engine.config.settings import CacheSettings, ServerSettings
     from discovery_engine.engine.catalog_state import CatalogState
     from discovery_engine.engine.upstreams import Upstreams
-    from discovery_engine.errors import UntrustedServerError
     from discovery_engine.store.refresh_job import RefreshClaim, SaveOutcome
     from discovery_engine.upstream.listing import Listing
     from discovery_engine.view.view import View
@@ -117,10 +120,12 @@ class ServerLister:
             for name in chosen:
                 self._upstreams.reset_backoff(name)
         starting = await self._list_all(chosen, max_wait)
-        parts = [self._view.catalog.part(name) for name in chosen]
-        refused = self._view.refusals() if servers is None else ()
+        failures = [(name, self._view.catalog.part(name).failure) for name in chosen]
+        refusals = self._view.refusals() if servers is None else ()
+        failures += [(ServerName(r.server), failure_of(r, self._clock())) for r in refusals]
         diff = await anyio.to_thread.run_sync(before.diff, self._view.catalog)
-        return _make_report(parts, diff, refused=refused, starting=starting, now=self._clock())
+        listed = sorted(failures, key=lambda server: server[0])
+        return RefreshReport(tuple(listed), diff, tuple(starting))
 
     async def wait_all_listed(self, among: Container[ServerName] | None = None) -> None:
         """Wait until every connectable server, or each of some, was listed or has failed once."""
@@ -207,7 +212,7 @@ class ServerLister:
         old_failure = failure and (failure.code, failure.message)
         down = self._outage(server.name, error)
         if down and old_failure != (down.code, down.message):
-            await self._apply(server, down)
+            await self._apply(ListingResult(server, down, self._clock()))
 
     def _outage(self, name: ServerName, error: UpstreamError) -> UnavailableError | None:
         """Why a server is down since a request failed; None if it is not, or was not tried."""
@@ -341,26 +346,27 @@ class ServerLister:
         self._errors.pop(server.name, None)
         self._listed_for[server.name] = self._upstreams.expected
         try:
-            declared = self._view.catalog.part(server.name).declared
-            listing = await self._upstreams.list_tools(server, declared)
-            return await self._apply_answer(server, listing)
+            return await self._apply(await self._listed(server))
         except UpstreamError as error:
             failure = error
         except Exception as error:  # an unexpected list must not affect other servers
             logger.exception("The list of %r cannot be read", server.name)
             failure = _unreadable(server.name, error)
-        self._errors[server.name] = failure
-        return await self._apply_answer(server, failure)
-
-    async def _apply_answer(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
-        self._answered.add(server.name)
-        try:
-            return await self._apply(server, outcome)
         finally:
             self._answered.discard(server.name)
+        self._errors[server.name] = failure
+        return await self._apply(ListingResult(server, failure, self._clock()))
 
-    async def _apply(self, server: ServerSettings, outcome: Listing | UpstreamError) -> bool:
-        result = ListingResult(server, outcome, self._clock())
+    async def _listed(self, server: ServerSettings) -> ListingResult:
+        """List a server; its tools are text, as parsed they take four times the memory."""
+        part = self._view.catalog.part(server.name)
+        listing = await self._upstreams.list_tools(server, part.declared)
+        self._answered.add(server.name)
+        result = ListingResult(server, listing, self._clock())
+        return await anyio.to_thread.run_sync(parse_definitions, result, part)
+
+    async def _apply(self, result: ListingResult) -> bool:
+        """Returns whether the result was applied to the catalog."""
         is_applied = await self._current.apply_listing(result)
         if is_applied:
             self._on_applied(result)
@@ -411,22 +417,3 @@ def _lifetime(part: ServerPart, cache: CacheSettings) -> float:
     # A server may set a shorter time than the owner, down to the retry interval: a `ttlMs` of 0
     # means "do not cache", not "list without pause".
     return cache.ttl if part.ttl is None else min(cache.ttl, max(part.ttl, _RETRY_AFTER))
-
-
-def _make_report(
-    parts: Iterable[ServerPart],
-    diff: CatalogDiff,
-    *,
-    refused: Iterable[UntrustedServerError] = (),
-    starting: Iterable[ServerName] = (),
-    now: float = 0.0,
-) -> RefreshReport:
-    """The report on listed servers and on refused ones.
-
-    `starting` have not answered yet; `now` is Unix time in seconds.
-    """
-    listed_servers = [(part.server, part.failure) for part in parts]
-    listed_servers += [(ServerName(error.server), failure_of(error, now)) for error in refused]
-    return RefreshReport(
-        tuple(sorted(listed_servers, key=lambda entry: entry[0])), diff, tuple(starting)
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -46,7 +46,7 @@ class ListingResult(Struct, frozen=True):
     at: float
     """Unix time in seconds."""
     tools: tuple[Tool, ...] = ()
-    """The tools; empty before `parse_listing`."""
+    """The tools; empty before `parse_definitions`, and after it the outcome has none."""
     offerings: tuple[Offering, ...] = ()
     """The resources, templates and prompts; the last known ones for a kind whose listing failed."""
     findings: Findings | None = None
@@ -66,8 +66,8 @@ class ListingResult(Struct, frozen=True):
     def event(self) -> ServerConnected | ServerFailed:
         if isinstance(self.outcome, UpstreamError):
             return ServerFailed(self.server.name, self.outcome.code, self.outcome.message)
-        tools, dropped = self.outcome.tools, self.outcome.dropped
-        return ServerConnected(self.server.name, len(tools), len(dropped))
+        tools = self.tools or self.outcome.tools
+        return ServerConnected(self.server.name, len(tools), len(self.outcome.dropped))
 
 
 def parse_listing(result: ListingResult, before: ServerPart) -> ListingResult:
@@ -75,16 +75,25 @@ def parse_listing(result: ListingResult, before: ServerPart) -> ListingResult:
 
     Tools that are unchanged since `before` are not scanned again. A failure is returned unchanged.
     """
-    if isinstance(result.outcome, UpstreamError):
+    result = parse_definitions(result, before)
+    if isinstance(result.outcome, UpstreamError) or result.same_as is before:
         return result
+    instructions = result.outcome.instructions
+    findings = suspicions((*result.tools, *result.offerings), instructions, before)
+    return replace(result, findings=findings)
+
+
+def parse_definitions(result: ListingResult, before: ServerPart) -> ListingResult:
+    """Take the tools from the outcome; a failure, and what has tools, is returned unchanged."""
+    if isinstance(result.outcome, UpstreamError) or result.tools:
+        return result
+    outcome = replace(result.outcome, tools=())
     if same := _same_listing(result, before):
-        return same
-    tools = tuple(
-        Tool.from_mcp(result.server.name, definition) for definition in result.outcome.tools
-    )
-    offerings = tuple(_offerings(result.server.name, result.outcome, before))
-    findings = suspicions((*tools, *offerings), result.outcome.instructions, before)
-    return replace(result, tools=tools, offerings=offerings, findings=findings)
+        return replace(same, outcome=outcome)
+    name = result.server.name
+    tools = tuple(Tool.from_mcp(name, definition) for definition in result.outcome.tools)
+    offerings = tuple(_offerings(name, result.outcome, before))
+    return replace(result, outcome=outcome, tools=tools, offerings=offerings)
 
 
 def _same_listing(result: ListingResult, before: ServerPart) -> ListingResult | None:
@@ -176,12 +185,8 @@ def removed_tools(before: ServerPart, new: ServerPart, *, now: float) -> tuple[R
 
 def ttl_of(listing: Listing) -> float | None:
     """Return the shortest TTL of the lists in seconds; None if the server set none."""
-    return min((ttl for ttl in _ttls(listing) if ttl is not None), default=None)
-
-
-def _ttls(listing: Listing) -> Iterator[float | None]:
-    yield listing.ttl
-    yield from (listed.ttl for listed in listing.offerings.values())
+    ttls = (listing.ttl, *(listed.ttl for listed in listing.offerings.values()))
+    return min((ttl for ttl in ttls if ttl is not None), default=None)
 
 
 def failed(part: ServerPart, error: UpstreamError, now: float) -> ServerPart:
@@ -222,7 +227,7 @@ logger = logging.getLogger(__name__)
 _ENCODER = msgspec.json.Encoder()
 
 
-class _Basis(NamedTuple):
+class _Basis(Struct, frozen=True):
     """The values that decide, besides the settings, whether a listing changes anything."""
 
     listing: bytes
@@ -303,7 +308,7 @@ def _unchanged_part(
     return part if replace(part, listed_at=before.listed_at) == before else None
 
 
-class SharedParts(NamedTuple):
+class SharedParts(Struct, frozen=True):
     """The parts of other processes that this one adopts, and those that it must list again."""
 
     adopted: list[ServerPart]

@@ -120,6 +120,7 @@ class PipeTransport(Transport):
         """Process the messages of the server until it closes."""
         async for message in self.reader:
             self.peer.deliver(message)
+            del message  # as the reader drops it
 
     async def answer_requests(self) -> None:
         """Answer the requests of the server until cancelled."""

@@ -229,6 +229,7 @@ class MessageReader:
                     message = self._message(line)
                 if message is not None:
                     yield message
+                    message = None  # thousands of tools, maybe, and the next may come in hours
             if self._ended:
                 self._end.set()
                 self._on_end()
