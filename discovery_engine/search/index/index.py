@@ -97,6 +97,8 @@ def _compacted(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 def merged(levels: Sequence[Level]) -> Level:
     """Merge levels into one, without deleted tools."""
+    if len(levels) == 1 and not levels[0].deleted:
+        return levels[0]
     writer = PostingsWriter()
     for level in levels:
         if level.deleted:

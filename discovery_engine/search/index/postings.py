@@ -359,8 +359,10 @@ class PostingsWriter:
                 self._impacts[term].extend(impact for _, impact in kept_pairs)
 
     def build(self) -> Postings:
+        """Make the postings; what was collected is gone then, as both would be twice the memory."""
         lists = {
-            term: (docs.tobytes(), bytes(self._impacts[term])) for term, docs in self._docs.items()
+            term: (self._docs.pop(term).tobytes(), bytes(self._impacts.pop(term)))
+            for term in list(self._docs)
         }
         names = {length: make_name_list(pairs) for length, pairs in self._names.items()}
         return Postings(tuple(self._spans), lists, names, self._profiles.tobytes())
