@@ -13,7 +13,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -33,28 +33,11 @@ _CONGESTED = 1 << 20  # bytes that wait to be written when senders should wait
 _HAS_POLL = hasattr(select, "poll")  # Windows has none; there a thread waits
 
 
-class Input(Protocol):
-    """Passes all that it reads to a callback; the last piece is empty."""
-
-    def resume(self) -> None:
-        """Read on; no-op if it is not paused. An input is paused at first."""
-
-    def pause(self) -> None:
-        """Read no more until `resume`; also called at the end."""
-
-
-def _open_input(descriptor: int, on_read: Callable[[bytes], None]) -> Input:
-    """An input of the kind that this system supports."""
-    return (WatchedInput if _HAS_POLL else ThreadInput)(descriptor, on_read)
-
-
-def _open_output(descriptor: int, on_change: Callable[[], None]) -> Output:
-    """An output of the kind that this system supports."""
-    return (Output if _HAS_POLL else ThreadOutput)(descriptor, on_change)
-
-
 class WatchedInput:
-    """Reads when the event loop reports that there is something to read."""
+    """Reads when the event loop reports that there is something to read.
+
+    All that it reads is passed to a callback; the last piece is empty.
+    """
 
     def __init__(self, descriptor: int, on_read: Callable[[bytes], None]) -> None:
         self._descriptor = descriptor
@@ -67,6 +50,7 @@ class WatchedInput:
         """The scheduled next read of a file."""
 
     def resume(self) -> None:
+        """Read on; no-op if it is not paused. An input is paused at first."""
         if self._is_watched or self._next_read:
             return
         if not self._is_file:
@@ -79,6 +63,7 @@ class WatchedInput:
             self._next_read = self._loop.call_soon(self._read_file)
 
     def pause(self) -> None:
+        """Read no more until `resume`; also called at the end."""
         if self._is_watched:
             self._loop.remove_reader(self._descriptor)
             self._is_watched = False
@@ -99,7 +84,7 @@ class WatchedInput:
 
 
 class ThreadInput:
-    """Reads in a thread, where no event loop can watch a descriptor."""
+    """A `WatchedInput` that reads in a thread, where no event loop can watch a descriptor."""
 
     def __init__(self, descriptor: int, on_read: Callable[[bytes], None]) -> None:
         self._descriptor = descriptor
@@ -341,8 +326,9 @@ class _StdioSession:
     def __init__(self, gateway: Gateway, stdin: int, stdout: int, answered: anyio.Event) -> None:
         self._loop = asyncio.get_running_loop()
         self._answered = answered
-        self._input = _open_input(stdin, self._on_read)
-        self._output = _open_output(stdout, self._on_written)
+        kind: type[WatchedInput | ThreadInput] = WatchedInput if _HAS_POLL else ThreadInput
+        self._input = kind(stdin, self._on_read)
+        self._output = (Output if _HAS_POLL else ThreadOutput)(stdout, self._on_written)
         self._stream = ClientLines(self._output)
         self._connection = ClientConnection(gateway, on_end=self._process_later)
         self._connection.standalone = self._stream

@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
@@ -225,7 +225,7 @@ class HttpOptions(Struct, frozen=True):
         return Tls(TlsFiles(self.tls_cert, self.tls_key), datetime.now(UTC))
 
 
-class Http(NamedTuple):
+class Http(Struct, frozen=True):
     host: str
     port: int
     options: HttpOptions

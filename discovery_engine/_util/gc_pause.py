@@ -11,8 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_YOUNG = 10_000  # objects made since the last collection
-
 
 class _Pause:
     """Entered by several threads at once, it lasts until the last of them has left."""
@@ -51,17 +49,13 @@ def paused() -> Iterator[None]:
 
 @contextmanager
 def frozen() -> Iterator[None]:
-    """Leave what lives already out of the collections in the block, which come less often.
+    """Leave what lives already out of the collections in the block.
 
     A full collection of a gateway held its event loop for 54 ms, nearly all of it for modules. What
     is in a cycle when this begins stays for as long as the block, so that nothing big may be.
     """
-    thresholds = gc.get_threshold()
     gc.freeze()
-    # The requests in flight are more than the usual 700 objects: each collection traversed them.
-    gc.set_threshold(_YOUNG, *thresholds[1:])
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
         gc.unfreeze()

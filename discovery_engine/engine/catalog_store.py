@@ -9,10 +9,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from discovery_engine.config.files.location import catalog_key_of
 from discovery_engine.errors import RegistryError
@@ -221,7 +222,7 @@ class CatalogStore:
         self._save_parts(now, (), are_listed=False)
 
 
-class _Claimed(NamedTuple):
+class _Claimed(Struct, frozen=True):
     result: ListingResult
     claim: RefreshClaim
     due_in: float

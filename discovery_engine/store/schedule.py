@@ -8,8 +8,9 @@ a simulation takes the same ones with a virtual clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.retry_after import backoff
@@ -131,7 +132,7 @@ def planned(job: RefreshJob | None, scope: str, target: RefreshTarget, now: floa
     return replace(_released(renewed, "pending"), error_code="", error_message="")
 
 
-class MarkChanges(NamedTuple):
+class MarkChanges(Struct, frozen=True):
     """The changes of jobs once a process has checked which of them it names."""
 
     named: list[ServerName]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -36,7 +36,7 @@ _ROUNDS = 16
 """Hashes that are tried for one tool; a tool without a name needs 16 successive collisions."""
 
 
-class _Style(NamedTuple):
+class _Style(Struct, frozen=True):
     server: re.Pattern[str]
     """Matches the names of servers that are unambiguous before the separator."""
     tool: re.Pattern[str]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from discovery_engine.tools.model import (
 from discovery_engine.tools.skills import TEXT, files_of
 
 
-class WireNames(NamedTuple):
+class WireNames(Struct, frozen=True):
     """The protocol's names for one kind of offering."""
 
     capability: str

@@ -67,7 +67,7 @@ _EXAMPLES = {
 _NO_EXAMPLES: Mapping[str, Examples] = MappingProxyType({})
 
 
-class FieldText(NamedTuple):
+class FieldText(Struct, frozen=True):
     """The text of one field of a tool."""
 
     field: Field

@@ -13,6 +13,8 @@ from functools import cache
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine.search.operations.operation import (
     CHANGING,
@@ -302,7 +304,7 @@ _AUXILIARY = (
 )
 
 
-class _Marks(NamedTuple):
+class _Marks(Struct, frozen=True):
     """The patterns of a language that show that a clause, or a part of it, asks for nothing."""
 
     condition: str
@@ -432,7 +434,7 @@ _MARKS = {
 }
 
 
-class _Grammar(NamedTuple):
+class _Grammar(Struct, frozen=True):
     """The patterns of a language, compiled at first use."""
 
     separator: re.Pattern[str]

@@ -13,7 +13,7 @@ from enum import IntEnum
 from functools import lru_cache
 from itertools import pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
 
@@ -101,7 +101,7 @@ class Derivation(IntEnum):
     """The word may be a typo of the term."""
 
 
-class TermSource(NamedTuple):
+class TermSource(Struct, frozen=True):
     term: str
     word: str
     derivation: Derivation

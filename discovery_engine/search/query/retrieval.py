@@ -145,7 +145,7 @@ Place: TypeAlias = tuple[float, int, int]
 """A sum, and the level and the number of the tool; a `DocId` is made of few of many."""
 
 
-class Candidates(NamedTuple):
+class Candidates(Struct, frozen=True):
     scored: list[tuple[float, DocId]]
     """Each with the sum of what the terms that were looked up are worth for it."""
     are_by_all_terms: bool

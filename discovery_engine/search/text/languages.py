@@ -39,7 +39,7 @@ Translation = tuple[str, ...]
 """The English words for a word; empty for a stop word."""
 
 
-class Expression(NamedTuple):
+class Expression(Struct, frozen=True):
     """Several words with one meaning: `look for`."""
 
     words: tuple[str, ...]
@@ -48,7 +48,7 @@ class Expression(NamedTuple):
     """True if they have that meaning only as the first words of a text."""
 
 
-class Dictionary(NamedTuple):
+class Dictionary(Struct, frozen=True):
     indicators: frozenset[str]
     """Stop words that indicate the language."""
     stop_words: frozenset[str]
@@ -190,22 +190,25 @@ _SHORTEST_PART = 4  # letters of each word in a compound
 _LONGEST_COMPOUND = 40  # letters; whatever is longer is no word
 
 
-class English(NamedTuple):
+class English(Struct, frozen=True, dict=True):
     """The words of English, to tell its texts from those in other languages."""
 
     stop_words: Collection[str]
     words: frozenset[str]
     """All words in the English tables."""
-    stems: frozenset[str]
-    """The stems of these words."""
     stem: Callable[[str], str]
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of these words."""
+        return frozenset(map(self.stem, self.words))
 
     def has(self, word: str) -> bool:
         """Return whether a word is in the tables, or is like an inflected form of one that is."""
         return word in self.words or (word[-1] in _INFLECTED and self.stem(word) in self.stems)
 
 
-class _Words(NamedTuple):
+class _Words(Struct, frozen=True):
     """The words of a text, as far as English goes."""
 
     found: list[str]
@@ -453,7 +456,7 @@ _SHORT_COST = 2  # of an entry of one character; it is likelier to be a part of 
 _COST = 1  # of any other
 
 
-class Token(NamedTuple):
+class Token(Struct, frozen=True):
     text: str
     english: Translation
     is_colloquial: bool = False
@@ -479,7 +482,7 @@ class _Kind(Enum):
 _UNKNOWN = (_Kind.FIRST, _Kind.UNKNOWN)
 
 
-class _Piece(NamedTuple):
+class _Piece(Struct, frozen=True):
     start: int
     end: int
     kind: _Kind
@@ -489,7 +492,7 @@ _Rule: TypeAlias = "Callable[[str, _Kind, _Piece], bool]"
 """A function that returns whether a piece of a run may follow one of some kind."""
 
 
-class _Path(NamedTuple):
+class _Path(Struct, frozen=True):
     """The cheapest way to cut a run up to a piece."""
 
     cost: int

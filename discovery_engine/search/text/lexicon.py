@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import Stemmer
+from msgspec import Struct
 
 from discovery_engine._util import digests
 from discovery_engine.search.text import languages
@@ -84,8 +85,7 @@ class Lexicon:
         listed = (word for line in (*shipped, *topics) for word in line)
         colloquial = WordTable(COLLOQUIAL).words  # ls, ps, rm: `ls -la` is not French
         english = frozenset((*self._stop_words, *listed, *colloquial))
-        stems = frozenset(stemmer.stemWords(list(english)))
-        vocabulary = English(self._stop_words, english, stems, self.stem)
+        vocabulary = English(self._stop_words, english, self.stem)
         self.languages = Languages(vocabulary)
         self._colloquial = Language(COLLOQUIAL, vocabulary)
         self._own = tuple(groups)
@@ -98,7 +98,8 @@ class Lexicon:
     def digest(self) -> str:
         """A digest of all tables of the lexicon: equal if every text gives the same terms."""
         tables = (_STOP_WORDS, _SYNONYMS, _TOPICS, *languages.dictionary_files())
-        made_from = [file.read_bytes() for file in tables], self._own, Stemmer.version()
+        contents = [digests.digest(file.read_bytes()) for file in tables]
+        made_from = contents, self._own, Stemmer.version()
         return digests.digest(repr(made_from).encode()).hex()
 
     def analyze(self, text: str, language: Language | None = None) -> AnalyzedText:
@@ -293,7 +294,7 @@ def _lines(file: Path) -> Iterator[list[str]]:
 Stems = tuple[str, ...]
 
 
-class Phrase(NamedTuple):
+class Phrase(Struct, frozen=True):
     stems: Stems
     concept: str
 

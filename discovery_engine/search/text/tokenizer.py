@@ -17,7 +17,9 @@ import unicodedata
 from functools import cache
 from itertools import islice
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
 
@@ -54,7 +56,7 @@ _COMPOUND = lazy_pattern(
 _LONGEST_COMPOUND = 24  # characters; a longer one is an identifier
 
 
-class Compound(NamedTuple):
+class Compound(Struct, frozen=True):
     """A word that is written as several, but read as one: MySQL, BibTeX, Wi-Fi."""
 
     whole: str
