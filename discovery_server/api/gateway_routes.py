@@ -123,7 +123,9 @@ class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()
     since: Annotated[float | None, Meta(description="Unix time in seconds.")] = None
     until: Annotated[float | None, Meta(description="Unix time in seconds.")] = None
-    text: Annotated[str, Meta(max_length=200, description="In tool, arguments or result.")] = ""
+    text: Annotated[
+        str, Meta(max_length=200, description="In client, tool, arguments or result.")
+    ] = ""
     before: (
         Annotated[
             int,

@@ -74,7 +74,9 @@ async def test_each_call_is_an_entry_with_who_called_and_how_it_ended(folder: Fo
         with pytest.raises(DiscoveryError):
             await engine.execute("good", "no_such_tool", {})
         entries = await engine.call_log.entries()
+        of_client = await engine.call_log.entries(LogFilter(text="01234567"))
 
+    assert of_client == entries[:1]
     first, second, third = entries
     assert (first.kind, first.server, first.tool, first.outcome) == ("call", "good", "echo", "ok")
     assert (first.client, first.by, first.trace_id) == ("01234567", "agent", TRACE)

@@ -286,8 +286,10 @@ def test_a_call_that_an_agent_makes_elsewhere_is_seen_while_it_runs_and_while_it
         last = page.get_by_role("region", name="Last calls")
         expect(last.get_by_role("link", name="slow:echo")).to_be_visible()
         expect(row).to_have_count(0)
-        opened.go("logs")
-        expect(runs.get_by_role("link")).to_have_text(["asks:echo"])
+        last.get_by_role("link", name="an agent").click()
+        expect(page.get_by_label("Text")).to_have_value("an agent")
+        expect(page.locator("main > div tbody tr")).to_have_count(1)
+        expect(runs.get_by_role("link")).to_have_text(["asks:echo", "an agent"])
         agent.stdin.close()
         expect(runs).to_have_count(0)
 

@@ -243,7 +243,9 @@ def _conditions(chosen: LogFilter) -> tuple[list[str], list[object]]:
 
 
 _ADDRESS = "server || ':' || tool"
-_TEXT = "lower(tool || ' ' || coalesce(arguments, '') || ' ' || coalesce(result, ''))"
+_TEXT = (
+    "lower(client || ' ' || tool || ' ' || coalesce(arguments, '') || ' ' || coalesce(result, ''))"
+)
 
 
 def _status(status: str, one_of: Callable[[str, Sequence[str]], str]) -> str:

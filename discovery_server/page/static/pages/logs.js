@@ -35,7 +35,7 @@ export function Logs({ rest, query }) {
   return html`
     <h2>Logs</h2>
     <form class="row filters" onSubmit=${(e) => e.preventDefault()}>
-      <label class="wide">Text <input data-search type="search" value=${chosen.text} maxlength="200" onInput=${choose("text")} placeholder="in tool, arguments or result" /></label>
+      <label class="wide">Text <input data-search type="search" value=${chosen.text} maxlength="200" onInput=${choose("text")} placeholder="in client, tool, arguments or result" /></label>
       ${names.length > MOST_CHIPS && html`<label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}
       <label>Tool <input value=${chosen.tool} onInput=${choose("tool")} placeholder="its whole name" /></label>
       <label>Last <select value=${chosen.span} onChange=${choose("span")}><option value="">all</option>${SPANS.map(([name, seconds]) => html`<option key=${name} value=${seconds}>${name}</option>`)}</select></label>
@@ -63,7 +63,7 @@ export function Logs({ rest, query }) {
           : !entry.outcome && entry.result && html`<span class="excerpt">${excerptOf(entry.result)}</span>`}</th>
         <td><${Outcome} outcome=${entry.outcome} /></td>
         <td class="number">${entry.outcome && took(entry.seconds)}</td>
-        <td class="word">${entry.outcome && callerOf(entry)}</td></tr>`)}</tbody></table>`}
+        <td class="word">${entry.outcome && html`<${Caller} call=${entry} />`}</td></tr>`)}</tbody></table>`}
     </div>
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
@@ -83,7 +83,7 @@ export function Running() {
     <thead><tr><th>What</th><th>Client</th><th class="number">Running for</th></tr></thead>
     <tbody>${running.value.map((call) => html`<tr key=${`${call.began_at} ${call.tool}`}>
       <th scope="row"><a href=${toolOf(call)}><${Name} text=${nameOf(call)} /></a><div><span class="excerpt line">${argumentsOf(call)}</span></div>${call.question !== null && html`<p class="note sentence"><${Waiting} call=${call} /></p>`}</th>
-      <td class="word">${callerOf(call)}</td>
+      <td class="word"><${Caller} call=${call} /></td>
       <td class="number" data-label="for">${duration(now / 1000 - call.began_at)}</td></tr>`)}</tbody></table></section>`;
 }
 
@@ -256,5 +256,10 @@ function Content({ value, size }) {
 
 /** Who made a call: the name that its client gave itself, or what is known. */
 export const callerOf = ({ client, by }) => client || { person: "a person", agent: "an agent" }[by] || "a program";
+
+/** Who made a call, with a way to all calls of that client. */
+export function Caller({ call }) {
+  return call.client ? html`<a href=${address("logs", { text: call.client })}>${call.client}</a>` : callerOf(call);
+}
 
 const nameOf = (entry) => [entry.server, entry.tool].filter(Boolean).join(":") || entry.kind;

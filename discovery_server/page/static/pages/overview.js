@@ -8,7 +8,7 @@ import { questions } from "../made_calls.js";
 import { counted, Empty, moment, Name, Outcome, Problem, Prose, State, took, useAction, useLoaded } from "../ui.js";
 import { Approvals, UNTRUSTED } from "../trust.js";
 import { fileOf, UseServers } from "./connect.js";
-import { callerOf, Running, toolOf, Waiting } from "./logs.js";
+import { Caller, Running, toolOf, Waiting } from "./logs.js";
 import { Recent, useTokens } from "./metrics.js";
 import { LogIn, MissingValues } from "./server_parts.js";
 
@@ -82,7 +82,7 @@ export function Overview() {
       ${last.length === 0 ? html`<${Empty}>No call yet. <a href="#/tools">Try a tool</a>.<//>` : html`<table>
         <thead><tr><th>When</th><th>Tool</th><th>Client</th><th>Outcome</th><th class="number">Time</th></tr></thead>
         <tbody>${last.map((call) => html`<tr key=${call.id}>
-          <td class="when">${moment(call.at)}</td><td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td class="word">${callerOf(call)}</td><td><${Outcome} outcome=${call.outcome} /></td>
+          <td class="when">${moment(call.at)}</td><td><a href=${toolOf(call)}><${Name} text=${`${call.server}:${call.tool}`} /></a></td><td class="word"><${Caller} call=${call} /></td><td><${Outcome} outcome=${call.outcome} /></td>
           <td class="number">${took(call.seconds)}</td></tr>`)}</tbody></table>`}
     </section>`;
 }
