@@ -208,6 +208,11 @@ class ServerPart(Struct, frozen=True, dict=True, weakref=True):
         return self.findings.get(key, ()) if self.findings else ()
 
     @cached_property
+    def names(self) -> tuple[ToolName, ...]:
+        """The names of its tools, in order."""
+        return tuple(entry.tool.name for entry in self.entries)
+
+    @cached_property
     def by_name(self) -> Mapping[ToolName, Entry]:
         return {entry.tool.name: entry for entry in self.entries}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -66,6 +66,21 @@ _ORDER = 12  # words of a request that is a verb with its object
 _TIE = 0.03  # of the best relevance; of tools that close, each third pair is in the wrong order
 
 
+class Mentions(NamedTuple):
+    """The names in a query that say which products are meant, in lower case and without spaces."""
+
+    of_servers: set[str]
+    """The names of servers, whole or in parts."""
+    certain: set[str]
+    """Names of products alone: listed ones, and servers of rare names."""
+    likely: set[str]
+    """These, and the name behind a comma at the end."""
+    written: Mapping[str, str]
+    """Names that may be of products, as they are written."""
+    servers: set[ServerName]
+    """The servers of products that a short query names."""
+
+
 class Assessor:
     """`analyze` gives the terms of a text."""
 
@@ -80,9 +95,9 @@ class Assessor:
         self._tags = tags
         self._lexicon = lexicon
         self._analyze = analyze
-        self._last_names: tuple[str, set[str]] = "", set()
+        self._last: tuple[AnalyzedQuery, Mentions] | None = None
         self._names_of_servers: dict[ServerName, Counter[str]] = {}
-        self._is_common = lru_cache(maxsize=256)(self._is_mentioned_often)
+        self._is_common = lru_cache(maxsize=256)(partial(_is_mentioned_often, index))
 
     def assess(
         self,
@@ -134,7 +149,7 @@ class Assessor:
         own = [hit for hit in hits if hit.entry.tool.server == server]
         undone = _undone(query.reading, [*map(self._profile, self._doc_ids(own))])
         product = self._foreign_product(query, hits)
-        named = self.named_servers(query)
+        named = self.mentions(query).servers
         meant = next(iter(named)) if len(named) == 1 else None
         searched: Sequence[DocId | None] = self._doc_ids(hits)
         if meant:
@@ -173,7 +188,7 @@ class Assessor:
         held = {term for doc_id in doc_ids for term in self._impacts(doc_id, query.terms)}
         stem, verbs = self._lexicon.stem, operation_words().verbs
         aside = self._argument_stems(query)
-        products = {_joined(product), *(self._names_in(query) & self._products.keys())}
+        products = {_joined(product), *self.mentions(query).of_servers}
         return tuple(
             run
             for run in dict.fromkeys(_RUN.findall(query.reading.text))
@@ -186,14 +201,12 @@ class Assessor:
 
     def _foreign_product(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> str:
         """The product that a query names, as it is written there, if no server and no hit is."""
-        products = self._products_named(query)
-        if at_end := _PRODUCT_AT_END.search(query.text):
-            products.add(_joined(at_end[1]))
+        products, written = self.mentions(query).likely, self.mentions(query).written
         if not products.isdisjoint(self._products):
             return ""
-        names = _product_names(query.text)
-        is_here = any(self._is_of(hit.entry.tool, products) for hit in hits)
-        return "" if is_here else next((names[name] for name in names if name in products), "")
+        if any(self._is_of(hit.entry.tool, products) for hit in hits):
+            return ""
+        return next((as_it_is for name, as_it_is in written.items() if name in products), "")
 
     def _unknown(self, query: AnalyzedQuery) -> tuple[str, ...]:
         """The words of a query that no tool has, and that a tool for it would have."""
@@ -246,7 +259,7 @@ class Assessor:
         profiles = [self._profile(doc_id) for doc_id in doc_ids]
         agreements = [operation_agreement(reading, profile) for profile in profiles]
         # A lead that the name of the server alone gives says nothing of what its tools do.
-        named = self.named_servers(query)
+        named = self.mentions(query).servers
         relevances = [
             hit.relevance
             if not named or hit.entry.tool.server in named
@@ -268,33 +281,19 @@ class Assessor:
 
     def _is_elsewhere(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether a query names products, and a tool says nothing of any of them."""
-        products = self._products_named(query)
-        others = self._names_in(query) & self._products.keys()
-        if at_end := _PRODUCT_AT_END.search(query.text):
-            products.add(_joined(at_end[1]))
-        if not (products or others):
+        mentions = self.mentions(query)
+        if not (mentions.likely or mentions.of_servers):
             return False
         said = self._names(f"{tool.server} {tool.name} {tool.description[:_PRODUCT_TEXT]}")
-        return said.isdisjoint(others - products) and not self._is_of(tool, products)
+        others = mentions.of_servers - mentions.likely
+        return said.isdisjoint(others) and not self._is_of(tool, mentions.likely)
 
     def _is_of_another_product(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether a query certainly names products, and a tool's server is of none."""
-        products = self._products_named(query)
-        if not products or self._is_of(tool, products):
+        mentions = self.mentions(query)
+        if not mentions.certain or self._is_of(tool, mentions.certain):
             return False
-        named = self._names_in(query) & self._products.keys()
-        return named.isdisjoint(self._names(tool.server))
-
-    def _products_named(self, query: AnalyzedQuery) -> set[str]:
-        """The products that a query certainly names: listed ones, and servers of rare names."""
-        idf, stem = default_idf(), self._lexicon.stem
-        names = _product_names(query.text)
-        servers = {
-            name
-            for name in names.keys() & self._products.keys()
-            if stem(name) not in idf and any(name == _joined(s) for s in self._products[name])
-        }
-        return servers | _listed(names)
+        return mentions.of_servers.isdisjoint(self._names(tool.server))
 
     def _is_of(self, tool: Tool, products: Iterable[str]) -> bool:
         """Return whether a tool is of one of `products`, and does not only mention it.
@@ -309,12 +308,6 @@ class Assessor:
             product in server or name.startswith(product) or self._is_common(product, tool.server)
             for product in products
         )
-
-    def _is_mentioned_often(self, product: str, server: ServerName) -> bool:
-        """Return whether many tools of a server mention a product."""
-        tools = self._index.servers[server].tools
-        texts = (f"{tool.name} {tool.description[:_PRODUCT_TEXT]}".lower() for tool in tools)
-        return sum(product in text for text in texts) >= len(tools) * _OF_PRODUCT
 
     def _has_other_object(self, query: AnalyzedQuery, tool: Tool) -> bool:
         """Return whether other tools of the server are about a request's object, and not this one.
@@ -354,32 +347,46 @@ class Assessor:
         """The server that a query names as a whole, where the best tool is of another product."""
         if not self._is_elsewhere(query, tool):
             return ""
-        for name in self._names_in(query) & self._products.keys():
+        for name in self.mentions(query).of_servers:
             for server in self._products[name]:
                 if name == _joined(server):
                     return server
         return ""
 
-    def named_servers(self, query: AnalyzedQuery) -> set[ServerName]:
+    def mentions(self, query: AnalyzedQuery) -> Mentions:
+        """The names in a query that say which products are meant; a search asks several times."""
+        last = self._last
+        if last is None or last[0] is not query:
+            last = self._last = query, self._read_mentions(query)
+        return last[1]
+
+    def _read_mentions(self, query: AnalyzedQuery) -> Mentions:
+        of_servers = self._names(query.text) & self._products.keys()
+        whole = {n for n in of_servers if any(n == _joined(s) for s in self._products[n])}
+        idf, stem = default_idf(), self._lexicon.stem
+        written = _product_names(query.text)
+        certain = {name for name in written.keys() & whole if stem(name) not in idf}
+        certain |= _listed(written)
+        at_end = _PRODUCT_AT_END.search(query.text)
+        return Mentions(
+            of_servers,
+            certain,
+            certain | ({_joined(at_end[1])} if at_end else set()),
+            written,
+            self._named_servers(query.reading, whole) if whole else set(),
+        )
+
+    def _named_servers(self, reading: RequestReading, whole: set[str]) -> set[ServerName]:
         """The servers of products that a short query names, in any spelling: `Digital Ocean`.
 
         Such a name is that of a server, and part of the names of others: `youtube-transcript`. One
         is capitalized, or no word of published tools: `insurance` alone names nobody's server.
         """
-        reading = query.reading
         if not reading.is_short:
             return set()
-        whole = [
-            name
-            for name in self._names_in(query) & self._products.keys()
-            if any(name == _joined(server) for server in self._products[name])
-        ]
-        if not whole:
-            return set()
-        said = self._names(intent_of(reading.text, reading.arguments))
         names = (a for a in reading.arguments if a.kind & ArgumentKind.NAME)
         capitalized = self._names(" ".join(name.text(reading.text) for name in names))
-        named = [name for name in whole if name in said]
+        named = whole & self._names(intent_of(reading.text, reading.arguments))
         stem, idf = self._lexicon.stem, default_idf()
         if not any(name in capitalized or stem(name) not in idf for name in named):
             return set()
@@ -395,13 +402,6 @@ class Assessor:
                 if len(name) > _SHORT and idf.get(name, 1.0) > _COMMON:
                     products[name].append(server)
         return products
-
-    def _names_in(self, query: AnalyzedQuery) -> set[str]:
-        """The names in a query; a search asks several times."""
-        last = self._last_names
-        if last[0] != query.text:
-            last = self._last_names = query.text, self._names(query.text)
-        return last[1]
 
     def _names(self, text: str) -> set[str]:
         """The stems of a text, and up to three words as one: `Digital Ocean` is digitalocean."""
@@ -456,6 +456,13 @@ class Assessor:
         """How the name of a hit fits `query`."""
         # To look up a tool takes 5 us, for each hit, and few queries are names.
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
+
+
+def _is_mentioned_often(index: Index, product: str, server: ServerName) -> bool:
+    """Return whether many tools of a server mention a product."""
+    tools = index.servers[server].tools
+    texts = (f"{tool.name} {tool.description[:_PRODUCT_TEXT]}".lower() for tool in tools)
+    return sum(product in text for text in texts) >= len(tools) * _OF_PRODUCT
 
 
 def _joined(name: str) -> str:

@@ -244,7 +244,7 @@ class Searcher:
     ) -> list[int]:
         """The packed profiles of tools; with `ELSEWHERE` if the query names other servers."""
         profiles = self._index.profiles(doc_ids)
-        if not (named := self.assessor.named_servers(query)):
+        if not (named := self.assessor.mentions(query).servers):
             return profiles
         return [
             profile if entries[doc_id].tool.server in named else profile | ELSEWHERE
@@ -461,13 +461,18 @@ class CandidateFinder:
         allowed: Callable[[DocId], bool],
         within: Subset | None,
     ) -> Iterable[DocId]:
+        doc_ids: dict[ToolKey, DocId] = {}
+
         def is_allowed(tool: Tool) -> bool:
             doc_id = self._index.doc_id(tool)
-            return doc_id is not None and allowed(doc_id)
+            if doc_id is None or not allowed(doc_id):
+                return False
+            doc_ids[tool.key] = doc_id
+            return True
 
         servers = partial(few_servers, self._index, within)
         nearest = similarities.nearest(most, is_allowed, servers)
-        return (doc_id for tool in nearest if (doc_id := self._index.doc_id(tool)))
+        return [doc_ids[tool.key] for tool in nearest]
 
     def _best_tagged(
         self,

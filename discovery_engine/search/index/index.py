@@ -229,8 +229,10 @@ class Index(Struct, frozen=True, dict=True):
     def doc_id(self, tool: Tool) -> DocId | None:
         """Return the position of a tool; None if no tool with this definition is indexed."""
         server = self.servers.get(tool.server)
-        entries = server.part.entries if server else ()
-        at = bisect_left(entries, tool.name, key=lambda entry: entry.tool.name)
+        if server is None:
+            return None
+        entries = server.part.entries
+        at = bisect_left(server.part.names, tool.name)
         if at == len(entries) or entries[at].tool != tool:
             return None
         number, span = self.locate(tool.server)

@@ -9,6 +9,7 @@ pull requests by ana                   a noun phrase: most probably read, list o
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from discovery_engine._util.lazy_pattern import lazy_pattern
@@ -84,7 +85,8 @@ def read_request(
     arguments = find_arguments(text)
     intent = without(text, arguments)
     if not (language and language.code == _CAPITALIZES_NOUNS):
-        arguments = (*arguments, *find_names(intent))
+        names = find_names(_masked(text, arguments))
+        arguments = tuple(sorted((*arguments, *names), key=attrgetter("start")))
     kinds = 0
     for argument in arguments:
         kinds |= int(argument.kind)
@@ -106,10 +108,8 @@ def wanted_part(text: str, language: Language | None) -> str:
     code = _code(text, language)
     if not excluded(text, code):
         return text
-    masked = text
-    for kind, start, end in find_arguments(text):
-        if kind & _BY_CHANCE:
-            masked = masked[:start] + "_" * (end - start) + masked[end:]
+    by_chance = [argument for argument in find_arguments(text) if argument.kind & _BY_CHANCE]
+    masked = _masked(text, by_chance)
     parts, at = [], 0
     for start, end in excluded(masked, code):
         parts.append(text[at:start])
@@ -136,6 +136,13 @@ def without(text: str, arguments: Sequence[Argument]) -> str:
         parts.append(text[at : argument.start])
         at = argument.end
     return " ".join((*parts, text[at:])) if parts else text
+
+
+def _masked(text: str, arguments: Sequence[Argument]) -> str:
+    """A request with underscores for its arguments; all else is where it was."""
+    for _, start, end in arguments:
+        text = text[:start] + "_" * (end - start) + text[end:]
+    return text
 
 
 def _read_foreign(intent: str, lexicon: Lexicon, language: Language | None) -> Wish:

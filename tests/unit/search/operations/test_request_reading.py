@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +186,17 @@ def test_any_text_can_be_read(text: str) -> None:
     found = read(text)
 
     assert all(0 <= one.start < one.end for one in found.arguments)
+    assert all(a.end <= b.start for a, b in pairwise(found.arguments))
+
+
+def test_a_name_is_where_it_stands_before_or_behind_other_arguments() -> None:
+    text = "please ask Ana in \"long quoted text\" about PROJ-17 and then tell Bob"
+
+    found = read(text)
+
+    assert [one.text(text) for one in found.arguments] == [
+        *("Ana", '"long quoted text"', "PROJ-17", "Bob")
+    ]
 
 
 @pytest.mark.requirement("REL-73")
