@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -109,6 +109,19 @@ def one_server_options(function: Callable[..., object]) -> Callable[..., object]
 view_option = click.option(
     "--view", "view_name", metavar="NAME", help="Show only what clients of this view see."
 )
+
+
+def query_text(invocation: Invocation, given: BinaryIO | None) -> tuple[bytes, str] | None:
+    """Return a file of queries and its name; without one, that beside the configuration, if any."""
+    from pathlib import Path
+
+    from discovery_engine.config.files.location import CASE_FILE, locate
+
+    if given:
+        return given.read(), given.name
+    place = locate(invocation.config, environ=os.environ)
+    path = Path(place.path).with_name(CASE_FILE) if place.path else None
+    return (path.read_bytes(), str(path)) if path and path.is_file() else None
 
 
 def in_view(view: View, name: str | None) -> View:

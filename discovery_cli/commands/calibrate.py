@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import pass_invocation, query_text
 from discovery_cli.output import Cell
-from discovery_engine._util.quantities import counted
 
 if TYPE_CHECKING:
     from discovery_engine._util.json import JSONObject
@@ -26,9 +25,10 @@ def command(invocation: Invocation, queries: BinaryIO | None, *, reset: bool) ->
 
     The confidence that ships with the program was fitted on servers of others. This command asks
     requests of which it knows the right tools, as they are and with these tools hidden, and fits it
-    anew. QUERIES is a file as for `discovery tune eval`; without it, the typical requests of your
-    tools are asked. Do it again after you change servers or `search.embeddings`; `discovery doctor`
-    says when.
+    anew. QUERIES is a file as for `discovery tune eval`, by default discovery-queries.yaml beside
+    the configuration; with fewer than forty requests there, the typical requests of your tools are
+    asked. Do it again after you change servers or `search.embeddings`; `discovery doctor` says
+    when.
 
     Nothing changes with too little data, or if the new confidence is no better for requests that it
     was not fitted with. The order of tools never changes. No server is called.
@@ -48,11 +48,15 @@ def command(invocation: Invocation, queries: BinaryIO | None, *, reset: bool) ->
         return
 
     async def fit(engine: Engine) -> CalibrationReport:
+        from discovery_engine.evaluation.calibration import LEAST_REQUESTS
         from discovery_engine.evaluation.queries import Query, read_queries
 
         chosen: tuple[Query, ...] = ()
-        if queries:
-            chosen = read_queries(queries.read(), file=queries.name, view=engine.view).queries
+        if text := query_text(invocation, queries):
+            content, file = text
+            chosen = read_queries(content, file=file, view=engine.view).queries
+        if not queries and sum(bool(query.tools) for query in chosen) < LEAST_REQUESTS:
+            chosen = ()
         return await engine.calibration.fit(chosen)
 
     invocation.view()  # lists the servers that never were
@@ -73,7 +77,7 @@ def command(invocation: Invocation, queries: BinaryIO | None, *, reset: bool) ->
         ]
     )
     if report.is_applied:
-        asked = counted(report.requests, "request")
+        asked = f"{report.requests} {report.source}"
         output.line(f"fitted to {asked}, and used from now on; `--reset` undoes it")
     else:
         output.line(f"nothing was changed: {report.problem}")

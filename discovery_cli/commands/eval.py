@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,7 +11,7 @@ from msgspec import Struct
 
 from discovery_cli.exit_codes import ExitCode
 from discovery_cli.invocation import Invocation
-from discovery_cli.options import pass_invocation
+from discovery_cli.options import pass_invocation, query_text
 from discovery_cli.output import Cell, Output, json_text
 from discovery_cli.rendering import Row as Cells
 from discovery_engine._util.quantities import counted
@@ -111,31 +110,19 @@ def command(invocation: Invocation, /, **values: Any) -> ExitCode:
         if options.queries:
             raise click.UsageError("--suggest drafts queries and reads none")
         return _suggest(invocation, options.per_tool)
-    if options.queries is not None:
-        return _evaluate(invocation, options, options.queries)
-    saved = _saved_cases(invocation)
-    if saved is None:
+    queries = query_text(invocation, options.queries)
+    if queries is None:
         raise click.UsageError("give a file of queries; `discovery tune eval --suggest` drafts one")
-    with saved.open("rb") as queries:
-        return _evaluate(invocation, options, queries)
+    return _evaluate(invocation, options, *queries)
 
 
-def _saved_cases(invocation: Invocation) -> Path | None:
-    """Return the path of the queries beside the configuration; None if there are none."""
-    from discovery_engine.config.files.location import CASE_FILE, locate
-
-    place = locate(invocation.config, environ=os.environ)
-    path = Path(place.path).with_name(CASE_FILE) if place.path else None
-    return path if path and path.is_file() else None
-
-
-def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> ExitCode:
+def _evaluate(invocation: Invocation, options: _Options, content: bytes, file: str) -> ExitCode:
     gates = [
         *_gates(options.least, more_is_better=True),
         *_gates(options.most, more_is_better=False),
     ]
     baseline = _baseline(options.baseline) if options.baseline else None
-    report = _run(invocation, queries, allow_missing=options.allow_missing)
+    report = _run(invocation, content, file, allow_missing=options.allow_missing)
     gate_results = _judged(gates, report, baseline)
     if options.save:
         _save(options.save, report)
@@ -145,14 +132,13 @@ def _evaluate(invocation: Invocation, options: _Options, queries: BinaryIO) -> E
     return ExitCode.OK if all(result.held for result in gate_results) else ExitCode.UNHEALTHY
 
 
-def _run(invocation: Invocation, queries: BinaryIO, *, allow_missing: bool) -> Report:
+def _run(invocation: Invocation, content: bytes, file: str, *, allow_missing: bool) -> Report:
     from discovery_engine.agent.context_costs import answer_tokens
     from discovery_engine.evaluation.queries import read_queries
     from discovery_engine.evaluation.report import run
 
-    content = queries.read()
     view = invocation.view()
-    query_set = read_queries(content, file=queries.name, view=view, allow_missing=allow_missing)
+    query_set = read_queries(content, file=file, view=view, allow_missing=allow_missing)
     return run(query_set, view, cost=answer_tokens)
 
 

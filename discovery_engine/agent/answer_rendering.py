@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +22,6 @@ from discovery_engine.agent.tool_text import tag_text
 from discovery_engine.catalog import Entry
 from discovery_engine.engine.executor import CallPreview
 from discovery_engine.errors import DiscoveryError, NotFoundError, RateLimitedError
-from discovery_engine.search.ranking.relevance import Hit
 from discovery_engine.tools.apps import meta_with_app
 from discovery_engine.tools.model import Parameter, Tool, ToolKey
 from discovery_engine.tools.offering import Offering, OfferingKind
@@ -29,6 +29,9 @@ from discovery_engine.view.notices import Notice
 from discovery_engine.view.search_answers import OfferingHit, SearchAnswer
 from discovery_engine.view.status import ServerReport
 from discovery_engine.view.view import ToolList, View
+
+if TYPE_CHECKING:
+    from discovery_engine.search.ranking.relevance import Hit
 
 ANSWER = "discovery/answer"
 """The member of `_meta` with the answer's fields."""

@@ -11,7 +11,6 @@ from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine._util.text import clean, one_line
 from discovery_engine.agent.answer_rendering import app_meta
 from discovery_engine.agent.execution import limit_of
-from discovery_engine.search.text.tokenizer import words
 from discovery_engine.tools.model import ToolName
 from discovery_engine.view.scope import Scope
 
@@ -313,6 +312,9 @@ def word_hint(tool: Tool) -> str:
     ToolSearch compares whole words, and reads no parameters: the words of these are in the hint,
     and the singular and plural of those in the name.
     """
+    # Imported here, so that `serve` starts without it: few hosts read hints.
+    from discovery_engine.search.text.tokenizer import words  # noqa: PLC0415
+
     name = words(tool.name)
     numbers = (w.removesuffix("s") if w.endswith("s") else f"{w}s" for w in name if w.isalpha())
     parameters = (word for parameter in tool.parameters for word in words(parameter.name))

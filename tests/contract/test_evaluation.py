@@ -183,7 +183,7 @@ def test_confidence_is_fitted_to_the_own_tools_until_it_is_reset(
         for verb in verbs
         for text in (SQUEAKY, UGLY)
     ]
-    (tmp_path / "queries.yaml").write_text(json.dumps({"queries": queries}))
+    (tmp_path / "discovery-queries.yaml").write_text(json.dumps({"queries": queries}))
     (tmp_path / "few.yaml").write_text(json.dumps({"queries": queries[:39]}))
 
     def asked(*words: str) -> JSONObject:
@@ -203,11 +203,13 @@ def test_confidence_is_fitted_to_the_own_tools_until_it_is_reset(
         pass
     shipped = confidence()
     few, after_few = asked("tune", "calibrate", "few.yaml"), confidence()
-    report, fitted = asked("tune", "calibrate", "queries.yaml"), confidence()
+    report, fitted = asked("tune", "calibrate"), confidence()
     fresh = advice()
     configure(tmp_path, tools, search={"synonyms": [["piano", "keys"]]})
     stale, after_change = advice(), confidence()
     reset = asked("tune", "calibrate", "--reset")
+    (tmp_path / "few.yaml").rename(tmp_path / "discovery-queries.yaml")
+    typical = asked("tune", "calibrate")
 
     assert (few["applied"], few["requests"], after_few) == (False, 39, shipped)
     assert "40" in few["problem"]
@@ -218,6 +220,7 @@ def test_confidence_is_fitted_to_the_own_tools_until_it_is_reset(
     assert (fresh, stale) == (["CHECK_PASSED"], ["CALIBRATION_STALE"])
     assert after_change == shipped
     assert (reset["reset"], advice()) == (True, [])
+    assert (typical["source"], typical["requests"]) == ("typical requests", 0)
 
 
 @pytest.mark.requirement("EVA-30")

@@ -190,7 +190,7 @@ def test_any_text_can_be_read(text: str) -> None:
 
 
 def test_a_name_is_where_it_stands_before_or_behind_other_arguments() -> None:
-    text = "please ask Ana in \"long quoted text\" about PROJ-17 and then tell Bob"
+    text = 'please ask Ana in "long quoted text" about PROJ-17 and then tell Bob'
 
     found = read(text)
 
