@@ -21,6 +21,7 @@ from discovery_engine.search.operations.operation import (
     relation,
 )
 from discovery_engine.search.operations.request_reading import intent_of, without
+from discovery_engine.search.query.analyzer import SAY_NOTHING
 from discovery_engine.search.ranking.confidence import (
     DIFFERENT,
     FIRST,
@@ -71,6 +72,8 @@ class Mentions(NamedTuple):
 
     of_servers: set[str]
     """The names of servers, whole or in parts."""
+    telling: set[str]
+    """Those that are whole, or no words of published tools: the `mail` of `zoho-mail` is one."""
     certain: set[str]
     """Names of products alone: listed ones, and servers of rare names."""
     likely: set[str]
@@ -293,7 +296,7 @@ class Assessor:
         mentions = self.mentions(query)
         if not mentions.certain or self._is_of(tool, mentions.certain):
             return False
-        return mentions.of_servers.isdisjoint(self._names(tool.server))
+        return mentions.telling.isdisjoint(self._names(tool.server))
 
     def _is_of(self, tool: Tool, products: Iterable[str]) -> bool:
         """Return whether a tool is of one of `products`, and does not only mention it.
@@ -370,6 +373,7 @@ class Assessor:
         at_end = _PRODUCT_AT_END.search(query.text)
         return Mentions(
             of_servers,
+            {name for name in of_servers if name in whole or stem(name) not in idf},
             certain,
             certain | ({_joined(at_end[1])} if at_end else set()),
             written,
@@ -595,17 +599,6 @@ _VERBS = {
     Operation.DOWNLOAD: "download or export",
     Operation.UPLOAD: "upload or import",
 }
-_FILLERS = """
-    now already last tonight still next just yet ever never always again once twice soon later
-    today yesterday tomorrow morning afternoon evening night monday tuesday wednesday thursday
-    friday saturday sunday zero one two three four five six seven eight nine ten eleven twelve
-    first second third nothing something anything everything everybody everywhere else away back
-    down afterwards according moment right whole itself long little bit got look see told asked
-    asks found made called went left whenever hour hours day days week weeks month months year years
-    ended phew puts
-"""
-SAY_NOTHING = frozenset(_FILLERS.split())
-"""Common words that no tool would mention, so that their absence says nothing of it."""
 
 
 class Gaps(Struct, frozen=True):

@@ -146,12 +146,17 @@ def test_a_product_that_a_tool_only_mentions_is_not_the_product_of_the_tool(tmp_
     hosting += [tool(f"{name}-create", f"Create a {name} of an application.") for name in others]
     bundle = [tool(f"{name.lower()}_list_items", f"List items of {name}.") for name in products]
 
-    with opened(tmp_path, {"dokploy": hosting, "bundle": bundle}) as engine:
+    drafts = [tool("save_draft", "Save a mail as a draft."), tool("list_mails", "List mails.")]
+    catalog = {"dokploy": hosting, "bundle": bundle, "icloud-mail": drafts}
+
+    with opened(tmp_path, catalog) as engine:
         near = [engine.search(f"create issue, {name}").decision for name in products]
+        near += [engine.search("save a draft in Gmail, not in the mail app").decision]
         served = [engine.search(f"list items, {name}").decision for name in products]
+        served += [engine.search("save a draft in iCloud Mail").decision]
 
     assert Decision.MATCH not in near
-    assert served == [Decision.MATCH] * len(products)
+    assert served == [Decision.MATCH] * (len(products) + 1)
 
 
 @pytest.mark.requirement("ANS-6")

@@ -45,19 +45,14 @@ if TYPE_CHECKING:
 _ADDRESS = lazy_pattern(r"\b(?:https?://|www\.)([^\s/\"'<>)?]+)[^\s\"'<>)]*", re.IGNORECASE)
 _QUESTION_WORDS = frozenset(
     (
-        "what",
-        "whats",
-        "which",
-        "where",
-        "when",
-        "who",
-        "how many",
-        "how much",
-        "how long",
-        "how far",
+        *("what", "whats", "which", "where", "when", "who"),
+        *("how many", "how much", "how long", "how far"),
     )
 )
+_FIRST_WORDS = frozenset(question.split()[0] for question in _QUESTION_WORDS)
 _QUESTION_VERB = "get"  # what a tool does that answers a question
+# Beside a word that one tool has. In a small catalog `get` would else say more than the question.
+_MOST_IMPLIED = 0.25
 _MOST_CHARACTERS = 4_000  # of a query that are analyzed; more would take over some 20 ms
 _MOST_WORDS = 400  # no request needs as many
 _COUNTS_KEPT = 2_000  # document frequencies: a query asks for some thirty, most of them twice
@@ -69,11 +64,24 @@ _SHORTEST_PART = 3  # letters of each word in a compound
 _IDF_POWER = 0.85  # -24, -48; of the inverse document frequency: less steep than the usual 1
 _SUBJECTS_WEIGHT = 0.45  # -41, -1; of all subjects of a word together, beside the word
 _GUESS_WEIGHT = 0.6  # -4, +1; of a word that an unknown one may be a typo of
-_ARGUMENT_WEIGHT = 0.55  # of a word that stands in arguments alone
+_ARGUMENT_WEIGHT = 0.55  # of a word that stands in arguments alone, or says when
 _WHOLE_SHARE = 0.8  # of a compound as one word; the rest is for its parts. 0.6 and 0.95: -2, -1
 _SHORTEST_GUESS = 4  # letters; a shorter word is an edit away from too many others
 _SHORT_QUERY = 8  # words; a longer one is sufficient without its unknown words
 _UNKNOWN_WEIGHT = 0.5  # 0, 0; what a word that no tool has counts against every tool
+
+
+_FILLERS = """
+    now already last tonight still next just yet ever never always again once twice soon later
+    today yesterday tomorrow morning afternoon evening night monday tuesday wednesday thursday
+    friday saturday sunday zero one two three four five six seven eight nine ten eleven twelve
+    first second third nothing something anything everything everybody everywhere else away back
+    down afterwards according moment right whole itself long little bit got look see told asked
+    asks found made called went left whenever hour hours day days week weeks month months year years
+    ended phew puts
+"""
+SAY_NOTHING = frozenset(_FILLERS.split())
+"""Common words that no tool would mention, so that their absence says nothing of it."""
 
 
 class QueryTerms(Struct, frozen=True):
@@ -158,6 +166,7 @@ class QueryAnalyzer:
         for token in tokens:
             if token.is_colloquial and self._has(token.text):
                 self._weigh_colloquial(token, english, weights)
+        self._weigh_fillers(tokens, weights)
         # What several sentences quote may be what they are about: without this condition the
         # NDCG@10 of whole task descriptions is 0.005 to 0.007 lower.
         if is_one_sentence(text) and (arguments := find_arguments(text)):
@@ -264,7 +273,7 @@ class QueryAnalyzer:
         return tuple(map(frozenset, clauses[:MOST_CLAUSES])) if len(clauses) > 1 else ()
 
     def _terms_of(self, clause: str, tokens: Sequence[Token]) -> set[str]:
-        terms = {t for token in tokens for word in token.english for t in self._lexicon.terms(word)}
+        terms = self._terms_in(tokens)
         terms.update(t for whole in compounds(clause) for t in self._lexicon.terms(whole.whole))
         concepts = (phrase.concept for phrase in self._lexicon.find_phrases(clause))
         return terms.union(self._foreign_stems(tokens), concepts)
@@ -292,6 +301,19 @@ class QueryAnalyzer:
         for term in terms & weights.keys():
             weights[term] *= 1 - CONCEPT_WEIGHT
         weights[phrase.concept] = max(weights.get(phrase.concept, 0.0), CONCEPT_WEIGHT * whole)
+
+    def _weigh_fillers(self, tokens: Sequence[Token], weights: dict[str, float]) -> None:
+        """Let words that say when, and the verb that a question leaves out, count for less."""
+        fillers = [token for token in tokens if token.text in SAY_NOTHING]
+        implied = [token for token in tokens[:1] if token.text in _FIRST_WORDS]
+        said = self._terms_in([t for t in tokens if t not in fillers and t not in implied])
+        for term in weights.keys() & self._terms_in(fillers) - said:
+            weights[term] *= _ARGUMENT_WEIGHT
+        for term in weights.keys() & self._terms_in(implied) - said:
+            weights[term] = min(weights[term], _MOST_IMPLIED * self._idf(1))
+
+    def _terms_in(self, tokens: Iterable[Token]) -> set[str]:
+        return {term for t in tokens for word in t.english for term in self._lexicon.terms(word)}
 
     def _weigh_arguments(
         self, intent: str, language: Language | None, weights: dict[str, float]

@@ -44,6 +44,8 @@ def read(text: str, *unknown: str) -> RequestReading:
         ("i need to rename the sheet", Operation.UPDATE),
         ("set up a webhook", Operation.CREATE),
         ("write me a reply", Operation.CREATE),
+        ("raise the rent to 780", Operation.UPDATE),
+        ("allocate the next free address", Operation.CREATE),
     ],
 )
 def test_the_verb_of_a_request_is_read_past_words_of_asking(

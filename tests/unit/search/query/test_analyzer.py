@@ -53,6 +53,18 @@ def test_a_compound_weighs_more_than_its_parts_and_not_more_than_the_word() -> N
     assert mixed.unknown == ()
 
 
+def test_when_something_is_and_the_verb_of_a_question_say_less_than_what_it_is_about() -> None:
+    counts = COUNTS | {"friday": 1, "get": 1, "zebra": 1}
+    analyzer = QueryAnalyzer(default_lexicon(), TermCounts(counts))
+    asked, ordered = (
+        analyzer.analyze(text).weights
+        for text in ("which zebra is here on friday", "get zebra for friday")
+    )
+
+    assert asked["friday"] < asked["zebra"] == ordered["zebra"]
+    assert asked["get"] < ordered["get"]
+
+
 @rows(
     "query",
     [
