@@ -18,7 +18,7 @@ def retry_after(text: str, *, now: float | None = None) -> float | None:
         text: The value of the header: seconds or a date.
         now: Unix time in seconds; the clock's if None.
     """
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.replace(".", "", 1).isdigit():
         return min(float(text), LONGEST_PAUSE)
     from email.utils import parsedate_to_datetime  # noqa: PLC0415 - ten modules, for a rare header
 

@@ -249,15 +249,13 @@ async def initialize(transport: Transport, capabilities: Capabilities = _NOTHING
             raise ValueError("it names a protocol version that is none of MCP")
         raise NoCommonVersionError([version])
     declared = result.get("capabilities")
-    if not isinstance(declared, dict):
-        raise ValueError("it names no capabilities")  # noqa: TRY004 - external data
     initialized = "notifications/initialized"
     headers = transport.headers(initialized, RequestDetails(version))
     await transport.peer.notify(initialized, headers=headers)
     return ServerInfo(
         version,
         _instructions(result),
-        capabilities=declared,
+        capabilities=declared if isinstance(declared, dict) else {},  # PHP writes `[]` for `{}`
     )
 
 

@@ -64,6 +64,7 @@ def refusal(message: str, data: object = None) -> Entry:
     return {"jsonrpc": "2.0", "id": "ID", "error": error}
 
 
+NO_OBJECT = {"protocolVersion": "2025-06-18", "capabilities": []}
 NAMED = "Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2024-11-05)"
 
 
@@ -81,6 +82,7 @@ async def test_tools_are_called_over_each_transport_in_each_era(folder: Folder) 
         supported = {"supported": ["2024-11-05", "2025-06-18"]}
         scripts = {
             "oldest": handshake("2024-10-07"),
+            "no-object": {**handshake("2025-06-18"), "result": NO_OBJECT},
             "names-in-data": [refusal("no", supported), handshake("2025-06-18")],
             "names-in-words": [refusal(NAMED), handshake("2025-06-18")],
         }

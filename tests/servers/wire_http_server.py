@@ -22,6 +22,7 @@ MODES = {
     "wrong_id": "answers a call under an id that nobody gave",
     "no_rpc": "answers a call with JSON that is no message",
     "empty": "answers a call with nothing",
+    "text_type": "answers a call with JSON as a text",
     "html_call": "answers a call with a web page",
     "not_http": "answers a call with what is not HTTP",
     "cut_chunk": "breaks off in the middle of a chunk",
@@ -80,6 +81,9 @@ class WireHandler(Handler):
 
     def call_empty(self, message: Message, reply: Message) -> None:
         self.json(b"")
+
+    def call_text_type(self, message: Message, reply: Message) -> None:
+        self.send(200, json.dumps(reply).encode(), "text/plain; charset=utf-8")
 
     def call_html_call(self, message: Message, reply: Message) -> None:
         self.send(200, b"<html>", "text/html")

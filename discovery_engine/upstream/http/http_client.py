@@ -220,20 +220,13 @@ class HttpClient:
         quota = Quota(self._scheduler)
         return EventStream(response.aiter_bytes(), limit=self._limit, quota=quota, broken=_BROKEN)
 
-    async def foreign(self, response: httpx2.Response) -> HttpError:
-        """Return the error for a response that contains neither JSON nor events."""
-        if kind := media_type(response):
-            return HttpError(
-                HttpFailure(f"it answers with {named_type(kind)}, not with MCP", detail=kind)
-            )
-        try:
-            body = await _read(response, _ERROR_LIMIT, Quota(self._scheduler))
-        except _BROKEN as error:
-            return HttpError(_transport_failure(error, response.request))
-        is_empty = body == b""
-        return HttpError(
-            HttpFailure("it answers with nothing" if is_empty else "its answer has no Content-Type")
-        )
+
+def foreign(kind: str, body: bytes | None = None) -> HttpError:
+    """Return the error for a response of a media type that has neither JSON nor events."""
+    reason = f"it answers with {named_type(kind)}, not with MCP"
+    if not kind:
+        reason = "it answers with nothing" if body == b"" else "its answer has no Content-Type"
+    return HttpError(HttpFailure(reason, detail=kind))
 
 
 def media_type(response: httpx2.Response) -> str:
@@ -363,7 +356,8 @@ def _describe_redirect(response: httpx2.Response, most: int) -> str:
         place = origin_of(target)
     except ValueError:
         target, place = SplitResult("", "", "", "", ""), ""
-    if target.scheme not in _HTTP or not target.hostname:
+    has_target = "location" in response.headers and target.hostname
+    if target.scheme not in _HTTP or not has_target:
         return f"HTTP {status}, a redirect that is not followed: it leads to no HTTP address"
     if place != origin_of(own):
         where = quoted(place[:_MAX_SHOWN_ADDRESS_LENGTH])

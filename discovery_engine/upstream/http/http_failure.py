@@ -85,7 +85,9 @@ def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
         return Outage(FailureKind.NOT_MCP, reason, _ENDPOINT, detail=str(error))
     if isinstance(error, httpx2.NetworkError):
         return Outage(FailureKind.OTHER, f"the connection to {place} broke{_detail(error)}")
-    return Outage(FailureKind.OTHER, type(error).__name__, detail=str(error))
+    is_decoding = isinstance(error, httpx2.DecodingError)
+    reason = f"{place} sent {'what cannot be decompressed' if is_decoding else 'no usable answer'}"
+    return Outage(FailureKind.OTHER, reason, detail=str(error) or type(error).__name__)
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

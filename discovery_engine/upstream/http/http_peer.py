@@ -55,6 +55,7 @@ from discovery_engine.upstream.http.http_client import (
     NOT_APPROVED,
     SESSION,
     HttpClient,
+    foreign,
     is_of_lost_session,
     media_type,
     named_type,
@@ -68,7 +69,7 @@ _ACCEPTED = {
     "content-type": "application/json",
 }
 _EVENTS = {"accept": "text/event-stream", "cache-control": "no-store"}
-_JSON = "application/json"
+_UNLABELLED = ("", "text/plain")  # of JSON, if a server names no type, or Go guesses one
 _STREAM = "text/event-stream"
 _WORKED_ON = 16  # requests of the server at once
 _UNANSWERED = 256  # its requests without an answer; further ones are dropped
@@ -286,18 +287,22 @@ class StreamablePeer(HttpPeer):
     async def _result(self, request: Request, response: httpx2.Response) -> JSONObject:
         if request.method == "initialize":
             self._session = response.headers.get(SESSION)
+            if not (self._session or "").isascii():
+                raise InvalidAnswerError("its session id is not ASCII, as a header must be")
         kind = media_type(response)
-        if kind == _JSON:
-            body = await self._client.read(response)
-            try:
-                with self._pending.reading(request.id):
-                    value = _own(await self._client.parse(body), request.id)
-            except ValueError as error:
-                raise InvalidAnswerError(str(error)) from error
-            return self._answer(request.id, value)
-        if kind != _STREAM:
-            raise await self._client.foreign(response)
-        return await self._streamed(request.id, response)
+        if kind == _STREAM:
+            return await self._streamed(request.id, response)
+        if "json" not in kind and kind not in _UNLABELLED:
+            raise foreign(kind)
+        body = await self._client.read(response)
+        try:
+            with self._pending.reading(request.id):
+                value = _own(await self._client.parse(body), request.id)
+        except ValueError as error:
+            if kind in _UNLABELLED:
+                raise foreign(kind, body) from error
+            raise InvalidAnswerError(str(error)) from error
+        return self._answer(request.id, value)
 
     def _answer(self, number: RequestId, value: JSONValue) -> JSONObject:
         """The result in an answer. A request that was refused unread is answered without its id."""
@@ -388,7 +393,7 @@ class StreamablePeer(HttpPeer):
         response = await self._client.send("GET", self._url, headers=headers)
         try:
             if media_type(response) != _STREAM:
-                raise await self._client.foreign(response)
+                raise foreign(media_type(response))
             yield self._client.events(response)
         finally:
             await response.aclose()

@@ -23,7 +23,7 @@ NOON = 1_792_584_000.0  # Wed, 21 Oct 2026 12:00:00 GMT
         ("Wed, 21 Oct 2099 11:00:00 GMT", LONGEST_PAUSE),
         ("", None),
         ("-1", None),
-        ("1.5", None),
+        ("1.5", 1.5),
         ("\u0661", None),
         ("tomorrow", None),
     ],
