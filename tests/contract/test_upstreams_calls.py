@@ -39,6 +39,10 @@ LOST = {
     "400-text": Reply(400, b"Invalid session ID", TEXT),
     "410": Reply(410, {"error": "Session expired"}),
     "200-rpc": Reply(200, error(-32001, "Session not found")),
+    "200-http": Reply(200, error(404, "Session does not exist")),
+    "200-other-id": Reply(200, {**error(-32600, "Session expired"), "id": "server-error"}),
+    "uninitialized": Reply(200, error(-32002, "Server not initialized")),
+    "early": Reply(200, error(-32602, "Received request before initialization was complete")),
     "200-word": Reply(200, {"error": "Session not found"}),
     "event": events(error(-32001, "Session not found")),
 }

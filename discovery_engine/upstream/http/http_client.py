@@ -55,20 +55,21 @@ _SERVER_ERROR = 500
 # All words in the errors of servers that have lost a session. Tools have sessions, too: an error
 # with any other word, or with an id that is not ours, is one of a tool.
 _OF_SESSIONS = re.compile(
-    r"(?:\W|\b(?:a|active|again|and|bad|been|but|client|closed|could|create|does|doesn|ended|error"
-    r"|exist|exists|expired|find|for|found|given|gone|has|header|http|id|in|inactive|initialize"
-    r"|initialized|invalid|is|longer|lost|mcp|missing|must|new|no|not|or|please|provided|re"
-    r"|recognized|reconnect|reinitialize|request|required|requires|reset|restart|server|session"
-    r"|sessionid|stale|start|streamable|t|terminated|that|the|this|timed|to|transport|unknown"
-    r"|unrecognized|valid|was|with|your)\b)*",
+    r"(?:\W|\b(?:a|active|again|and|bad|been|before|but|client|closed|complete|could|create|does|doesn"
+    r"|ended|error|exist|exists|expired|find|for|found|given|gone|has|header|http|id|in"
+    r"|inactive|initialization|initialize|initialized|invalid|is|longer|lost|mcp|missing|must"
+    r"|new|no|not|or|please|provided|re|received|recognized|reconnect|reinitialize|request"
+    r"|required|requires|reset|restart|server|session|sessionid|stale|start|streamable|t"
+    r"|terminated|that|the|this|timed|to|transport|unknown|unrecognized|valid|was|with|your)\b)*",
     re.IGNORECASE,
 )
 _GONE = re.compile(
-    r"\b(?:closed|doesn|ended|expired|gone|inactive|invalid|lost|missing|no|not|required|requires"
-    r"|stale|terminated|timed|unknown|unrecognized)\b",
+    r"\b(?:before|closed|doesn|ended|expired|gone|inactive|invalid|lost|missing|no|not|required"
+    r"|requires|stale|terminated|timed|unknown|unrecognized)\b",
     re.IGNORECASE,
 )
-_SESSION = re.compile("session|not initialized", re.IGNORECASE)
+_INITIALIZED = re.compile("not initialized|before initialization", re.IGNORECASE)
+_SESSION = re.compile(f"session|{_INITIALIZED.pattern}", re.IGNORECASE)
 _NOT_OF_SESSIONS = (401, 403, 429)  # statuses with a meaning of their own
 _LAST_OF_TRANSPORT = -32099  # the codes from `CONNECTION_CLOSED` down to it are a transport's
 _COMMON_TYPES = (
@@ -282,10 +283,15 @@ def is_of_lost_session(session: str | None, error: RpcError) -> bool:
 
     Only errors with a code of the transport, or without a code, can.
     """
-    is_of_transport = error.code in (0, INVALID_REQUEST) or (
-        _LAST_OF_TRANSPORT <= error.code <= CONNECTION_CLOSED and error.code != RESOURCE_NOT_FOUND
+    is_of_transport = (
+        error.code in (0, _NOT_FOUND, INVALID_REQUEST)
+        or (
+            _LAST_OF_TRANSPORT <= error.code <= CONNECTION_CLOSED
+            and error.code != RESOURCE_NOT_FOUND
+        )
+        or _INITIALIZED.search(error.message)
     )
-    return is_of_transport and _tells_lost_session(session, error.message)
+    return bool(is_of_transport) and _tells_lost_session(session, error.message)
 
 
 def _tells_lost_session(session: str | None, words: str) -> bool:

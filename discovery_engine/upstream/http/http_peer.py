@@ -70,6 +70,7 @@ _ACCEPTED = {
 }
 _EVENTS = {"accept": "text/event-stream", "cache-control": "no-store"}
 _UNLABELLED = ("", "text/plain")  # of JSON, if a server names no type, or Go guesses one
+_NO_ID = "server-error"  # the id of errors of the SDK for Python that are of no request
 _STREAM = "text/event-stream"
 _WORKED_ON = 16  # requests of the server at once
 _UNANSWERED = 256  # its requests without an answer; further ones are dropped
@@ -536,6 +537,7 @@ def _own(value: JSONValue, request_id: RequestId) -> JSONValue:
     if isinstance(value, list):
         answers = (entry for entry in value if str(answered_id(entry)) == str(request_id))
         return next(answers, value)
-    if (answered := answered_id(value)) is not None and str(answered) != str(request_id):
+    answered = answered_id(value)
+    if answered is not None and str(answered) not in (str(request_id), _NO_ID):
         raise ValueError("it is one to another request")
     return value
