@@ -159,6 +159,7 @@ OUTPUTS = {
     "no-version": Fault(fault("no_version", **WIRE), "hi"),
     "both": Fault(fault("both", **WIRE), "hi"),
     "crlf": Fault(fault("crlf", **WIRE), "hi"),
+    "banner": Fault(fault("banner", **WIRE), "hi"),
     "bom": Fault(fault("bom", **WIRE), "hi"),
     "drip": Fault(fault("drip", **WIRE), "hi"),
     "strange-progress": Fault(fault("strange_progress", **WIRE), "hi"),

@@ -46,6 +46,7 @@ MODES = {
     "long_int": "answers with a number of 5,000 digits",
     "nul": "answers with NUL in its text",
     "crlf": "ends its lines as Windows does",
+    "banner": "writes its answer behind a text on one line",
     "bom": "begins its line with a byte order mark",
     "two_on_a_line": "writes its answer behind another on one line",
     "drip": "writes its answer in three-byte pieces",
@@ -151,6 +152,9 @@ class WireServer(Server):
 
     def call_crlf(self, message: Message) -> None:
         write(json.dumps(self.usual(message)).encode() + b"\r\n")
+
+    def call_banner(self, message: Message) -> None:
+        write(b"Starting {...} " + json.dumps(self.usual(message)).encode() + b"\n")
 
     def call_bom(self, message: Message) -> None:
         write(b"\xef\xbb\xbf" + json.dumps(self.usual(message)).encode() + b"\n")

@@ -142,6 +142,7 @@ def _ignore() -> None:
 
 
 _CHUNK = 64 * 1024  # bytes per turn of the event loop: the buffer size of asyncio for a pipe
+_BANNERS = 20  # lines of a program that are no messages, of which one may end with its answer
 _IN_ARRAY = b"(a message in an array)"  # a sample of it that is unexpected
 _REQUESTS_PER_FAULT = 64  # requests that cannot be answered count as one fault
 
@@ -256,8 +257,21 @@ class MessageReader:
         try:
             value = decode(line)
         except ValueError as error:
-            return self._unreadable(line, error)
+            return self._behind_banner(line) or self._unreadable(line, error)
         return self._accepted(value, line)
+
+    def _behind_banner(self, line: bytes) -> Message | None:
+        """Return the answer at the end of a line that begins with a banner or a prompt.
+
+        Only in the first lines: programs that log their answers repeat them.
+        """
+        begin = line.find(b'{"') if self.garbage.count < _BANNERS else 0
+        if begin > 0:
+            with suppress(ValueError):
+                message = as_message(decode(line[begin:]))
+                if type(message) is Response and self._pending.is_waiting(message.id):
+                    return message
+        return None
 
     async def _large_message(self, line: bytes) -> Message | None:
         try:
