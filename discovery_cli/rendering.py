@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from discovery_cli.output import Cell, Output
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.quantities import counted
 from discovery_engine._util.text import block, clean, named, one_line, quoted
 from discovery_engine.errors import plain_reason
@@ -28,6 +29,9 @@ _REPORTED = {"REGISTRY_LOST", "REGISTRY_UNAVAILABLE"}  # when the registry is op
 _HELD_BACK = {"TOOL_WITHHELD", "TOOL_UNUSABLE"}
 _MOST_ARGUMENTS = 6  # that a row names
 _MAX_LISTED_SERVERS = 5  # servers that a line names before it counts the others
+_ERROR = lazy_pattern(
+    r"\s*(?:(?:Uncaught )?[\w.]*(?:[Ee]rror|Exception)\b.*:|npm (?:ERR!|error) (?!code |A comp| ))"
+)
 _PATH = "PATH is "  # the beginning of the detail for a missing program
 _GOOD = {"idle", "ready", "starting", "pending"}
 
@@ -89,9 +93,13 @@ def short_detail(detail: str) -> str:
 
 
 def with_last_line(reason: str, stderr: str) -> str:
-    """Append the last line of the program's stderr to `reason`, if there are both."""
+    """Append the last line of the program's stderr to `reason`, if there are both.
+
+    If there are errors, the last of them: Node.js and npm close with lines that say nothing.
+    """
     lines = clean(stderr).strip().splitlines()
-    return f"{reason}: {quoted(lines[-1])}" if reason and lines else reason
+    last = next(filter(_ERROR.match, reversed(lines)), lines[-1]) if lines else ""
+    return f"{reason}: {quoted(last.strip())}" if reason and last else reason
 
 
 def last_lines(stderr: str) -> list[str]:

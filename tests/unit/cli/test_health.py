@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from discovery_cli.rendering import with_last_line
 from discovery_engine.catalog import Failure
 from discovery_engine.config.settings import StdioTransport
 from discovery_engine.engine.doctor.next_steps import next_command
@@ -27,6 +28,23 @@ from tests.rows import rows
 from tests.unit.cli.backends import NOW, run, view_of
 
 NOWHERE = Origin("")
+
+
+NODE = "  throw err;\nError: Cannot find module 'x'\n    at Module.load\n}\n\nNode.js v20.1.0\n"
+NPM = "npm error code E404\nnpm error 404 no such package\nnpm error A complete log is in: /x.log\n"
+
+
+@rows(
+    ("stderr", "line"),
+    [
+        pytest.param(NODE, "Error: Cannot find module 'x'", id="Node.js"),
+        pytest.param(NPM, "npm error 404 no such package", id="npm"),
+        pytest.param("Traceback:\n  File x\nKeyError: 1\n", "KeyError: 1", id="Python"),
+        pytest.param("listening\ndone\n", "done", id="no error"),
+    ],
+)
+def test_of_stderr_the_last_error_is_told(stderr: str, line: str) -> None:
+    assert with_last_line("it exited", stderr) == f'it exited: "{line}"'
 
 
 def find_error(command: str) -> UnavailableError:
