@@ -31,11 +31,7 @@ from discovery_engine.engine.owner.connected_clients import (
     plan_connection,
     plan_undo,
 )
-from discovery_engine.engine.owner.gateway_command import (
-    gateway_command,
-    needs_of,
-    of_network,
-)
+from discovery_engine.engine.owner.gateway_command import gateway_command, needs_of, of_network
 from discovery_engine.engine.owner.server_export import program_entry
 
 if TYPE_CHECKING:

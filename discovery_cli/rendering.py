@@ -119,12 +119,7 @@ def say_last_lines(output: Output, stderr: str) -> None:
 
 
 def tool_row(
-    output: Output,
-    entry: Entry,
-    view: View,
-    *,
-    with_tags: bool = False,
-    with_server: bool = False,
+    output: Output, entry: Entry, view: View, *, with_tags: bool = False, with_server: bool = False
 ) -> Row:
     """Return the row of a tool: a mark, its name, and its summary or why it is disabled.
 

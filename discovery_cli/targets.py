@@ -18,11 +18,7 @@ from discovery_cli.exit_codes import ExitCode, UnlistedServerError, exit_code_of
 from discovery_cli.invocation import named
 from discovery_engine._util.suggestions import nearest
 from discovery_engine.catalog import Entry
-from discovery_engine.errors import (
-    NotFoundError,
-    ServerNotFoundError,
-    ToolNotFoundError,
-)
+from discovery_engine.errors import NotFoundError, ServerNotFoundError, ToolNotFoundError
 from discovery_engine.tools.model import ServerName, ToolName
 
 if TYPE_CHECKING:

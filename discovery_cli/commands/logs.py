@@ -117,11 +117,7 @@ def command(
         _clear(invocation)
         return
     now = invocation.clock()
-    chosen = LogFilter(
-        since=past(since, now),
-        until=past(until, now),
-        **conditions,
-    )
+    chosen = LogFilter(since=past(since, now), until=past(until, now), **conditions)
     reader = log_reader(invocation)
     if form:
         _export(invocation, _entries(reader, chosen, limit), cast("ExportForm", form), file)

@@ -10,12 +10,7 @@ from discovery_cli.exit_codes import ExitCode, exit_code_of_failure
 from discovery_cli.invocation import Invocation
 from discovery_cli.options import complete_server, pass_invocation
 from discovery_cli.output import Cell, Output
-from discovery_cli.rendering import (
-    say_held_back,
-    say_not_embedded,
-    say_notices,
-    with_last_line,
-)
+from discovery_cli.rendering import say_held_back, say_not_embedded, say_notices, with_last_line
 from discovery_engine._util.quantities import counted
 from discovery_engine.engine.doctor.next_steps import with_detail
 from discovery_engine.engine.json_forms.catalog_forms import notice_forms, refresh_form

@@ -67,11 +67,7 @@ class Inbox(Group):
         return super().resolve_command(ctx, ["tools", *args] if is_server else args)
 
 
-@click.group(
-    "review",
-    cls=Inbox,
-    invoke_without_command=True,
-)
+@click.group("review", cls=Inbox, invoke_without_command=True)
 @pass_invocation
 @click.pass_context
 def command(context: click.Context, invocation: Invocation) -> ExitCode | None:

@@ -73,12 +73,7 @@ def command() -> None:
     multiple=True,
     help="Also show what is reserved for this team; may be repeated.",
 )
-@click.option(
-    "--user",
-    "user",
-    metavar="NAME",
-    help="Also show what is reserved for this user.",
-)
+@click.option("--user", "user", metavar="NAME", help="Also show what is reserved for this user.")
 @pass_invocation
 def create(  # noqa: PLR0913 - one for each option
     invocation: Invocation,

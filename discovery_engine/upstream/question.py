@@ -23,11 +23,7 @@ _NAMES = {ELICIT: "elicitation", SAMPLE: "sampling", LIST_ROOTS: "roots"}
 _VALUES = 4096  # of a question
 _CHARACTERS = 64 * 1024  # of a form; no person reads a longer one
 _CHARACTERS_OF_SAMPLE = 2 * 1024 * 1024  # a conversation may have images
-_MOST_CHARACTERS = {
-    ELICIT: _CHARACTERS,
-    SAMPLE: _CHARACTERS_OF_SAMPLE,
-    LIST_ROOTS: _CHARACTERS,
-}
+_MOST_CHARACTERS = {ELICIT: _CHARACTERS, SAMPLE: _CHARACTERS_OF_SAMPLE, LIST_ROOTS: _CHARACTERS}
 _SCANNED = 16 * 1024  # characters
 _PIECE = 1024  # characters that are scanned at a time: at most about 1 ms
 _OVERLAP = 200  # characters of a sentence that is not missed where two pieces meet
@@ -121,10 +117,9 @@ class Question(Struct, frozen=True):
 
 def _texts(params: JSONObject, method: str) -> Iterator[tuple[str, str]]:
     """The texts that a person or a model is to read, by place."""
-    parts = {
-        ELICIT: ("message", "requestedSchema"),
-        SAMPLE: ("systemPrompt", "messages"),
-    }.get(method, ())
+    parts = {ELICIT: ("message", "requestedSchema"), SAMPLE: ("systemPrompt", "messages")}.get(
+        method, ()
+    )
     for part in parts:
         yield from _strings(params.get(part), part)
 

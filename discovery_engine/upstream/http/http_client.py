@@ -29,12 +29,7 @@ from discovery_engine.rpc.scheduling import LARGE, FairScheduler, Quota
 from discovery_engine.secrets.known_secrets import KNOWN_SECRETS
 from discovery_engine.secrets.redactor import SHORTEST_BEGINNING
 from discovery_engine.upstream.http.event_stream import EventStream, cost
-from discovery_engine.upstream.http.http_failure import (
-    HttpError,
-    HttpFailure,
-    causes,
-    outage,
-)
+from discovery_engine.upstream.http.http_failure import HttpError, HttpFailure, causes, outage
 from discovery_engine.upstream.http.logins import ServerLogin
 from discovery_engine.upstream.transport import is_resource_exhausted
 

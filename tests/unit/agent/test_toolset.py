@@ -89,10 +89,7 @@ async def test_the_same_conversation_binds_the_same_bytes(requests: list[str]) -
                 "properties": {"a": {"type": "string"}},
                 "anyOf": [{"required": ["a"]}, {"properties": {"b": {"type": "integer"}}}],
             },
-            {
-                "type": "object",
-                "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
-            },
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
             id="branches",
         ),
         pytest.param(
@@ -110,11 +107,7 @@ async def test_the_same_conversation_binds_the_same_bytes(requests: list[str]) -
         ),
         pytest.param(
             {"$ref": "#/$defs/loop", "$defs": {"loop": {"$ref": "#/$defs/loop"}}},
-            {
-                "$defs": {"loop": {"$ref": "#/$defs/loop"}},
-                "type": "object",
-                "properties": {},
-            },
+            {"$defs": {"loop": {"$ref": "#/$defs/loop"}}, "type": "object", "properties": {}},
             id="a reference to itself",
         ),
         pytest.param(

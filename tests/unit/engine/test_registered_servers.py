@@ -11,10 +11,7 @@ from msgspec.structs import replace
 
 from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.config.settings import Settings
-from discovery_engine.engine.registered_servers import (
-    RegisteredServers,
-    recalled,
-)
+from discovery_engine.engine.registered_servers import RegisteredServers, recalled
 from discovery_engine.store.codec import settings_from_text, settings_to_text
 from discovery_engine.store.memory import MemoryRegistry
 from discovery_engine.store.server_records import PackagePin, RegisteredServer
@@ -55,9 +52,7 @@ files = st.builds(
 
 
 @given(
-    settings=files,
-    registered=st.lists(records, unique_by=lambda one: one.name),
-    wanted=switches,
+    settings=files, registered=st.lists(records, unique_by=lambda one: one.name), wanted=switches
 )
 def test_what_is_recalled_is_what_was_joined(
     settings: Settings, registered: list[RegisteredServer], wanted: dict[str, bool]
@@ -78,9 +73,7 @@ def test_what_is_recalled_is_what_was_joined(
 
 @pytest.mark.requirement("OWN-10", "OWN-13")
 @given(
-    settings=files,
-    registered=st.lists(records, unique_by=lambda one: one.name),
-    wanted=switches,
+    settings=files, registered=st.lists(records, unique_by=lambda one: one.name), wanted=switches
 )
 def test_nothing_registered_changes_a_server_of_the_file_but_a_switch_that_disables_it(
     settings: Settings, registered: list[RegisteredServer], wanted: dict[str, bool]

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discovery_engine._util.sqlite_file import (
-    file_identity,
-    is_damage,
-    transaction,
-)
+from discovery_engine._util.sqlite_file import file_identity, is_damage, transaction
 
 
 @pytest.fixture
@@ -39,10 +35,7 @@ def test_a_file_that_is_no_database_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "names.db"
     path.write_bytes(b"no database " * 100)
 
-    with (
-        closing(sqlite3.connect(path)) as opened,
-        pytest.raises(sqlite3.DatabaseError) as caught,
-    ):
+    with closing(sqlite3.connect(path)) as opened, pytest.raises(sqlite3.DatabaseError) as caught:
         opened.execute("SELECT * FROM names")
 
     assert is_damage(caught.value)

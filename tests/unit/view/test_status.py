@@ -12,12 +12,7 @@ from discovery_engine.rules.rule import Rule
 from discovery_engine.tools.model import ServerName
 from discovery_engine.upstream.state import ServerState, StateInfo
 from discovery_engine.view.status import ConfiguredServer
-from tests.factories import (
-    make_entry,
-    make_part,
-    make_problem,
-    make_server,
-)
+from tests.factories import make_entry, make_part, make_problem, make_server
 from tests.rows import rows
 
 BROKEN = make_problem(Origin("f"), "command", "is empty")
@@ -37,12 +32,7 @@ def make_server_view(
         pytest.param(GITHUB, {}, ServerState.IDLE, id="known"),
         pytest.param(NEW, {}, ServerState.PENDING, id="new"),
         pytest.param(GITHUB, {"enabled": False}, ServerState.DISABLED, id="switched off"),
-        pytest.param(
-            GITHUB,
-            {"problem": BROKEN},
-            ServerState.NEEDS_CONFIG,
-            id="broken entry",
-        ),
+        pytest.param(GITHUB, {"problem": BROKEN}, ServerState.NEEDS_CONFIG, id="broken entry"),
         pytest.param(
             make_part("github", failure=Failure("SERVER_NEEDS_AUTH", "401", "", 1.0)),
             {},
