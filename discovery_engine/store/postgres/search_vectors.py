@@ -34,6 +34,8 @@ LEAST_INDEXED = 10_000
 """Vectors; fewer are compared in some 10 ms, and exactly."""
 _AVERAGED = 20_000  # of which the mean is taken: that of all within 0.002
 _ROUNDS = (240, 20_000)  # tools that are looked at, until enough of them may be shown
+_ELEMENT_BYTES = 800  # that an index takes of memory for each vector, beside its numbers
+_MOST_MEMORY = 1 << 20  # KiB
 _FURTHEST = 10  # tools that are looked at for the lowest similarity
 _MOST_DIMENSIONS = 4_000  # of an index of pgvector for vectors of half precision
 _OLDEST = (0, 8)  # the first version whose index finds more and more, until enough are visible
@@ -99,16 +101,7 @@ class VectorSpace(Struct, frozen=True):
         def work(db: Connection) -> Vector:
             _drop_useless(db)
             if count > LEAST_INDEXED:
-                # Twice the work of the defaults, for a recall of 0.98 among a million. Another
-                # gateway may be building it: until it is there, all are compared.
-                create = f"""
-                    CREATE INDEX CONCURRENTLY IF NOT EXISTS search_vectors_of_space_{self.number}
-                    ON discovery.search_vectors USING hnsw
-                    ((vector::{self.schema}.halfvec({self.dimensions}))
-                    {self.schema}.halfvec_ip_ops)
-                    WITH (m = 16, ef_construction = 128) WHERE space = {self.number}
-                    """
-                db.execute(create.encode())
+                self._index(db, count)
             query = f"""
                 SELECT {self.schema}.avg(vector)::text FROM discovery.search_vectors
                 TABLESAMPLE SYSTEM ({min(100, 100 * _AVERAGED / max(count, 1))}) REPEATABLE (1)
@@ -118,6 +111,31 @@ class VectorSpace(Struct, frozen=True):
             return json.loads(mean) if mean else [0.0] * self.dimensions
 
         return self.database.run_alone(work)
+
+    def _index(self, db: Connection, count: int) -> None:
+        """Build the index of `count` vectors, unless it is there; it sets what `db` may take."""
+        # Twice the work of the defaults, for a recall of 0.98 among a million. Another gateway may
+        # be building it: until it is there, all are compared.
+        create = f"""
+            CREATE INDEX CONCURRENTLY IF NOT EXISTS search_vectors_of_space_{self.number}
+            ON discovery.search_vectors USING hnsw
+            ((vector::{self.schema}.halfvec({self.dimensions})) {self.schema}.halfvec_ip_ops)
+            WITH (m = 16, ef_construction = 128) WHERE space = {self.number}
+            """.encode()
+        # In the usual 64 MB are 43,000 vectors of 384 numbers; each further one is searched for on
+        # disk.
+        memory = min(count * (2 * self.dimensions + _ELEMENT_BYTES) >> 10, _MOST_MEMORY)
+        db.execute(
+            "SELECT set_config('maintenance_work_mem', greatest(%s, setting::bigint)::text, false)"
+            " FROM pg_settings WHERE name = 'maintenance_work_mem'",
+            (memory,),
+        )
+        try:
+            db.execute(create)
+        except errors.DiskFull:  # several processes share /dev/shm, where containers have 64 MB
+            _drop_useless(db)
+            db.execute("SET max_parallel_maintenance_workers = 0")
+            db.execute(create)
 
     def nearest(
         self, probes: Sequence[Vector], most: int, servers: Collection[int] | None
