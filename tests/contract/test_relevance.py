@@ -411,7 +411,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             [
                 "'cancel' means the same as 'revoke', in its description",
                 "'playlist' is about the same as 'melody', in its description",
-                "'safari' is in its server's description",
+                "'safari' is in what describes its server",
             ],
             ["quux"],
         ),

@@ -98,7 +98,7 @@ _FIELDS = {
     "name": "its name",
     "server": "its server's name",
     "description": "its description",
-    "server_description": "its server's description",
+    "server_description": "what describes its server",
     "parameter_names": "the names of its parameters",
     "parameter_texts": "what its parameters are for",
     "example": "an example of a request for it",
