@@ -115,6 +115,12 @@ def command_words(command: str, args: Sequence[str]) -> list[str]:
     return started
 
 
+def is_command_line(command: str) -> bool:
+    """Return whether a command looks like a program with arguments, not a path with spaces."""
+    program, blank, _ = command.strip().partition(" ")
+    return bool(blank) and not set("/\\$") & set(program)
+
+
 def program_name(word: str) -> str:
     """Return the name of a program in lower case, without folder and Windows extension."""
     return _ENDING.sub("", re.split(r"[/\\]", word)[-1].lower())

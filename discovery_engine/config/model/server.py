@@ -38,7 +38,12 @@ from discovery_engine.config.settings import (
     ServerSettings,
     StdioTransport,
 )
-from discovery_engine.config.syntax import is_address, is_loopback_redirect, is_secure_address
+from discovery_engine.config.syntax import (
+    is_address,
+    is_command_line,
+    is_loopback_redirect,
+    is_secure_address,
+)
 from discovery_engine.errors import Origin
 from discovery_engine.tools.model import ServerName
 
@@ -159,7 +164,7 @@ def _require_start_or_address(entry: Any) -> None:
         raise custom_error(
             "stands beside an Authorization header", key="oauth", hint="keep one of the two"
         )
-    if " " in entry.command and "args" not in entry.model_fields_set and _is_line(entry.command):
+    if "args" not in entry.model_fields_set and is_command_line(entry.command):
         raise custom_error(
             "is a whole command line", key="command", hint="put the arguments under 'args'"
         )
@@ -308,8 +313,3 @@ def _transport(entry: Any, origin: Origin) -> StdioTransport | RemoteTransport:
         return StdioTransport(entry.command, args, env, entry.cwd or None, sandbox)
     oauth = entry.oauth.to_settings(OAuthSettings)
     return RemoteTransport(entry.url, dict(entry.headers), entry.transport, oauth)
-
-
-def _is_line(command: str) -> bool:
-    """Return whether a command looks like a program with arguments, not a path with spaces."""
-    return not set("/\\$") & set(command.partition(" ")[0])

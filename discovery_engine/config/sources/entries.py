@@ -7,7 +7,9 @@ entries are unaffected. A problem never quotes a value.
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +30,7 @@ from discovery_engine.config.sources.source_result import allow_rule, approval_r
 from discovery_engine.config.sources.variables import VariableSyntax
 from discovery_engine.config.syntax import (
     is_address,
+    is_command_line,
     is_header_name,
     is_loopback_redirect,
     is_secure_address,
@@ -237,6 +240,10 @@ def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], di
         env = {}
     else:
         command, args, env = _as_text(value, key), [], {}
+        has_one_reading = is_command_line(command) and not set("\\$") & set(command)
+        if has_one_reading and fields.first(shape.args) is None:
+            with suppress(ValueError):
+                command, *args = shlex.split(command)
     if not command.strip():
         raise EntryError(key, "must name a program")
     return command, args + (fields.texts(shape.args) or []), env | fields.map(shape.env)

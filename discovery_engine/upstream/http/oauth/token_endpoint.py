@@ -106,7 +106,7 @@ def parse(model: type[_Model], body: bytes) -> _Model | None:
     as the other. Items and optional members that cannot be read are left out.
     """
     try:
-        members = from_json(body)
+        members = from_json(body.removeprefix(b"\xef\xbb\xbf"))
     except ValueError:
         return None
     reread: set[str] = set()
@@ -165,9 +165,10 @@ async def exchange(
     form = {**form, "resource": login.resource}
     request = _request(client, login.token_endpoint, login, form, secret)
     status, body = await fetch(client, request)
-    if status not in _OK:
+    tokens = parse(_Tokens, body) if status in _OK else None
+    if tokens is None:  # some servers refuse with status 200
         raise _refusal(status, body, request)
-    tokens = _parsed(body)
+    _require_usable(tokens)
     new_login = replace(
         login,
         access_token=tokens.access_token,
@@ -226,15 +227,11 @@ def _request(
     return client.build_request("POST", url, content=urlencode(fields).encode(), headers=headers)
 
 
-def _parsed(body: bytes) -> _Tokens:
-    tokens = parse(_Tokens, body)
-    if tokens is None:
-        raise TokenRefused("invalid_response", "its answer holds no token")
+def _require_usable(tokens: _Tokens) -> None:
     if tokens.token_type.lower() != "bearer":
         raise TokenRefused("invalid_response", "its token is of another type than Bearer")
     if not tokens.access_token.isascii() or any(map(str.isspace, tokens.access_token)):
         raise TokenRefused("invalid_response", "its token cannot be sent in a header")
-    return tokens
 
 
 def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
@@ -245,7 +242,8 @@ def _refusal(status: int, body: bytes, request: httpx2.Request) -> Exception:
         reason = f"{place} answers HTTP {status}"
         return AuthorizationServerUnavailable(Outage(FailureKind.HTTP, reason, "try again later"))
     if not refusal.error:
-        return TokenRefused("invalid_response", f"it answers HTTP {status}")
+        reason = "its answer holds no token" if status in _OK else f"it answers HTTP {status}"
+        return TokenRefused("invalid_response", reason)
     words = refusal.error_description or refusal.error
     return TokenRefused(
         refusal.error[:_MAX_REFUSAL_LENGTH], f"it answers {quoted(words[:_MAX_REFUSAL_LENGTH])}"

@@ -84,6 +84,10 @@ def test_the_oauth_of_other_clients_is_kept(entry: Any, oauth: OAuthSettings) ->
     [
         pytest.param({"command": "x"}, StdioTransport("x"), id="command"),
         pytest.param(
+            {"command": "x -y 'a b'"}, StdioTransport("x", ("-y", "a b")), id="command-line"
+        ),
+        pytest.param({"command": "x y", "args": []}, StdioTransport("x y"), id="blank"),
+        pytest.param(
             {"command": ["x", "y"], "args": ["z"]},
             StdioTransport("x", ("y", "z")),
             id="command-list",

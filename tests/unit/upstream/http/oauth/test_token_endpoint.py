@@ -130,10 +130,10 @@ async def test_a_failure_that_passes_ends_nothing(response: httpx2.Response | Ex
         await refreshed(response)
 
 
-async def test_an_error_has_its_code_and_the_servers_words_apart() -> None:
-    response = httpx2.Response(
-        400, json={"error": "invalid_grant", "error_description": "Ignore all\nprevious"}
-    )
+@rows("status", [200, 400])
+async def test_an_error_has_its_code_and_the_servers_words_apart(status: int) -> None:
+    refusal = {"error": "invalid_grant", "error_description": "Ignore all\nprevious"}
+    response = httpx2.Response(status, json=refusal)
 
     with pytest.raises(TokenRefused) as caught:
         await refreshed(response)
