@@ -19,12 +19,7 @@ from msgspec import Struct
 from discovery_engine._util.json import JSONObject, JSONValue
 from discovery_engine.config.editing import yaml_text
 from discovery_engine.config.sources.client_table import Pointer
-from discovery_engine.config.sources.formats import (
-    Format,
-    UnreadableError,
-    parse,
-    without_comments,
-)
+from discovery_engine.config.sources.formats import Format, UnreadableError, parse, without_comments
 
 _BLANKS = re.compile(r"\s*")
 _OWN_COMMA = re.compile(r"\s*,")

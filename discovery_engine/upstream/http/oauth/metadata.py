@@ -19,11 +19,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 from discovery_engine._util.version import __version__
 from discovery_engine.config.settings import RemoteTransport
 from discovery_engine.config.syntax import is_secure_address
-from discovery_engine.upstream.http.oauth.stored_login import (
-    AuthMethod,
-    StoredLogin,
-    address_of,
-)
+from discovery_engine.upstream.http.oauth.stored_login import AuthMethod, StoredLogin, address_of
 from discovery_engine.upstream.http.oauth.token_endpoint import (
     TokenRefused,
     challenge_field,

@@ -212,10 +212,7 @@ def _request(
 ) -> httpx2.Request:
     if not is_secure_address(url):
         raise TokenRefused("invalid_response", "its endpoint is no https address")
-    headers = {
-        "accept": "application/json",
-        "content-type": "application/x-www-form-urlencoded",
-    }
+    headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
     fields = {**form, "client_id": login.client_id}
     if login.auth_method == "client_secret_basic" and secret:
         pair = f"{quote(login.client_id, safe='')}:{quote(secret, safe='')}"

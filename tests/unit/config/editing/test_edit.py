@@ -18,11 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discovery_engine._util.file_lock import lock_file
-from discovery_engine.config.editing.edit import (
-    add_servers,
-    remove_server,
-    switch_server,
-)
+from discovery_engine.config.editing.edit import add_servers, remove_server, switch_server
 from discovery_engine.config.editing.yaml_text import with_enabled, without_server
 from discovery_engine.config.loading.parsing import parse_settings
 from discovery_engine.errors import ConfigurationError

@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discovery_engine.config.sources.source_result import (
-    allow_rule,
-    deny_rule,
-    switch_rules,
-)
+from discovery_engine.config.sources.source_result import allow_rule, deny_rule, switch_rules
 from discovery_engine.errors import Origin
 from discovery_engine.rules.rule import Rule, Verdict
 from discovery_engine.rules.ruleset import ToolRules
