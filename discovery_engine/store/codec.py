@@ -44,7 +44,7 @@ from discovery_engine.config.webhook_settings import WebhookSettings
 from discovery_engine.errors import Diagnostic, Origin
 from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.rule import Rule, Verdict
-from discovery_engine.tools.model import AppliedOverride, ServerName, Tool
+from discovery_engine.tools.model import NO_OVERRIDE, AppliedOverride, ServerName, Tool
 from discovery_engine.tools.offering import Offering, OfferingKind
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OVERRIDDEN = "overridden"  # beside the fields of a part
-_AS_LISTED = AppliedOverride()
 
 _Reader: TypeAlias = Callable[[JSONValue], Any]
 
@@ -288,7 +287,7 @@ def part_from_row(row: PartRow) -> ServerPart:
     sources = list(BytesIO(row.sources))
     if not len(names) == len(upstream_names) == len(verdicts) == len(sources):
         raise ValueError(f"the columns of the tools of {part.server!r} are not in step")
-    overrides = map(overridden.get, upstream_names, repeat(_AS_LISTED))
+    overrides = map(overridden.get, upstream_names, repeat(NO_OVERRIDE))
     texts = map(bytes.decode, map(bytes.rstrip, sources))
     tools = map(Tool, repeat(part.server), names, upstream_names, texts, overrides)
     offerings = _offerings(part.server, row.offerings) if row.offerings else ()

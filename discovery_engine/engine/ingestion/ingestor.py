@@ -13,7 +13,7 @@ from discovery_engine.catalog import Entry, OfferingEntry, ServerPart
 from discovery_engine.rules.overrides.applying import Overrides
 from discovery_engine.rules.rule import WITHHELD, Verdict
 from discovery_engine.rules.ruleset import OfferingRules, ServerRules, ToolRules
-from discovery_engine.tools.model import AppliedOverride, Tool, ToolName
+from discovery_engine.tools.model import NO_OVERRIDE, Tool, ToolName
 from discovery_engine.tools.offering import Definition, Offering, OfferingKind
 from discovery_engine.trust.effective_trust import SUSPICIOUS, Trust, suspects
 from discovery_engine.trust.server_identity import known_as
@@ -139,9 +139,8 @@ def _withheld(entry: E, reason: Withheld | None) -> E:
 
 
 def _named(tool: Tool, prefix: str) -> Tool:
-    return replace(
-        tool, given_name=ToolName(prefix + tool.upstream_name), overridden=AppliedOverride()
-    )
+    given_name = ToolName(prefix + tool.upstream_name)
+    return replace(tool, given_name=given_name, overridden=NO_OVERRIDE)
 
 
 def _has_prefix(tool: Tool, prefix: str) -> bool:

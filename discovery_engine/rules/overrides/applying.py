@@ -20,7 +20,7 @@ from discovery_engine.rules.overrides.override import Override
 from discovery_engine.rules.patterns import DEFAULT_LIMIT, Positions, TimeLimit
 from discovery_engine.rules.rule import Rule
 from discovery_engine.rules.ruleset import PatternMatcher, ToolBatch, ToolCondition
-from discovery_engine.tools.model import AppliedOverride, Tool
+from discovery_engine.tools.model import NO_OVERRIDE, AppliedOverride, Tool
 from discovery_engine.tools.schemas import may_take
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class Overrides:
     def _joined(self, by: Sequence[int]) -> AppliedOverride:
         """Merge the entries with the indices `by` into one override."""
         if not by:
-            return AppliedOverride()
+            return NO_OVERRIDE
         entries = [self._entries[index] for index in by]
         return AppliedOverride(
             name=_last(entry.name for entry in entries),
