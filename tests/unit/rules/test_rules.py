@@ -257,7 +257,7 @@ def test_a_rule_that_earlier_ones_keep_from_disabling_anything_is_a_finding() ->
     assert (finding.subject, finding.code) == ("toolRules.1", "RULE_CONTRADICTED")
 
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 NAMES = ["glob", "production", "regex", "server-specific", "tags", "whitelist", "zero-config"]
 
 DISABLED = {
