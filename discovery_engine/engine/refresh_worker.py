@@ -16,7 +16,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -40,11 +40,8 @@ from discovery_engine.upstream.connection import connection_fingerprint
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from discovery_engine.engine.catalog_state import CatalogState
-    from discovery_engine.engine.configuration_loader import ConfigurationLoader
-    from discovery_engine.engine.lister import ClaimedListing, ServerLister
-    from discovery_engine.engine.webhook_dispatcher import WebhookDispatcher
-    from discovery_engine.events import EventBus
+    from discovery_engine.engine.core import EngineCore
+    from discovery_engine.engine.lister import ClaimedListing
     from discovery_engine.store.registry import Registry
     from discovery_engine.tools.model import ServerName
     from discovery_engine.view.view import View
@@ -93,42 +90,22 @@ class WorkerReport(Struct, frozen=True):
 Reporter: TypeAlias = Callable[[WorkerReport], None]
 
 
-class WorkingEngine(Protocol):
-    """The parts of an engine that a worker uses."""
-
-    @property
-    def store(self) -> Registry: ...
-    @property
-    def state(self) -> CatalogState: ...
-    @property
-    def lister(self) -> ServerLister: ...
-    @property
-    def configuration(self) -> ConfigurationLoader: ...
-    @property
-    def events(self) -> EventBus: ...
-    @property
-    def webhooks(self) -> WebhookDispatcher: ...
-
-
 class RefreshWorker:
-    """`holder` is the name of the worker, which no other ever has."""
+    """Lists servers that are due, with claims on their jobs; `clock` is monotonic."""
 
     def __init__(
         self,
-        engine: WorkingEngine,
+        engine: EngineCore,
         options: WorkerOptions,
         report: Reporter,
         *,
-        holder: str | None = None,
-        randomness: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._engine = engine
         self._options = options
         self._report = report
-        self._random = randomness
         self._clock = clock
-        self.holder = holder or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._held: dict[RefreshClaim, anyio.CancelScope] = {}
         self._announced: set[ServerName] = set()
         """Servers that announced a change since they were listed last."""
@@ -239,7 +216,7 @@ class RefreshWorker:
         if listed is None:
             return None
         interval = schedule.interval_after(ttl_of(listed.listing), self._options.interval)
-        due_in = schedule.spread(interval, self._random)
+        due_in = schedule.spread(interval, random.random)
         saved = await self._engine.lister.apply_claimed(listed, job.claim, due_in=due_in)
         if saved is None:
             return None
@@ -259,7 +236,7 @@ class RefreshWorker:
         return await self._engine.lister.list_claimed(job.claim)
 
     async def _failed(self, job: RefreshJob, code: str, message: str, began: float) -> WorkerReport:
-        retry_in = schedule.backoff_of(job, self._random)
+        retry_in = schedule.backoff_of(job, random.random)
         is_done = await self._settled(
             lambda store: store.fail_refresh(job.claim, code, message, retry_in=retry_in)
         )
