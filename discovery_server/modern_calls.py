@@ -47,18 +47,16 @@ class ModernCalls:
 
     def __init__(
         self,
-        asking: AskingCalls | None = None,
         sealer: StateSealer | None = None,
         relay: Relay | None = None,
     ) -> None:
         """No call yet.
 
         Args:
-            asking: Those that have asked something.
             sealer: Seals the states of calls; by default for this process alone.
             relay: By which other gateways ask for calls and tasks of this one.
         """
-        self._asking = AskingCalls() if asking is None else asking
+        self._asking = AskingCalls()
         self._sealer = StateSealer() if sealer is None else sealer
         self._relay = relay
         self._process = relay.instance if relay else os.urandom(8).hex()

@@ -103,7 +103,6 @@ class Relay:
         store: The database.
         sealer: Has the key that gateways share, without which nothing is passed on.
         limits: Requests beyond them are refused.
-        clock: A monotonic one, in seconds.
     """
 
     def __init__(
@@ -112,14 +111,12 @@ class Relay:
         sealer: StateSealer,
         *,
         limits: RelayLimits | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instance = store.instance
         """This process, as others name it."""
         self._store = store
         self._sealer = sealer
         self._limits = limits or RelayLimits()
-        self._clock = clock
         self._waiting: dict[bytes, _Waiting] = {}
         self._unsent: dict[bytes, RelayedRequest] = {}
         """The waiting requests that no turn has left in the database yet."""
@@ -137,7 +134,7 @@ class Relay:
 
     def expect(self, seconds: float) -> None:
         """Others may have requests about work of this process from now on, for so long."""
-        self._expected_until = max(self._expected_until, self._clock() + seconds)
+        self._expected_until = max(self._expected_until, time.monotonic() + seconds)
         self._wake()
 
     async def ask(
@@ -269,7 +266,7 @@ class Relay:
     def _pause(self) -> float:
         """Seconds until it is time for a turn, should no notification arrive."""
         is_busy = self._waiting or self._over or self._serving or self._answers
-        is_expecting = self._sealer.may_share and self._clock() < self._expected_until
+        is_expecting = self._sealer.may_share and time.monotonic() < self._expected_until
         return _LOOK_EVERY if is_busy or is_expecting else math.inf
 
     def _next_turn(self) -> RelayTurn:
@@ -294,7 +291,7 @@ class Relay:
             logger.debug("Nothing is passed on between gateways: %s", error)
             self._give_up(turn, error)
             return
-        self._turn_at = self._clock()
+        self._turn_at = time.monotonic()
         for request in turn.asked:
             self._unsent.pop(request.id, None)
         self._over.difference_update(turn.over)
@@ -326,7 +323,7 @@ class Relay:
             if self._unsent.pop(request.id, None):
                 own_request = self._waiting[request.id]
                 own_request.answer.fail(_unasked(own_request.elsewhere, error))
-        if self._clock() < self._turn_at + LEASE:
+        if time.monotonic() < self._turn_at + LEASE:
             return
         for id_ in self._waiting.keys() - self._unsent.keys():
             own_request = self._waiting[id_]

@@ -185,13 +185,10 @@ class Subscriptions:
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    def list_changed(self, kind: ListKind, *, client: object = None) -> None:
-        """Notify all clients, or one, of a changed list; no-op unless it is in `changing`."""
-        if kind not in self.changing:
-            return
-        for subscriber in self._subscribers:
-            if client is None or subscriber.client == client:
-                subscriber.list_changed(kind)
+    def list_changed(self, kind: ListKind) -> None:
+        """Notify all clients of a changed list; no-op unless it is in `changing`."""
+        for subscriber in self._subscribers if kind in self.changing else ():
+            subscriber.list_changed(kind)
 
     def resource_updated(self, uri: str) -> None:
         for subscriber in self._subscribers:

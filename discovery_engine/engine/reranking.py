@@ -11,7 +11,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -52,13 +52,10 @@ class _Opened(Struct, frozen=True):
 
 
 class Reranking:
-    """Made by the engine; `clock` is monotonic."""
+    """Orders the first hits by the reranker of the settings; a failure is followed by a pause."""
 
-    def __init__(
-        self, secrets: SecretResolver, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, secrets: SecretResolver) -> None:
         self._secrets = secrets
-        self._clock = clock
         self._opened: _Opened | None = None
         self._opening = threading.Lock()
         self._pause = 0.0
@@ -67,7 +64,7 @@ class Reranking:
     def is_usable(self, settings: Settings) -> bool:
         """Return whether there is a reranker that did not fail just now."""
         is_allowed = settings.search.reranker.is_on and not settings.is_untrusted_origin
-        return is_allowed and self._clock() >= self._retry_at
+        return is_allowed and time.monotonic() >= self._retry_at
 
     async def order(
         self, query: str, entries: Sequence[Entry], settings: Settings
@@ -86,7 +83,7 @@ class Reranking:
             order = await self.ask(query, texts, settings)
         except RerankerError as error:
             self._pause = min(max(2 * self._pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-            self._retry_at = self._clock() + self._pause
+            self._retry_at = time.monotonic() + self._pause
             logger.warning("Tools keep their order for %g s: %s", self._pause, error)
             return ()
         self._pause = 0.0

@@ -32,14 +32,11 @@ class _Rate(Struct):
 
 
 class ServerRecorder:
-    """`clock` is monotonic, in seconds."""
+    """Writes the output and the messages of servers to the call log, so many in a time."""
 
-    def __init__(
-        self, log: CallLog, events: EventBus, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, log: CallLog, events: EventBus) -> None:
         self._log = log
         self._events = events
-        self._clock = clock
         self._rates: dict[tuple[ServerName, EntryKind], _Rate] = {}
 
     def record_lines(
@@ -71,7 +68,7 @@ class ServerRecorder:
 
     def _admitted(self, server: ServerName, kind: EntryKind, count: int) -> int:
         """Return the number of messages or lines that may be recorded, of so many."""
-        now = self._clock()
+        now = time.monotonic()
         rate = self._rates.get((server, kind))
         if rate is None:
             rate = self._rates[server, kind] = _Rate(now)

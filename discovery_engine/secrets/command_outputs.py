@@ -29,9 +29,8 @@ _WITHHELD = ("DISCOVERY_SECRET", "DISCOVERY_STATE_KEY", "DISCOVERY_TOKEN")
 class CommandOutputs:
     """The outputs of commands when this process last ran them."""
 
-    def __init__(self, environ: Mapping[str, str], *, timeout: float = _COMMAND_TIMEOUT) -> None:
+    def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._timeout = timeout
         self._found: dict[tuple[Reference, str | None], str | _CommandError] = {}
 
     def value(self, reference: Reference, base_dir: str | None) -> str:
@@ -71,7 +70,7 @@ class CommandOutputs:
             raise _CommandError(f"cannot be run: {reason}") from None
         with process:
             try:
-                return _line(process, self._timeout)
+                return _line(process, _COMMAND_TIMEOUT)
             except _CommandError:
                 _end(process)
                 raise

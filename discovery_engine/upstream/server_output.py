@@ -164,12 +164,11 @@ _MAX_STDERR_LINE_LENGTH = 500  # characters of a line
 
 
 class StderrLog:
-    """The stderr log of one server; `clock` is monotonic, in seconds."""
+    """The stderr log of one server."""
 
-    def __init__(self, server: ServerName, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, server: ServerName) -> None:
         self._server = server
-        self._clock = clock
-        self._began = clock()
+        self._began = time.monotonic()
         self._logged = 0
         self._skipped = 0
 
@@ -177,7 +176,7 @@ class StderrLog:
         """Log lines up to the rate limit and count the rest; `redact` removes secrets."""
         if not logger.isEnabledFor(logging.INFO):
             return
-        if (now := self._clock()) - self._began >= _SPAN:
+        if (now := time.monotonic()) - self._began >= _SPAN:
             self._begin(now)
         for number, line in enumerate(lines):
             if self._logged == _LOGGED_LINES:

@@ -77,16 +77,8 @@ OWNER = User("owner")
 class Users:
     """The holders of valid tokens."""
 
-    def __init__(
-        self,
-        tokens: Tokens,
-        access: AccessTokens | None = None,
-        wrong: WrongTokens | None = None,
-    ) -> None:
-        """Create the users of `tokens`, which are fixed, and `access`, which may change.
-
-        `wrong` counts wrong tokens, by default in a new instance.
-        """
+    def __init__(self, tokens: Tokens, access: AccessTokens | None = None) -> None:
+        """Create the users of `tokens`, which are fixed, and `access`, which may change."""
         self._whereabouts = tokens.whereabouts
         self._own = {
             _digest(value.encode()): User(f"token {number}")
@@ -94,7 +86,7 @@ class Users:
         }
         self._is_random = tokens.is_random
         self._access = access
-        self._wrong = WrongTokens() if wrong is None else wrong
+        self._wrong = WrongTokens()
 
     def of(self, headers: list[bytes], address: str = "") -> User | Refusal:
         """Return the user that the values of the `Authorization` header identify, or a refusal.

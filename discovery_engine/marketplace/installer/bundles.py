@@ -496,10 +496,10 @@ _FOLDER_DIGEST_LENGTH = 12  # digits of a hash in the name of a folder
 class BundleResolver:
     """Resolves bundles; `data` is the data folder."""
 
-    def __init__(self, data: Path, downloads: BundleDownloads | None = None) -> None:
+    def __init__(self, data: Path) -> None:
         packages = data / "packages"
         self._folder = packages / "bundles"
-        self._downloads = downloads or BundleDownloads(packages / "downloads")
+        self._downloads = BundleDownloads(packages / "downloads")
 
     async def resolve(
         self, offer: PackageOffer, values: InputValues, arguments: Sequence[str], *, server: str

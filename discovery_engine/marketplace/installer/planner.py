@@ -15,7 +15,7 @@ from discovery_engine._util.text import one_line, quoted
 from discovery_engine.config.serve_settings import SandboxSettings
 from discovery_engine.errors import InstallRefusedError
 from discovery_engine.marketplace.entry import PackageOffer, RemoteOffer
-from discovery_engine.marketplace.installer.bundles import BundleDownloads, BundleResolver
+from discovery_engine.marketplace.installer.bundles import BundleResolver
 from discovery_engine.marketplace.installer.offered_inputs import (
     GivenValues,
     InputValues,
@@ -75,16 +75,14 @@ class Choices(Struct, frozen=True):
 class Planner:
     """Plans installations; nothing is installed, written or started."""
 
-    def __init__(
-        self, environ: Environ, data: Path, downloads: BundleDownloads | None = None
-    ) -> None:
-        """`data` is the data folder; `downloads` defaults to one for its bundles."""
+    def __init__(self, environ: Environ, data: Path) -> None:
+        """`data` is the data folder."""
         self._data = data
         self._environ = environ
         self._prerequisites = Prerequisites(environ)
         self.packages = PackageResolver(environ)
         self._start_folder = InstallRecords(data).start_folder()
-        self._bundles = BundleResolver(data, downloads)
+        self._bundles = BundleResolver(data)
 
     async def plan(
         self, entry: MarketplaceEntry, choices: Choices, *, stored: Collection[str] = frozenset()

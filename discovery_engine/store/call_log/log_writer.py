@@ -83,8 +83,6 @@ class LogWriter:
         retention: Looked up before entries are deleted.
         mode: Looked up for each entry: as in `log.calls`.
         clock: Unix time in seconds.
-        interval: Seconds that entries wait for others.
-        retry: Seconds after a failure in which entries are dropped and nothing is tried.
     """
 
     def __init__(
@@ -94,15 +92,11 @@ class LogWriter:
         mode: Callable[[], str],
         *,
         clock: Callable[[], float] = time.time,
-        interval: float = _INTERVAL,
-        retry: float = _RETRY,
     ) -> None:
         self._database = database
         self._retention = retention
         self._mode = mode
         self._clock = clock
-        self._interval = interval
-        self._retry = retry
         self._queue: deque[PendingEntry | threading.Event] = deque()
         # Each is changed by one thread only.
         self._added = 0  # characters
@@ -210,7 +204,7 @@ class LogWriter:
     def _run(self) -> None:
         while not self._is_closing or self._queue:
             self._awake.wait(_RUNNING_EVERY if self._running else None)
-            self._hurry.wait(self._interval)
+            self._hurry.wait(_INTERVAL)
             self._awake.clear()
             self._hurry.clear()
             try:
@@ -315,7 +309,7 @@ class LogWriter:
         return f"[{','.join(texts)}]" if texts else ""
 
     def _has_just_failed(self, now: float) -> bool:
-        return self._failed_at is not None and now - self._failed_at < self._retry
+        return self._failed_at is not None and now - self._failed_at < _RETRY
 
     def _losses(self, dropped: int) -> list[Loss]:
         lost = dropped - self._reported

@@ -13,7 +13,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -58,23 +58,14 @@ class DecisionMark:
         path: Of the database.
         busy: Taken at the database.
         patience: The most seconds to wait for other processes with reading it.
-        clock: Unix time in seconds.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        busy: BusyHandler,
-        *,
-        patience: float | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, path: Path, busy: BusyHandler, *, patience: float | None = None) -> None:
         self._database = path
         self._path = path.with_suffix(_SUFFIX)
         self._busy = busy
         self._mark_busy = busy_handler_at(self._path)
         self._patience = patience
-        self._clock = clock
         self._depth = 0
 
     def check(
@@ -183,7 +174,7 @@ class DecisionMark:
                 scopes = scopes | mark.scopes if mark and mark.scopes else frozenset({EVERY_SCOPE})
                 decision_table.replace(connection, replace(intact, number=number))
                 for scope in scopes:
-                    loss = LossRecord(scope, self._clock(), number=number)
+                    loss = LossRecord(scope, time.time(), number=number)
                     decision_table.save_loss(connection, loss)
                 decision_checks.note_count(connection)
             self._busy.retry(partial(connection.execute, "COMMIT"))
