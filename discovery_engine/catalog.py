@@ -278,7 +278,7 @@ class Catalog(Struct, frozen=True, dict=True):
         return part.by_name.get(tool) if part else None
 
     def named(self, tool: ToolName) -> tuple[Entry, ...]:
-        """Every server's tool of that name, in the order of the servers' names."""
+        """Return each server's tool of that name, in the order of the servers' names."""
         return tuple(self._named.get(tool, ()))
 
     def parts_with_hidden(self) -> Iterator[ServerPart]:

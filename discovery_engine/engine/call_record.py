@@ -40,7 +40,7 @@ _TRACE = lazy_pattern(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f
 
 
 class CallRecorder(Struct, frozen=True):
-    """Where calls are recorded."""
+    """The places in which calls are recorded."""
 
     events: EventBus
     log: CallLog

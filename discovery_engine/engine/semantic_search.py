@@ -112,7 +112,7 @@ class _Wanted(Struct, frozen=True):
 
     @property
     def read(self) -> Reader:
-        """How a request becomes a text that is embedded."""
+        """The function that turns a request into the text that is embedded."""
         return lexicon_for(self.synonyms).in_english if self.embeddings.is_english else str
 
 
@@ -129,7 +129,7 @@ class SemanticSearch:
         clock: Callable[[], float] = time.monotonic,
         opener: EmbedderOpener | None = None,
     ) -> None:
-        """Made by the engine.
+        """Start nothing; `run` opens the embedder.
 
         Args:
             view: Gives the current view.

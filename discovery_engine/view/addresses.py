@@ -217,7 +217,7 @@ class AddressBook(Struct, frozen=True, dict=True):
         return next(own, ToolName(name))
 
     def _readings(self, word: str) -> list[tuple[ServerName, ToolName]]:
-        """Every way to read `word` as a server and a tool; the longest server name first.
+        """Return every way to read `word` as a server and a tool; the longest server name first.
 
         A server's name is read in any case; the tool's is left as it is.
         """

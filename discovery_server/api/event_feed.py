@@ -197,7 +197,7 @@ class FeedClient:
 
 
 def event_form(event: Event) -> JSONObject:
-    """For instance `{"type": "tool_called", "server": …}`: the fields as they are."""
+    """Return the fields as they are, for instance `{"type": "tool_called", "server": …}`."""
     kind = _WORD.sub("_", type(event).__name__).lower()
     fields: JSONObject = msgspec.to_builtins(event, order="deterministic")
     return {"type": kind, **fields}

@@ -49,7 +49,7 @@ _YEAR = 366 * _DAY
 
 
 class Retention(Struct, frozen=True):
-    """How long entries are kept."""
+    """The time for which entries are kept."""
 
     days: float = 30.0
     mib: float = 64.0
@@ -63,7 +63,7 @@ class LogDatabase:
     """One process's access to the file; its methods block and belong in one thread."""
 
     def __init__(self, folder: Path, scope: str, *, patience: float = _LOG_BUSY_TIMEOUT) -> None:
-        """Nothing is opened yet; `scope` names the configuration that entries belong to."""
+        """Open nothing yet; `scope` names the configuration that entries belong to."""
         self.path = folder / FILE
         self._lock = folder / _LOCK
         self._scope_name = scope

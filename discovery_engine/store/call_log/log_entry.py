@@ -71,7 +71,7 @@ class LogEntry(Struct, frozen=True):
         return self.outcome not in NO_ERRORS
 
     def to_json(self) -> JSONObject:
-        """All fields, as `--json`, NDJSON and CSV have them; `at` for people, too, as `time`."""
+        """Return all fields as `--json`, NDJSON and CSV have them; `time` is `at` for people."""
         others = {name: getattr(self, name) for name in self.__struct_fields__}
         return {"id": self.id, "time": self.time} | others
 
@@ -83,7 +83,7 @@ class LogEntry(Struct, frozen=True):
 
 
 class LogFilter(Struct, frozen=True):
-    """Which entries are read; those that satisfy every condition given."""
+    """A choice of entries: those that satisfy every condition given."""
 
     servers: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()

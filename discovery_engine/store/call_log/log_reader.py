@@ -80,7 +80,7 @@ class LogReader:
         return tuple(reversed(entries))
 
     def count(self, chosen: LogFilter = EVERYTHING) -> int:
-        """How many entries there are."""
+        """Return the number of entries."""
         conditions, values = _conditions(chosen)
         where = " AND ".join([_OF_SCOPE, *conditions])
         with _opened(self.path) as db:
@@ -102,7 +102,7 @@ class LogReader:
         )
 
     def all(self, chosen: LogFilter = EVERYTHING) -> Iterator[LogEntry]:
-        """All entries, the oldest first; they are read in pages."""
+        """Yield all entries, the oldest first; they are read in pages."""
         last = 0
         while page := self.after(last, chosen):
             yield from page
