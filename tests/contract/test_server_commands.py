@@ -371,6 +371,7 @@ async def test_the_local_file_beside_a_setup_file_adds_keys_and_servers(folder: 
         ("none.json", None, "there is no such file"),
         ("folder.json", "", "cannot be read"),
         ("odd.json", '[\n{"name": "a",,}]', "line 2"),
+        ("odd.yaml", "servers: {a: {command: b}}", "a setup file is JSON"),
         ("zero\0.json", None, "no file can have that name"),
     ],
 )

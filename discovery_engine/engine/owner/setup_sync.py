@@ -215,7 +215,7 @@ def _document(path: Path) -> JSONValue:
         raise _unusable(path, f"cannot be read: {error.strerror or error}") from error
     except UnreadableError as error:
         place = f"line {error.line}: " if error.line else ""
-        raise _unusable(path, f"{place}{error.reason}") from error
+        raise _unusable(path, f"{place}{error.reason}", "a setup file is JSON") from error
     message, hint = kind_of(document)
     if message:
         raise _unusable(path, message, hint)

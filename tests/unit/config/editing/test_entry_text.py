@@ -134,11 +134,7 @@ def test_only_the_lines_that_differ_are_written(
 def test_comments_that_go_with_what_they_stand_in_are_named() -> None:
     after = changed(TEXT, env=None, args=["--quiet"])
 
-    assert lost_comments(TEXT, after) == [
-        "# the first one",
-        "# ask Ana for it",
-        "# louder",
-    ]
+    assert lost_comments(TEXT, after) == ["# the first one", "# ask Ana for it", "# louder"]
 
 
 @pytest.mark.requirement("CFG-50")

@@ -77,8 +77,7 @@ def test_entries_are_added_and_what_stands_there_stays(text: str) -> None:
 NAMES = st.sampled_from(["a", "b1", "x.y"])
 TEXT = st.text(alphabet="ab:#'\"é\N{GRINNING FACE} \n-{}[],&*!|>%@`\\", max_size=12)
 ENTRIES = st.fixed_dictionaries(
-    {"command": st.just("x")},
-    optional={"description": TEXT, "args": st.lists(TEXT, max_size=3)},
+    {"command": st.just("x")}, optional={"description": TEXT, "args": st.lists(TEXT, max_size=3)}
 )
 SECTIONS = st.fixed_dictionaries(
     {},

@@ -13,8 +13,7 @@ from tests.rows import rows
 # A drive and a line break, `C:\n`, is spelled as the beginning of a path with single backslashes.
 TEXT = st.text().filter(lambda text: not re.match(r"[A-Za-z]:[\n\r\t\b\f]", text))
 JSON = st.recursive(
-    st.none() | st.booleans() | TEXT,
-    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    st.none() | st.booleans() | TEXT, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner)
 )
 
 
