@@ -220,11 +220,16 @@ class Index(Struct, frozen=True, dict=True):
         Raises:
             LookupError: If the server is not indexed.
         """
-        for number, level in enumerate(self.levels):
-            span = level.postings.by_server.get(server)
-            if span and not level.is_deleted(span):
-                return number, span
-        raise LookupError(server)
+        return self._places[server]
+
+    @cached_property
+    def _places(self) -> Mapping[ServerName, tuple[int, ServerSpan]]:
+        return {
+            span.server: (number, span)
+            for number, level in enumerate(self.levels)
+            for span in level.postings.spans
+            if not level.is_deleted(span)
+        }
 
     def doc_id(self, tool: Tool) -> DocId | None:
         """Return the position of a tool; None if no tool with this definition is indexed."""

@@ -239,10 +239,6 @@ class Postings(Struct, frozen=True, dict=True):
     def starts(self) -> list[int]:
         return [span.start for span in self.spans]
 
-    @cached_property
-    def by_server(self) -> Mapping[ServerName, ServerSpan]:
-        return {span.server: span for span in self.spans}
-
     def held_terms(self, terms: Collection[str]) -> Collection[str]:
         """Return the terms that some tool holds."""
         lists = self.lists
