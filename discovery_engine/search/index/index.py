@@ -233,8 +233,7 @@ class Index(Struct, frozen=True, dict=True):
 
     def doc_id(self, tool: Tool) -> DocId | None:
         """Return the position of a tool; None if no tool with this definition is indexed."""
-        server = self.servers.get(tool.server)
-        if server is None:
+        if not (server := self.servers.get(tool.server)):
             return None
         entries = server.part.entries
         at = bisect_left(server.part.names, tool.name)
