@@ -68,10 +68,13 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
     program: ClassVar[str]
     """The name of the program in messages."""
 
-    def __init__(self, settings: MarketplaceSource, manager: _Manager) -> None:
+    def __init__(
+        self, settings: MarketplaceSource, manager: _Manager, *, time_limit: float = TIME_LIMIT
+    ) -> None:
         self.settings = settings
         self._origin = EntryOrigin(settings.name, settings.trusted_as)
         self._manager: _Manager = manager
+        self._time_limit = time_limit
 
     async def search(self, query: str, *, limit: int) -> Sequence[MarketplaceEntry]:
         """Return at most six packages, or `limit`, that were found within the time limit.
@@ -81,10 +84,10 @@ class _PackageManagerSource(ABC, Generic[_Manager]):
                 without a result.
         """
         entries: dict[str, MarketplaceEntry] = {}
-        with anyio.move_on_after(TIME_LIMIT) as scope, _failures():
+        with anyio.move_on_after(self._time_limit) as scope, _failures():
             await self._search(query, min(limit, _CHECKED), entries)
         if scope.cancelled_caught and not entries:
-            reason = f"{self.program} did not answer within {TIME_LIMIT:g} s"
+            reason = f"{self.program} did not answer within {self._time_limit:g} s"
             raise SourceFailure("MARKETPLACE_SOURCE_UNAVAILABLE", reason)
         return tuple(entries.values())
 
