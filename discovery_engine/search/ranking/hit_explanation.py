@@ -92,7 +92,7 @@ _AGREEMENTS = {
     Trait.LACKS_KIND: "it takes no values of the kinds that the request has",
     Trait.TAKES_IDENTIFIER: "it takes an identifier, and the request has one",
     Trait.ELSEWHERE: "the request names another server",
-    Trait.SHIPPED_EXAMPLES: "it has shipped requests, which tools of most servers lack",
+    Trait.SHIPPED_EXAMPLES: "typical requests for it ship with the program, as for few servers",
 }
 _FIELDS = {
     "name": "its name",
