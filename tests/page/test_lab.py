@@ -137,6 +137,8 @@ def test_rules_of_a_shared_registry_are_saved_there_and_hold_on_another_gateway(
         there.go("search?q=open+an+issue")
         rules = there.page.get_by_role("textbox", name="Tool rules")
         expect(rules).to_have_value(re.compile("hub:list_issues(.|\\n)*open_issue"))
+        there.go("logs")
+        expect(there.page.get_by_text("Calls of this machine alone")).to_be_visible()
     assert [home.config.read_text("utf-8") for home in homes] == texts
 
 

@@ -63,10 +63,12 @@ def test_the_skill_has_its_head_and_names_commands_that_exist() -> None:
 def test_the_container_starts_with_a_command_line_that_the_program_accepts() -> None:
     [words] = re.findall(r"^CMD (.*)$", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE)
     name, *arguments = json.loads(words)
-    command = cli.get_command(click.Context(cli), name)
+    program = click.Context(cli, **cli.context_settings)
+    command = cli.get_command(program, name)
 
     assert command
-    assert command.make_context(name, arguments).params["allowed_hosts"] == ("localhost",)
+    context = command.make_context(name, arguments, parent=program)
+    assert context.params["allowed_hosts"] == ("localhost",)
 
 
 def test_the_extension_for_claude_desktop_starts_though_no_file_was_chosen(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ class WordSearcher:
 
     catalog: Catalog
     assessed_hits = 1
+    unindexed = 0
 
     @property
     def hidden(self) -> Keys:

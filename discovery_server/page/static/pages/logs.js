@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { get, part, remove } from "../api.js";
 import { isObject } from "../forms/schema_check.js";
 import { html } from "../html.js";
-import { follow, isCall, reconnections, running, servers } from "../live.js";
+import { follow, isCall, reconnections, running, servers, status } from "../live.js";
 import { questions } from "../made_calls.js";
 import { address, Confirmed, counted, Drawer, duration, Empty, Fact, moment, Name, Outcome, Problem, shown, took, useAction, useLoaded, useSettled } from "../ui.js";
 
@@ -34,6 +34,7 @@ export function Logs({ rest, query }) {
   const chip = (name, value, text) => html`<button type="button" key=${`${name} ${value}`} aria-pressed=${value === chosen[name] ? "true" : "false"} onClick=${() => setChosen({ ...chosen, [name]: value })}>${text}</button>`;
   return html`
     <h2>Logs</h2>
+    <${OwnAlone} what="Calls" />
     <form class="row filters" onSubmit=${(e) => e.preventDefault()}>
       <label class="wide">Text <input data-search type="search" value=${chosen.text} maxlength="200" onInput=${choose("text")} placeholder="in client, tool, arguments or result" /></label>
       ${names.length > MOST_CHIPS && html`<label>Server <select value=${chosen.server} onChange=${choose("server")}><option value="">every</option>${names.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></label>`}
@@ -68,6 +69,9 @@ export function Logs({ rest, query }) {
     ${log.hasOlder && html`<${Older} load=${older} />`}
     ${rest[0] && html`<${Entry} key=${rest[0]} id=${Number(rest[0])} known=${log.entries} onClose=${() => { location.hash = here; }} />`}`;
 }
+
+/** A note that other machines have their own, if they share the registry. */
+export const OwnAlone = ({ what }) => status.value?.is_shared && html`<p class="note">${what} of this machine alone; others that share the registry have their own.</p>`;
 
 /** The calls of all processes that run, with the time since each began. */
 export function Running() {

@@ -6,6 +6,7 @@ import { Timeline } from "../chart.js";
 import { html } from "../html.js";
 import { follow, isCall, revision, servers as known, status } from "../live.js";
 import { address, ago, Confirmed, counted, Empty, moment, Name, Problem, took, useLoaded, useSettled } from "../ui.js";
+import { OwnAlone } from "./logs.js";
 
 const GATHERED = 1_000; // milliseconds in which calls are gathered before they are counted again
 const FEW = 30; // tools that are shown without being asked for
@@ -49,6 +50,7 @@ export function Metrics({ query }) {
   const since = Math.min(...servers.map((one) => one.since).filter(Boolean));
   return html`
     <h2>Metrics</h2>
+    <${OwnAlone} what="Figures" />
     <${Problem} error=${error} />
     <div aria-busy=${!metrics && !error}>
     ${metrics && servers.length === 0 && html`<${Empty}>No call was counted yet. A tool can be tried under <a href="#/tools">Tools</a>.<//>`}
