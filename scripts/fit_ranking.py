@@ -104,7 +104,7 @@ class DevelopmentSet:
         self._searcher = self._build()
 
     def ndcg(self, *, rebuilt: bool) -> float:
-        """The mean of all queries; with the index built anew, if it is to be `rebuilt`."""
+        """The mean of all queries; with the index built from scratch if `rebuilt`."""
         searcher = self._build() if rebuilt else self._searcher
         found = [self._measure(searcher, query) for query in self._queries]
         return sum(found) / len(found)

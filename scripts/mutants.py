@@ -5,7 +5,7 @@
 `mutmut` makes the changes. The parts, their modules and their tests stand in `pyproject.toml`, in
 `[tool.mutants]`. Each part is mutated in a copy below `.mutants/PART`, where `mutmut show NAME`
 prints one mutant. What was found out is kept there: run again, only functions that changed since
-are tried, and mutants that survived. Without that folder, everything is tried anew.
+are tried, and mutants that survived. Without that folder, everything is tried again.
 """
 
 from __future__ import annotations

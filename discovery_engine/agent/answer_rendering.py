@@ -265,7 +265,7 @@ class PoolReport(Struct, frozen=True):
     registered: tuple[str, ...]
     evicted: tuple[str, ...]
     left_out: int
-    """How many found tools the list has no room for."""
+    """The number of found tools that the list has no room for."""
     size: int
     """The tools that are listed now, beside the search."""
     limit: int

@@ -176,7 +176,7 @@ class Budget(Struct, frozen=True):
     """True if a caller may ask for no larger budget."""
 
     def more(self, instead: str = "") -> str:
-        """How a reader gets what does not fit; `instead` names another way."""
+        """Advice on how to get what does not fit; `instead` names another way."""
         if self.is_most:
             return "; ".join(filter(None, (f"{MOST_TOKENS:,} tokens are the most", instead)))
         return ", or ".join(filter(None, ("raise maxTokens", instead)))
@@ -213,7 +213,7 @@ class Budget(Struct, frozen=True):
 class Variant(Struct, frozen=True, dict=True):
     text: str
     value: float
-    """How far it helps a reader who needs its item, from 0 to 1."""
+    """Its use to a reader who needs the item, from 0 to 1."""
 
     @cached_property
     def estimate(self) -> int:
@@ -223,7 +223,7 @@ class Variant(Struct, frozen=True, dict=True):
 
 class Item(Struct, frozen=True):
     weight: float
-    """How likely it is what the reader needs, beside the other items."""
+    """The likelihood that the reader needs it, relative to the other items."""
     variants: tuple[Variant, ...]
     """The poorest first; at least one."""
 

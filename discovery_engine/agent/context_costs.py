@@ -41,7 +41,7 @@ class ContextCost(Struct, frozen=True):
     answers: int
     """The tokens of the calls that find a tool and explain it, once a request."""
     calls: float
-    """How many of them there are."""
+    """The number of these calls."""
 
     def to_json(self) -> JSONObject:
         return {

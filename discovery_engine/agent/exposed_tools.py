@@ -146,7 +146,7 @@ _KEYWORDS: Mapping[str, Callable[[JSONValue], JSONValue]] = {
 
 
 def _references(schema: JSONValue) -> Iterator[JSONValue]:
-    """Every reference of a schema, and None for one that cannot be followed."""
+    """Yield every reference of a schema, and None for one that cannot be followed."""
     match schema:
         case dict():
             for key, value in schema.items():
@@ -215,7 +215,7 @@ class ExposedTools:
         if self._naming in (None, book.naming):
             return book
         if self._addresses is None or self._addresses.catalog is not book.catalog:
-            # Made anew it lacks the table of all names, which is computed on its first use.
+            # A new one lacks the table of all names, which is computed on its first use.
             self._addresses = replace(book, naming=self._naming)
         return self._addresses
 
@@ -262,7 +262,7 @@ class ExposedTools:
                 yield name, {**definition, "_meta": members} if members else definition
 
     def _search_hints(self) -> Mapping[ToolKey, str]:
-        """Return the search hints of all tools; written anew when the catalog changes."""
+        """Return the search hints of all tools; they are written again when the catalog changes."""
         catalog, book = self.view.catalog, self.view.book
         if self._hints is None or self._hints[0] is not catalog or self._hints[1] != book:
             hints: dict[ToolKey, str] = {}

@@ -53,7 +53,7 @@ _LIMITS: ResourceLimits = {
     "max_memory": 64 << 20,
     "max_total_sleep_secs": 5.0,
 }
-"""Of the code alone: seconds that it runs, bytes, seconds that it sleeps."""
+"""Limits of the code alone: seconds that it runs, bytes, seconds that it sleeps."""
 
 
 _slots: RunVar[ScriptSlots] = RunVar("slots of scripts")

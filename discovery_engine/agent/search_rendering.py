@@ -281,7 +281,7 @@ _WORDS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 class Feed(Struct, frozen=True):
     source: Tool
     path: str
-    """Where the field is in the result, as a JMESPath expression."""
+    """The JMESPath expression of the field within the result."""
     target: Tool
     argument: str
     reason: str
@@ -316,7 +316,7 @@ def _hint(source: Tool, target: Tool, argument: Parameter) -> Feed | None:
 
 
 def _reason(field: _OutputField, argument: Parameter, *, is_near: bool) -> str:
-    """Why the field is what the argument takes; empty if that is not sure."""
+    """The reason why the field fits the argument; empty if that is not sure."""
     kind = _kind(field.schema)
     formats = {field.schema.get("format"), argument.schema.get("format")} - {None}
     if not kind or kind != _kind(argument.schema) or len(formats) > 1:
@@ -407,7 +407,7 @@ def _nearest_items(answer: SearchAnswer) -> list[Item]:
 
 
 def _missing_servers(answer: SearchAnswer) -> list[tuple[str, float]]:
-    """How many servers are missing from the answer, in short and in full; empty if none is."""
+    """The number of servers that the answer lacks, in short and in full; empty if it lacks none."""
     messages = [n.message for n in answer.notices if n.code == "ANSWER_INCOMPLETE"]
     if not messages:
         return []
@@ -450,7 +450,7 @@ def _advised(text: str, answer: SearchAnswer) -> str:
 
 
 def _match_item(answer: SearchAnswer) -> Item:
-    """How sure the match is; where the first hits fit about as well, what each alone has."""
+    """The certainty of the match; if the first hits fit about equally, also what each alone has."""
     head = f"Match: {answer.certainty}."
     alike = answer.alternatives
     if not alike:

@@ -166,7 +166,7 @@ class StepOutcome(Struct, frozen=True):
     errors: tuple[tuple[int, DiscoveryError], ...] = ()
     """By the position of the item."""
     reason: str = ""
-    """Why it was skipped."""
+    """The reason why it was skipped; empty if it was not."""
 
     @property
     def value(self) -> JSONValue:

@@ -450,7 +450,7 @@ class CatalogState:
         changed = [part for part in parts if part != saved.get(part.server)]
         is_judged = snapshot.decided == self.trust_store.decided
         if settings is not snapshot.settings:
-            # Other settings are stored as not judged by: the next start would judge all tools anew.
+            # Other settings are stored as not judged by: the next start would judge all again.
             is_stored = without_secrets(snapshot.settings) == without_secrets(settings)
             is_same = is_judged and is_stored and not (changed or is_elsewhere)
             await self._store.save_settings(self._known, None if is_same else changed)

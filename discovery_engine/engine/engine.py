@@ -453,7 +453,7 @@ class Engine(ScopedEngine):
         """
         await self._core.state.rebuild_index()
         is_on = self.view.settings.search.embeddings.is_on
-        vectors = await self._core.semantic.embed_anew() if is_on else None
+        vectors = await self._core.semantic.reembed() if is_on else None
         return ReindexReport(len(self.view.catalog), vectors)
 
     async def run_maintenance(self) -> NoReturn:

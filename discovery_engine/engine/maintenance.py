@@ -139,13 +139,13 @@ async def follow_files(
     async with aclosing(changed_files(inputs)) as changes:
         async for paths in changes:
             logger.info("Changed: %s", ", ".join(paths))
-            await _unless_unusable(reload)
+            await _reload_if_valid(reload)
 
 
 async def _follow_decisions(engine: Engine, changes: Callable[[], AsyncGenerator[None]]) -> None:
     async with aclosing(changes()) as decided:
         async for _ in decided:
-            await _unless_unusable(engine.apply_decisions)
+            await _reload_if_valid(engine.apply_decisions)
 
 
 async def _report_decided(core: EngineCore, store: PostgresGateways) -> None:
@@ -200,9 +200,9 @@ def _is_concerned(changed: Collection[str], part: ServerPart) -> bool:
     return part.server in changed or is_refused or _lacks_secret(part)
 
 
-async def _unless_unusable(read_anew: Callable[[], Awaitable[None]]) -> None:
+async def _reload_if_valid(reload: Callable[[], Awaitable[None]]) -> None:
     try:
-        await read_anew()
+        await reload()
     except ConfigurationError as error:
         logger.warning("The configuration stays as it was:\n%s", error)
 

@@ -161,7 +161,7 @@ class SemanticSearch:
         self._retry_at = 0.0
         self._waiting = anyio.CancelScope()
         """While nothing is to be done; cancelled to have something done."""
-        self._wanted_anew: Promise[int] | None = None
+        self._reembedding: Promise[int] | None = None
 
     async def run(self) -> NoReturn:
         """Follow the settings and the catalog; runs in a task of the engine."""
@@ -200,7 +200,7 @@ class SemanticSearch:
                     return
                 await self._settled.wait()
 
-    async def embed_anew(self) -> int:
+    async def reembed(self) -> int:
         """Embed all tools, in place of the stored vectors; returns how many have a vector then.
 
         0 if no embedder is configured.
@@ -208,7 +208,7 @@ class SemanticSearch:
         Raises:
             EmbeddingError: If the embedder fails.
         """
-        promise = self._wanted_anew = self._wanted_anew or Promise()
+        promise = self._reembedding = self._reembedding or Promise()
         self._waiting.cancel()
         return await promise.wait()
 
@@ -326,15 +326,15 @@ class SemanticSearch:
     ) -> None:
         """Keep the vectors of the view up to date until the settings change."""
         while _Wanted.by(self._view()) == target:
-            catalog, anew = self._view().catalog, self._wanted_anew
-            async for vectors in tools.update(catalog, anew=anew is not None):
+            catalog, reembedding = self._view().catalog, self._reembedding
+            async for vectors in tools.update(catalog, force=reembedding is not None):
                 await self._set_vectors(vectors)
                 self._embedder, self._problem = embedder, None
             self._pause = 0.0
             self._settle(catalog)
-            if anew is not None:
-                self._wanted_anew = None
-                anew.set(len(self._view().vectors or ()))
+            if reembedding is not None:
+                self._reembedding = None
+                reembedding.set(len(self._view().vectors or ()))
             await self._next_change(events, tools.updated_each)
 
     def _in_database(
@@ -366,9 +366,9 @@ class SemanticSearch:
         await self._set_vectors(None)
         self._settle(self._view().catalog)
         while _Wanted.by(self._view()) == target:
-            if self._wanted_anew is not None:
-                self._wanted_anew.set(0)
-                self._wanted_anew = None
+            if self._reembedding is not None:
+                self._reembedding.set(0)
+                self._reembedding = None
             await self._next_change(events)
 
     def _fail(self, error: EmbeddingError) -> None:
@@ -376,9 +376,9 @@ class SemanticSearch:
             logger.warning("Tools are found by words alone: %s", error)
         self._back_off(error)
         self._embedder = None
-        if self._wanted_anew is not None:
-            self._wanted_anew.fail(error)
-            self._wanted_anew = None
+        if self._reembedding is not None:
+            self._reembedding.fail(error)
+            self._reembedding = None
         self._settle(self._view().catalog)
 
     def _settle(self, catalog: Catalog) -> None:
@@ -390,7 +390,7 @@ class SemanticSearch:
     async def _next_change(self, events: Subscription, most: float = math.inf) -> None:
         """Wait for something to do, at most so many seconds."""
         with anyio.move_on_after(most) as self._waiting:
-            if self._wanted_anew is None:
+            if self._reembedding is None:
                 await anext(events)
 
 

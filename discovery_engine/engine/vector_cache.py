@@ -120,19 +120,19 @@ class VectorCache:
         self._noted_at = clock()
         self._parts: dict[ServerName, tuple[ServerPart, list[_TextKeys]]] = {}
         self._known: dict[bytes, bytes] = {}
-        self._is_anew = False
+        self._is_forced = False
         """True if stored vectors are not loaded."""
 
-    async def update(self, catalog: Catalog, *, anew: bool = False) -> AsyncIterator[ToolVectors]:
+    async def update(self, catalog: Catalog, *, force: bool = False) -> AsyncIterator[ToolVectors]:
         """Yield the vectors of a catalog: first the stored ones, then more, at last all.
 
-        The dimensions of the embedder must be known. With `anew` all are computed, and replace the
+        The dimensions of the embedder must be known. With `force` all are computed, and replace the
         stored ones.
 
         Raises:
             EmbeddingError: If the embedder fails; vectors computed until then are stored.
         """
-        self._begin(anew=anew)
+        self._begin(force=force)
         texts = await anyio.to_thread.run_sync(self._read, catalog)
         await self._load(texts)
         missing = [digest for digest in texts if digest not in self._known]
@@ -150,9 +150,9 @@ class VectorCache:
         if self._is_due():
             await self._note(used)
 
-    def _begin(self, *, anew: bool) -> None:
-        self._is_anew = anew
-        if anew:
+    def _begin(self, *, force: bool) -> None:
+        self._is_forced = force
+        if force:
             self._known = {}
 
     def _read(self, catalog: Catalog) -> Texts:
@@ -185,7 +185,7 @@ class VectorCache:
             yield _TextKeys(tool, digest, of_requests)
 
     async def _load(self, texts: Texts) -> None:
-        if self._is_anew:
+        if self._is_forced:
             return
         digests = [digest for digest in texts if digest not in self._known]
         load = partial(self._store.vectors, self._embedder.model, digests)
@@ -349,17 +349,17 @@ class StoredVectorCache(VectorCache):
         self._database = database
         self._searcher = searcher
 
-    async def update(self, catalog: Catalog, *, anew: bool = False) -> AsyncIterator[ToolVectors]:
+    async def update(self, catalog: Catalog, *, force: bool = False) -> AsyncIterator[ToolVectors]:
         """Yield the vectors of the searcher's catalog: first what the database has, at last all.
 
-        With `anew` none is loaded that was stored under its text. Those that are beside the
+        With `force` none is loaded that was stored under its text. Those that are beside the
         documents are replaced with these.
 
         Raises:
             EmbeddingError: If the embedder fails, or the database does not answer.
             NoVectorSearchError: If the database cannot compare vectors.
         """
-        self._begin(anew=anew)
+        self._begin(force=force)
         index, space = await _of_database(self._opened)
         missing = await _of_database(space.missing)
         numbers = index.stored().numbers
@@ -387,8 +387,8 @@ class StoredVectorCache(VectorCache):
         if not isinstance(searcher, DatabaseSearcher):
             raise RegistryError("the catalog is not searched in the database any more")
         model, dimensions = self._embedder.model, self._embedder.dimensions or 0
-        for is_anew in (False, True):
-            number = searcher.database_index.stored(is_anew=is_anew, is_whole=True).number
+        for refresh in (False, True):
+            number = searcher.database_index.stored(refresh=refresh, is_whole=True).number
             if space := open_space(self._database, number, model, dimensions):
                 return searcher.database_index, space
         raise RegistryError("the index of the tools was dropped while it was made")

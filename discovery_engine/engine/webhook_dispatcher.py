@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 _LOOK_EVERY = 2.0  # seconds between two looks at what is due
 _MAX_CONCURRENT_DELIVERIES = 4  # requests to one webhook
-_ROUNDS = 4  # of that many requests, before what is due is claimed anew
+_ROUNDS = 4  # of that many requests, before what is due is claimed again
 _MARGIN = 30.0  # seconds
 _LONGEST_PAUSE = 60.0  # seconds, for a webhook to which nothing can be sent
 

@@ -95,7 +95,7 @@ class _RunForm(_Loose):
 
 
 def read_baseline(content: bytes, *, file: str) -> Baseline:
-    """The run that a JSON text holds; its measures are taken from its rows anew.
+    """Read a run from JSON; its measures are computed again from its rows.
 
     Raises:
         ConfigurationError: If it is no such text.

@@ -1,4 +1,4 @@
-"""How good the hits of a query are: how sure it is that one fits, and how many fit equally well."""
+"""Assessment of a query's hits: the certainty that one fits, and how many fit equally well."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Mentions(NamedTuple):
     of_servers: set[str]
     """The names of servers, whole or in parts."""
     telling: set[str]
-    """Those that are whole, or no words of published tools: the `mail` of `zoho-mail` is one."""
+    """Names that are whole, or no words of published tools: the `mail` of `zoho-mail` is one."""
     certain: set[str]
     """Names of products alone: listed ones, and servers of rare names."""
     likely: set[str]
@@ -109,7 +109,7 @@ class Assessor:
         similarities: Similarities | None = None,
         calibration: Calibration | None = None,
     ) -> Assessment:
-        """How good `hits` of `query` are: `FIRST` at least, if there are so many."""
+        """Assess a query by its hits, of which the first `FIRST` are needed."""
         terms = query.terms
         if not hits:
             return Assessment(0.0, 0, self._unknown(query))
@@ -457,7 +457,7 @@ class Assessor:
         return self._index.impacts(doc_id, terms.weights) if doc_id else {}
 
     def name_match(self, query: AnalyzedQuery, hit: Hit) -> NameMatch:
-        """How the name of a hit fits `query`."""
+        """The match of a query with the name of a hit."""
         # To look up a tool takes 5 us, for each hit, and few queries are names.
         return query.name_match(self._index.doc_id(hit.entry.tool) if query.name_matches else None)
 

@@ -83,7 +83,7 @@ class Searcher:
     """Made by `build_searcher`."""
 
     assessed_hits = FIRST
-    """How many of the first hits `assess` looks at."""
+    """The number of first hits that `assess` looks at."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Searcher:
 
     @property
     def unindexed(self) -> int:
-        """How many tools are found by their names alone, as their words are not indexed yet."""
+        """The number of tools found by their names alone, as their words are not indexed yet."""
         return 0
 
     def complete(self) -> None:
@@ -267,7 +267,7 @@ class Searcher:
         ]
 
     def explain(self, query: AnalyzedQuery, hit: Hit) -> HitExplanation:
-        """Why `query` found `hit`."""
+        """Explain why `query` found `hit`."""
         # Imported here, so that a search on the command line starts quickly.
         from discovery_engine.search.ranking.hit_explanation import Explainer  # noqa: PLC0415
 
@@ -291,7 +291,7 @@ class Searcher:
         similarities: Similarities | None = None,
         calibration: Calibration | None = None,
     ) -> Assessment:
-        """How good `hits` of `query` are: `assessed_hits` at least, if there are so many."""
+        """Assess a query by its hits, of which the first `assessed_hits` are needed."""
         return self.assessor.assess(query, hits, similarities, calibration)
 
     def gaps(self, query: AnalyzedQuery, hits: Sequence[Hit]) -> Gaps:

@@ -1,4 +1,4 @@
-"""How often tools were called after a search had found them; the counts decay with time.
+"""Counts of calls of tools that a search had found; they decay with time.
 
 Nothing is counted unless the owner turns it on with `search.learn`.
 """
@@ -18,7 +18,7 @@ _MOST_FOUND = 1_000  # tools; the oldest are forgotten
 
 
 class UseCount(Struct, frozen=True):
-    """How often a tool was used, decayed to a moment."""
+    """The number of uses of a tool, decayed to a moment."""
 
     count: float
     at: float
@@ -34,7 +34,7 @@ class UseCount(Struct, frozen=True):
 
 
 def usage_shares(uses: Mapping[ToolKey, UseCount], now: float) -> dict[ToolKey, float]:
-    """How much each tool is used, from 0 to just under 1."""
+    """The use of each tool, from 0 to just under 1."""
     counts = {key: use.decayed(now) for key, use in uses.items()}
     return {key: count / (count + _SATURATION) for key, count in counts.items()}
 

@@ -150,11 +150,11 @@ class EncryptedStore:
             if document is None:
                 return None
             new_keys = self._keys.with_new_passphrase()
-            anew = self._encrypted_again(document, new_keys)
-            self._write(anew)
+            rewritten = self._encrypted_again(document, new_keys)
+            self._write(rewritten)
             self._keys.discard(document.key)
             self._keys = new_keys
-            return anew.key.place
+            return rewritten.key.place
 
     def require_usable(self) -> None:
         """Check that a secret could be stored now.

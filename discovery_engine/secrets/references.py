@@ -131,6 +131,10 @@ def references_in(text: str) -> tuple[Reference, ...]:
         return ()
 
 
+def reads_file(text: str) -> bool:
+    return any(reference.kind == "file" for reference in references_in(text))
+
+
 def with_addresses(text: str, addresses: Mapping[str, str]) -> str:
     """The text with other references in place of some; both are `Reference.address`."""
 

@@ -23,7 +23,7 @@ class RegistryHealth(Struct, frozen=True):
     """The health of a registry that is not a file of this machine."""
 
     error: RegistryError | None
-    """Why it does not answer; None if it does."""
+    """The reason why it does not answer; None if it does."""
     since: float | None
     """Unix time in seconds at which it was first found not to answer."""
     waiting: int
@@ -56,7 +56,7 @@ class Availability:
         self._pause = 0.0
         self._retry_at = 0.0
         self.error: RegistryError | None = None
-        """Why the database did not answer last; None while it does."""
+        """The reason why the database did not answer last; None while it does."""
         self.since: float | None = None
         """Unix time in seconds of the first failure since it answered; None while it does."""
 

@@ -176,7 +176,7 @@ def open_shared(remote: PostgresRegistry, path: Path, *, patience: float) -> Reg
 
 
 def copy_folder(path: Path, name: str) -> Path:
-    """Where the copy of a database is; `path` is that of the registry of the data folder."""
+    """The folder of a database's copy; `path` is that of the registry of the data folder."""
     return path.parent / "shared" / blake2b(name.encode(), digest_size=8).hexdigest()
 
 

@@ -83,7 +83,7 @@ class RelayTurn(Struct, frozen=True):
     answers: Mapping[bytes, bytes] = field(default_factory=dict)
     """To others, by request; encrypted."""
     room: int = 0
-    """How many more it takes now."""
+    """The number of requests that it takes now beside these."""
 
 
 class RelayNews(Struct, frozen=True):

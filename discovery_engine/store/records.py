@@ -39,7 +39,7 @@ class LossRecord(Struct, frozen=True):
     scope: str
     at: float
     acknowledged: float | None = None
-    """When its owner acknowledged it; tools are withheld until then."""
+    """The time at which its owner acknowledged it; tools are withheld until then."""
     number: int = 0
 
 
@@ -65,7 +65,7 @@ class RulesRecord(Struct, frozen=True):
 
     scope: str
     section: str
-    """Where they would stand in a file, such as `toolRules`."""
+    """The key under which a file has such rules, for instance `toolRules`."""
     text: str
     """YAML, as the owner wrote it."""
     at: float

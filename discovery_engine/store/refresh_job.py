@@ -34,17 +34,17 @@ class RefreshTarget(Struct, frozen=True):
     connection: str = ""
     """The fingerprint of how it is reached; with another one it is listed at once."""
     reason: str = ""
-    """Why it must not be listed; empty if it may be."""
+    """The reason why it must not be listed; empty if it may be."""
     code: str = ""
     """The code of that reason."""
 
 
 class NameMark(Struct, frozen=True):
-    """When a job is to be dropped, unless a process that has its server names it again."""
+    """The mark of a job that is dropped unless a process that has its server names it again."""
 
     server: ServerName
     seconds_left: float | None
-    """Until then; None if only programs that are too old to name servers have seen the job."""
+    """Until it is dropped; None if only programs too old to name servers have seen the job."""
 
 
 class RefreshClaim(Struct, frozen=True):
@@ -66,7 +66,7 @@ class RefreshJob(Struct, frozen=True):
     server: ServerName
     created_at: float
     due_at: float
-    """When it is to be listed; while it is processed, when it was."""
+    """The time at which it is to be listed, or was to be while it is processed."""
     state: JobState = "pending"
     priority: int = 0
     """The rank among due jobs; the highest comes first."""
@@ -78,17 +78,17 @@ class RefreshJob(Struct, frozen=True):
     """The number of its last claim, which no other claim of this server ever has."""
     claimed_at: float | None = None
     lease_until: float | None = None
-    """When another worker may claim it; None unless it is processed."""
+    """The time from which another worker may claim it; None unless it is processed."""
     listed_at: float | None = None
-    """When it was last listed with success, whether or not anything had changed."""
+    """The time of the last successful listing, whether or not anything had changed."""
     tool_count: int | None = None
     """Its tools at that time."""
     error_code: str = ""
     error_message: str = ""
-    """Why the last attempt failed, or why it is disabled."""
+    """The reason why the last attempt failed, or why it is disabled."""
     connection: str = ""
     failing_since: float | None = None
-    """When the first attempt failed since the last success; None if none did."""
+    """The time of the first failure since the last success; None without a failure."""
     losses: int = 0
     """Workers in a row that were lost with it."""
 
@@ -98,7 +98,7 @@ class RefreshJob(Struct, frozen=True):
 
     @property
     def claimable_at(self) -> float | None:
-        """When a worker may claim it; None for one that no worker may."""
+        """The time from which a worker may claim it; None if no worker may."""
         if self.state == "processing":
             return self.lease_until
         return self.due_at if self.state in WAITING else None

@@ -17,7 +17,7 @@ from discovery_engine._util.json import JSONObject
 
 PackageKind: TypeAlias = Literal["npm", "pypi", "oci", "nuget", "mcpb", "remote"]
 ServerOrigin: TypeAlias = Literal["manual", "setup", "marketplace"]
-"""Who registered a server: its owner by hand, a setup file, or an installation."""
+"""The origin of a registration: the owner's hand, a setup file, or an installation."""
 
 
 class PackagePin(Struct, frozen=True, omit_defaults=True):

@@ -73,7 +73,7 @@ T = TypeVar("T")
 
 
 class Transactions:
-    """What a back-end has of its own, for all that is written once."""
+    """Transactions of one back-end; the code above them is the same for all back-ends."""
 
     @abstractmethod
     def read(self, work: Callable[[Connection], T]) -> T:

@@ -54,24 +54,24 @@ class WebhookState(Struct, frozen=True):
     dropped: int = 0
     """Events that were stored and dropped, because too many waited."""
     oldest_at: float | None = None
-    """When the oldest pending event was stored; None if none is pending."""
+    """The time at which the oldest pending event was stored; None if none is pending."""
     delivered_at: float | None = None
-    """When an event was last accepted."""
+    """The time at which an event was last accepted."""
     failed_at: float | None = None
-    """When an attempt last failed."""
+    """The time at which an attempt last failed."""
     failure: str = ""
-    """Why; empty if the last attempt was accepted."""
+    """The reason why it failed; empty if the last attempt was accepted."""
     disabled_at: float | None = None
-    """When its receiver said that it is gone; None if it did not. Nothing is stored since."""
+    """The time at which its receiver said that it is gone, or None. Nothing is stored since."""
 
 
 class ServerHealth(Struct, frozen=True):
     """The health of a server as it was last sent to webhooks."""
 
     failing_at: float | None = None
-    """Since when they know it as failing; None if they do not."""
+    """The time since which they know it as failing; None if they do not."""
     well_at: float | None = None
-    """When they were last sent that it is well again."""
+    """The time at which they were last sent that it is well again."""
 
 
 FIRST_BACKOFF = 5.0  # seconds

@@ -36,7 +36,7 @@ class _Queue(Struct, eq=False):
 
     writes: dict[Hashable, _QueuedWrite] = field(default_factory=dict)
     failures: int = 0
-    """How often in a row one took too long."""
+    """The number of writes in a row that took too long."""
     retry_at: float = 0.0
     dropped: int = 0
 

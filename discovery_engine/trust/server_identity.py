@@ -16,7 +16,7 @@ from discovery_engine.config.settings import (
     ServerSettings,
     StdioTransport,
 )
-from discovery_engine.secrets.references import references_in
+from discovery_engine.secrets.references import reads_file
 from discovery_engine.tools.model import canonical_json, fingerprint
 
 UNSET = ""
@@ -257,10 +257,6 @@ def switched_as(server: ServerSettings, path: str | None) -> str:
 
 def _bound(values: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
     return {
-        name: resolved.get(name, text) if _reads_a_file(text) else text
+        name: resolved.get(name, text) if reads_file(text) else text
         for name, text in values.items()
     }
-
-
-def _reads_a_file(text: str) -> bool:
-    return any(reference.kind == "file" for reference in references_in(text))

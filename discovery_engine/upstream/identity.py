@@ -24,6 +24,7 @@ from discovery_engine.secrets.references import (
     REDACTED,
     MalformedReferenceError,
     Reference,
+    reads_file,
     redact_literals,
     references_in,
     split,
@@ -190,7 +191,7 @@ def _selecting_values(
         value = values.get(place)
         kind, _, name = place.partition(".")
         match kind:
-            case _ if _reads_a_file(text):
+            case _ if reads_file(text):
                 yield place, value
             case "command" | "cwd" if references_in(text):
                 yield place, value
@@ -252,11 +253,7 @@ def _earlier(server: ServerSettings, values: Mapping[str, str], program: str) ->
 
 
 def _was_resolved(place: str, text: str) -> bool:
-    return not place.startswith(("env.", "headers.", "oauth.")) or _reads_a_file(text)
-
-
-def _reads_a_file(text: str) -> bool:
-    return any(reference.kind == "file" for reference in references_in(text))
+    return not place.startswith(("env.", "headers.", "oauth.")) or reads_file(text)
 
 
 def _digest(value: object) -> str:

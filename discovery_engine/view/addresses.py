@@ -47,7 +47,7 @@ class AddressBook(Struct, frozen=True, dict=True):
     place: Callable[[Entry], str]
     """Describes what hides a tool, for the owner."""
     naming: Naming = Naming()
-    """How tools are named towards clients."""
+    """The naming of tools towards clients."""
 
     def server(self, name: str) -> ServerName:
         """The server of exactly that name, or the only one of it in another spelling.

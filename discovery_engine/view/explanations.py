@@ -1,4 +1,4 @@
-"""Why something is enabled or hidden, and for whom it is reserved: for its owner alone.
+"""Explanations, for the owner alone, of why something is enabled or hidden, and for whom.
 
     visible to  team:finance or user:anna  server payroll  discovery.yaml:3:5
     and to      team:maintainers           tool rule 2     discovery.yaml:9:5
@@ -95,7 +95,7 @@ def explain_offering(view: View, entry: OfferingEntry) -> RuleExplanation:
 
 
 def why_hidden(view: View, entry: Entry | OfferingEntry, name: str | None) -> str | None:
-    """Why a view of the configuration hides it; None if it does not."""
+    """The reason why a view of the configuration hides an entry; None if it does not."""
     if name is None:
         return None
     reason = ScopedViews(named_scope(view.settings, name)).why_hidden(view, entry)
@@ -103,7 +103,7 @@ def why_hidden(view: View, entry: Entry | OfferingEntry, name: str | None) -> st
 
 
 def why_uri_hidden(view: View, server: str, uri: str, name: str) -> str | None:
-    """Why a view hides a URI although it shows its template; None if it does not."""
+    """The reason why a view hides a URI although it shows its template; None if it does not."""
     try:
         ScopedViews(named_scope(view.settings, name)).view(view).resource(server, uri)
     except NotFoundError:

@@ -194,7 +194,7 @@ class ScopedOfferings:
         return flags
 
     def why_hidden(self, part: ServerPart, entry: OfferingEntry) -> str:
-        """Why one is not shown, in a few words; empty if it is."""
+        """The reason why an entry is not shown, in a few words; empty if it is shown."""
         if self._tags and not self._is_tagged(entry):
             return f"it is for what is tagged {', '.join(map(repr, sorted(self._tags)))}"
         explained = self._explained(part, entry)
@@ -250,7 +250,7 @@ class UriGuard(Struct, frozen=True, dict=True):
         return self.rules.denial(uri, of, server) is None
 
     def _removed(self, server: ServerName) -> frozenset[str]:
-        """Every spelling of the URIs of a server's resources that are not shown."""
+        """The URIs of a server's resources that are not shown, in every spelling."""
         spellings = self._removed_by_server.get(server)
         if spellings is None:
             spellings = self._removed_by_server[server] = frozenset(

@@ -104,7 +104,7 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     name: ServerName
     description: str = ""
     source: str = OWN_SOURCE
-    """Where it stands: `discovery.yaml`, `registry`, or the id of another source."""
+    """The place of its entry: `discovery.yaml`, `registry`, or the id of another source."""
     is_wanted: bool = True
     """True if its owner wants it to be used; a failure changes nothing about that."""
     package: str = ""
@@ -116,7 +116,7 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     """Unix time in seconds of the last change of its registered entry or package."""
     state: ServerState
     reason: str = ""
-    """Why it is in that state; may be empty."""
+    """The reason why it is in that state; may be empty."""
     hint: str = ""
     detail: str = ""
     """More of the reason, for the owner only: it may name files of the owner's disk."""
@@ -141,7 +141,7 @@ class ServerReport(Struct, frozen=True, kw_only=True):
     progress: str = ""
     """The last line that its program wrote while it is starting; external text."""
     failure: Failure | None = None
-    """Why its last listing failed."""
+    """The reason why its last listing failed."""
     dropped: tuple[DroppedTool, ...] = ()
     """Tools that it lists and that cannot be used."""
     since: float | None = None
@@ -197,7 +197,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
 
     @property
     def refusal(self) -> UntrustedServerError | None:
-        """Why it must not be started; None if it may be, or is off for another reason."""
+        """The error that forbids its start; None if it may start, or is off for another reason."""
         server, reason = self.settings, self.part.verdict.reason
         if reason not in REFUSALS or server.problem or not server.enabled:
             return None
@@ -248,7 +248,7 @@ class ConfiguredServer(Struct, frozen=True, dict=True):
 
     @property
     def outage(self) -> Notice | None:
-        """Why answers lack its tools; None if they do not."""
+        """The reason why answers lack its tools; None if they do not."""
         name, part, info = self.settings.name, self.part, self.info
         if info.state in _NOT_LISTED:
             if part.listed_at is not None:
@@ -483,7 +483,7 @@ class ConfiguredServers(Struct, frozen=True):
     name hidden things, are different within it."""
 
     def __iter__(self) -> Iterator[ConfiguredServer]:
-        """Every configured server, in the order of the settings."""
+        """Yield every configured server, in the order of the settings."""
         return map(self.get, self.settings.by_name)
 
     def get(self, name: ServerName) -> ConfiguredServer:

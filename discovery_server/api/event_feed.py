@@ -4,7 +4,7 @@
     → {"type": "events", "stream": "x1", "sequence": 43, "events": [{"type": "tool_called", …}, …]}
 
 Every event has the next number. A client that was away names the stream and the number that it saw
-last: it gets what it missed, or the state anew if that is too long ago. No client is waited for:
+last: it gets what it missed, or the state again if that is too long ago. No client is waited for:
 one that does not read is dropped, and connects again.
 """
 
@@ -185,7 +185,7 @@ class FeedClient:
         self._arrival.set()
 
     def refresh(self) -> None:
-        """Send the state anew."""
+        """Send the state again."""
         self.deliver(self._state())
 
     async def next(self) -> bytes | None:

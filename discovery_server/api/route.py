@@ -235,7 +235,7 @@ def with_digest(form: JSONObject) -> JSONObject:
 
 
 def require_shown(form: JSONObject, digest: str, subject: str) -> None:
-    """Check that a plan, made anew, has the digest of the one that was shown.
+    """Check that a plan, computed again, has the digest of the one that was shown.
 
     Raises:
         PlanChangedError: If it has another one; `subject` is what is done, for instance

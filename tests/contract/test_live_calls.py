@@ -243,13 +243,13 @@ async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> Non
         await api.engine.execute("good", "environment", {})
         async with api.connect(f"?stream={state['stream']}&after={seen}") as again:
             missed = await until(again, "tool_called")
-        anew = []
+        received_types = []
         for query in ("?stream=another&after=1", "?after=99999", "?after=nonsense"):
             async with api.connect(query) as lost:
-                anew.append((await received(lost))["type"])
+                received_types.append((await received(lost))["type"])
 
     assert (missed["tool"], missed["sequence"]) == ("environment", seen + 1)
-    assert anew == ["state"] * 3
+    assert received_types == ["state"] * 3
 
 
 @pytest.mark.thorough

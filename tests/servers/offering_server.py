@@ -2,7 +2,7 @@
 
     python offering_server.py WORLD.json [--era modern|legacy|both]
 
-WORLD.json, read anew for each request:
+WORLD.json, read again for each request:
 
     {"tools": [...], "resources": [...], "templates": [...], "prompts": [...], "skills": [...],
      "capabilities": {...},              what is declared; by default what there is

@@ -1,4 +1,4 @@
-"""An MCP server over stdio that says of itself whatever a file holds, read anew each time.
+"""An MCP server over stdio that says of itself whatever a file holds, read again each time.
 
     python told_server.py FILE
 

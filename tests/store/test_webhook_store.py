@@ -139,7 +139,7 @@ def test_a_failure_is_told_of_once_until_the_server_is_well_again(store: Registr
         "since": "1970-01-01T00:33:20Z",
     }
 
-    store.save_parts(SCOPE, [part], revision=1, keep_newer=True)  # judged anew, not listed
+    store.save_parts(SCOPE, [part], revision=1, keep_newer=True)  # judged again, not listed
     assert sent(store) == []
     store.save_parts(SCOPE, [replace(part, listed_at=3000.0)], revision=1)
     assert told(store) == [("server.recovered", {"server": "a"})]

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import httpx2
+
+PORTS = {"http": 80, "https": 443}
 
 FetchProblem: TypeAlias = Literal[
     "address",  # invalid, or one that must not be fetched from
@@ -25,3 +30,9 @@ class FetchError(Exception):
         self.problem = problem
         self.reason = reason
         self.hint = hint
+
+
+def authority(url: httpx2.URL) -> str:
+    """The host and port of a URL, the default port too."""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{host}:{url.port or PORTS.get(url.scheme, '')}"

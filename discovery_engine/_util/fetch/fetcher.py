@@ -23,7 +23,7 @@ import httpx2
 from msgspec import Struct
 
 from discovery_engine._util.address_classes import AddressClass, address_class, reachable_classes
-from discovery_engine._util.fetch.fetch_error import FetchError
+from discovery_engine._util.fetch.fetch_error import PORTS, FetchError, authority
 from discovery_engine._util.text import quoted
 from discovery_engine._util.tls_context import load_tls_context
 from discovery_engine._util.version import __version__
@@ -123,7 +123,6 @@ _CONNECT = 10.0  # seconds
 _READ = 15.0  # seconds between two reads
 _MOST_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
-_PORTS = {"http": 80, "https": 443}
 _MAX_ERROR_URL_LENGTH = 100  # characters of the target of a redirect
 _LONGEST_NUMBER = 18  # digits
 _PIECE = 256 * 1024  # decompressed bytes in one step
@@ -203,7 +202,7 @@ class Fetcher:
         """
         target = parsed_address(url)
         self._require_origin(target)
-        place = _place(target)
+        place = authority(target)
         try:
             with anyio.move_on_after(within):
                 limits = {**_TIMEOUTS, "read": within, "write": within}
@@ -233,11 +232,11 @@ class Fetcher:
         target = parsed_address(url)
         if not follows:
             self._require_origin(target)
-        place = _place(target)
+        place = authority(target)
         try:
             with anyio.move_on_after(within):
                 for _ in range(_MOST_REDIRECTS + 1):
-                    place = _place(target)
+                    place = authority(target)
                     async with self._opened(target, headers) as response:
                         if response.status not in _REDIRECTS:
                             yield _streamed(response, limit, place)
@@ -289,14 +288,16 @@ class Fetcher:
 
     def _require_origin(self, target: httpx2.URL) -> None:
         if not _is_same_origin(target, self._base):
-            raise FetchError("address", f"{_place(target)} is not {_place(self._base)}")
+            raise FetchError("address", f"{authority(target)} is not {authority(self._base)}")
 
     def _require_public_name(self, target: httpx2.URL) -> None:
         """Check a name that a proxy will resolve; without a proxy the connection is checked."""
         if not self._is_proxied or target.host == self._base.host:
             return
         if reachable_classes(target.host, is_private=False) != {"public"}:
-            reason = f"{_place(target)} is no host of the internet, where nothing is fetched from"
+            reason = (
+                f"{authority(target)} is no host of the internet, where nothing is fetched from"
+            )
             raise FetchError("address", reason)
 
     def _redirected(
@@ -307,12 +308,12 @@ class Fetcher:
             target = sent.join(location)
         except (httpx2.InvalidURL, ValueError):
             target = httpx2.URL("")
-        what = f"HTTP {response.status}, a redirect of {_place(sent)}"
-        if not location or target.scheme not in _PORTS or not target.host or target.userinfo:
+        what = f"HTTP {response.status}, a redirect of {authority(sent)}"
+        if not location or target.scheme not in PORTS or not target.host or target.userinfo:
             raise FetchError("redirect", f"{what} to no address of the web")
         if _is_same_origin(target, sent):
             return target
-        where = quoted(f"{target.scheme}://{_place(target)}"[:_MAX_ERROR_URL_LENGTH])
+        where = quoted(f"{target.scheme}://{authority(target)}"[:_MAX_ERROR_URL_LENGTH])
         if follows and target.scheme == "https":
             return target
         hint = "if the source has moved there, write that address"
@@ -362,7 +363,7 @@ def parsed_address(url: str) -> httpx2.URL:
     """
     try:
         parsed = httpx2.URL(url)
-        is_web = parsed.scheme in _PORTS and bool(parsed.host)
+        is_web = parsed.scheme in PORTS and bool(parsed.host)
         parsed.raw_host.decode("ascii")
     except (httpx2.InvalidURL, ValueError):
         is_web = False
@@ -437,12 +438,7 @@ def _is_same_origin(left: httpx2.URL, right: httpx2.URL) -> bool:
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port or _PORTS.get(url.scheme)
-
-
-def _place(url: httpx2.URL) -> str:
-    host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{host}:{url.port or _PORTS.get(url.scheme, '')}"
+    return url.scheme, url.host, url.port or PORTS.get(url.scheme)
 
 
 def _too_long(place: str, limit: int) -> FetchError:
@@ -496,7 +492,7 @@ def _proxy_pool(proxy: str, context: ssl.SSLContext) -> Any:
         parsed = httpx2.URL(proxy if "://" in proxy else f"http://{proxy}")
     except (httpx2.InvalidURL, ValueError):
         raise FetchError("proxy", "the proxy that the environment names is no address") from None
-    if parsed.scheme not in _PORTS:
+    if parsed.scheme not in PORTS:
         hint = "name one of http:// or https:// in $HTTPS_PROXY"
         reason = f"proxies of the kind {quoted(parsed.scheme[:20])} are not supported"
         raise FetchError("proxy", reason, hint=hint)

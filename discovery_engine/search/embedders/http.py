@@ -28,9 +28,9 @@ class ModelEndpoint(Struct, frozen=True):
     address: str
     key: str
     name: str
-    """How errors call it, for instance `the embedder`."""
+    """The noun for it in error messages, for instance `the embedder`."""
     setting: str
-    """Where the owner configures it."""
+    """The section of its settings, for instance `search.embeddings`."""
     error: type[DiscoveryError]
     most_bytes: int
 

@@ -1,4 +1,4 @@
-"""Which typical requests search knows of each tool, and where they are from.
+"""Typical requests that search knows of each tool, and their origins.
 
 Those of the owner, in `overrides`, replace all others; those that were written for this very
 definition by a language model replace the shipped ones.

@@ -46,7 +46,7 @@ class Likeness(NamedTuple):
     """From 0 to 1, as the others."""
     description: float
     shared: int
-    """How many parameters and words both have."""
+    """The number of parameters and words that both have."""
 
     @property
     def mean(self) -> float:
@@ -235,7 +235,7 @@ class _Match(NamedTuple):
     likeness: Mapping[str, Likeness]
     """By their plain names."""
     alike: int
-    """How many of them count as proof."""
+    """The number of them that count as proof."""
 
 
 def recognize(tools: Sequence[Tool], pack: Pack) -> dict[str, Recognized]:
@@ -290,5 +290,5 @@ def _proof(
 
 
 def _least(named: Mapping[str, Tool], packed: PackedServer) -> float:
-    """How many tools must be alike."""
+    """The number of tools that must be alike."""
     return max(1.0, _ENOUGH_OF_LIST * min(len(packed), len(named)))

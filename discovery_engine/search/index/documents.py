@@ -40,7 +40,7 @@ class Field(Struct, frozen=True):
     label: str
     weight: float
     slope: float = 0.0
-    """How much a field longer than usual is worth less, from 0 to 1."""
+    """The penalty of fields that are longer than usual, from 0 to 1."""
     usual_length: float = 1.0
     """In words."""
 

@@ -321,7 +321,7 @@ class _Marks(Struct, frozen=True):
     final_exclusion: str = ""
     """Within a clause: it excludes what precedes."""
     words: str = ""
-    """Every negation and exclusion has one of them: in a text without any, none is looked for."""
+    """Words of which every negation and exclusion has one; a text with none of them is skipped."""
 
 
 _MARKS = {
@@ -486,7 +486,7 @@ def asking_clauses(text: str, code: str) -> str:
 
 
 def excluded(text: str, code: str) -> list[tuple[int, int]]:
-    """Where a request in a language says what it does not want; the parts are in order."""
+    """The start and end of each part of a request that says what it does not want, in order."""
     grammar = _grammar(code)
     if not grammar or (grammar.words and grammar.words.isdisjoint(text.lower().split())):
         return []
@@ -509,7 +509,7 @@ def _excluded(text: str, grammar: _Grammar) -> Iterator[tuple[int, int]]:
 
 
 def _clauses(text: str, grammar: _Grammar) -> Iterator[tuple[int, int]]:
-    """Where each clause of several sentences starts and ends."""
+    """Yield the start and end of each clause of several sentences."""
     at = 0
     for sentence in _END_OF_SENTENCE.split(text):
         at = text.index(sentence, at)

@@ -88,7 +88,7 @@ _KINDRED = (
 
 
 class Relation(IntEnum):
-    """How the operations of a request and of a tool are related, the nearest first."""
+    """The relation between the operations of a request and of a tool, the nearest first."""
 
     SAME = 0
     KINDRED = 1
@@ -106,7 +106,7 @@ class Relation(IntEnum):
 
 @cache
 def relation(request: int, done: int) -> Relation:
-    """How the operation that a request asks for is related to those that a tool does.
+    """Relate the operation that a request asks for to those that a tool does.
 
     Both are sets of `Operation`; the nearest two count.
     """
@@ -212,7 +212,7 @@ class ArgumentKind(IntFlag):
 class Argument(NamedTuple):
     kind: ArgumentKind
     start: int
-    """Where it starts in the request."""
+    """The position of its first character in the request."""
     end: int
 
     def text(self, request: str) -> str:
@@ -453,7 +453,7 @@ def _actions(parameters: Sequence[Parameter]) -> Iterator[str]:
 
 
 def _verb(stems: Sequence[str]) -> tuple[int, int]:
-    """Where the verb is, and what it means; -1 and nothing without one."""
+    """The position of the first verb and its operations; -1 and 0 without a verb."""
     verbs = operation_words().verbs
     for at, stem in enumerate(stems):
         if stem in verbs:

@@ -98,7 +98,7 @@ class QueryTerms(Struct, frozen=True):
 
 
 class Derivation(IntEnum):
-    """How a term follows from a word of a query, the closest first."""
+    """The way a term follows from a word of a query, the closest first."""
 
     LITERAL = 0
     TRANSLATED = 1
@@ -120,10 +120,10 @@ class Vocabulary(Protocol):
 
     @property
     def size(self) -> int:
-        """How many tools there are."""
+        """The number of tools."""
 
     def document_frequency(self, term: str) -> int:
-        """How many of them hold a term."""
+        """The number of tools that hold a term."""
 
     def known_terms(self, terms: Collection[str]) -> Collection[str]:
         """Return the terms that some tool may hold."""
@@ -187,7 +187,7 @@ class QueryAnalyzer:
         )
 
     def term_sources(self, query: str) -> dict[str, TermSource]:
-        """Which word each term of a query follows from; of several, the closest."""
+        """The word that each term of a query follows from; the closest of several."""
         text, language = self._wanted(query)
         query = _with_sites(text)
         tokens = self._tokens(query, language)
@@ -329,7 +329,7 @@ class QueryAnalyzer:
     def _weigh_colloquial(
         self, token: Token, english: Sequence[str], weights: dict[str, float]
     ) -> None:
-        """Where tools have a colloquial word itself, what it means is only a synonym."""
+        """Weigh the meaning of a colloquial word like a synonym if tools have the word itself."""
         weights.update(self._weights([self._lexicon.stem(token.text)]))
         meant = (word for word in token.english if english.count(word) == 1)
         for term in {term for word in meant for term in self._lexicon.terms(word)}:
@@ -354,7 +354,7 @@ class QueryAnalyzer:
 
     @staticmethod
     def _shares(terms: Sequence[str]) -> Iterable[tuple[str, float]]:
-        """How the weight of a word is spread over its terms."""
+        """Yield the terms of a word, each with its share of the word's weight."""
         stem, *others = terms
         subjects = [term for term in others if term.startswith(SUBJECT)]
         for term in subjects:

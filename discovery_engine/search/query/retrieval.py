@@ -38,7 +38,7 @@ _MOST_WORDS = 6  # of a query that may be a name with a typo
 
 
 class NameMatchKind(IntEnum):
-    """How a query names a tool; the closer ranks first, whatever the scores."""
+    """The way a query names a tool; the closer ranks first, whatever the scores."""
 
     NONE = 0
     TYPO = 1
@@ -54,7 +54,7 @@ class NameMatch(NamedTuple):
 
 
 def match_names(index: Index, text: str, terms: QueryTerms) -> dict[DocId, NameMatch]:
-    """Every tool that a query names, and how; `terms` are those of the query."""
+    """Return the match of every tool that a query names; `terms` are those of the query."""
     matches = dict(_match_spellings(index, text))
     if matches or not _may_be_typo(text, terms):
         return matches
@@ -249,7 +249,7 @@ class _Nearest(Struct, frozen=True):
     scored: list[Place]
     """The best first: at least so many, if there are, and all that equal the last of them."""
     size: int
-    """How many tools hold any of the terms."""
+    """The number of tools that hold any of the terms."""
     is_by_all_terms: bool
 
     def best(self, least: int) -> list[Place]:
@@ -302,7 +302,7 @@ def _add(sums: dict[int, float], weight: float, postings: Iterable[tuple[int, in
 
 
 def _size(sums: Sums) -> int:
-    """How many tools hold a term."""
+    """The number of tools that hold a term."""
     return len(sums) - sums.count(0.0) if isinstance(sums, list) else len(sums)
 
 
@@ -369,5 +369,5 @@ class AnalyzedQuery(Struct, frozen=True):
     """Finds its candidates."""
 
     def name_match(self, doc_id: DocId | None) -> NameMatch:
-        """How the query names a tool, if at all."""
+        """The match of the query with a tool's name; its kind is `NONE` if they differ."""
         return self.name_matches.get(doc_id, _NO_MATCH) if doc_id else _NO_MATCH

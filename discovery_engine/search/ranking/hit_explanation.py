@@ -1,4 +1,4 @@
-"""Why a tool was found: what each word of a query adds to its relevance, and which field has it.
+"""Reasons why a tool was found: what each word adds to its relevance, and which field has it.
 
     'cancel' means the same as 'revoke', in its name      +0.21
     'token' is in its description                         +0.08
@@ -119,9 +119,9 @@ class Share(Struct, frozen=True):
     tool_word: str = ""
     """The word of the tool."""
     field: str = ""
-    """Where it has the word: `name`, `server`, `description`, `parameter_names`, …"""
+    """The field that has it: `name`, `server`, `description`, `parameter_names`, …"""
     weight: float = 0.0
-    """How much of the query the word is, from 0 to 1."""
+    """The word's share of the query, from 0 to 1."""
 
     def __str__(self) -> str:
         if self.reason is Reason.AGREEMENT:
@@ -164,7 +164,7 @@ class Explainer(Struct, frozen=True):
     """Gives the profile of a tool for this query."""
 
     def explain(self, hit: Hit, name_match: NameMatch, tags: Sequence[str]) -> HitExplanation:
-        """Why a tool was found, given how the query names it and which `tags` of it."""
+        """Explain why a tool was found; `tags` are those of its tags that the query names."""
         terms = self._matched_terms(hit.entry.tool)
         shares = (
             *self._by_words(hit, name_match, terms),

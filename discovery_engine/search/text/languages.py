@@ -81,7 +81,7 @@ class WordTable:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word of the file, with its accents."""
+        """The words of the file, with their accents."""
         return frozenset(self._text.split())
 
     @cached_property
@@ -215,7 +215,7 @@ class _Words(Struct, frozen=True):
     stop_words: list[str]
     """The English stop words among them."""
     others: int
-    """How many others are in the English tables."""
+    """The number of other words in the English tables."""
     strange: list[str]
     """The words that are in none of the English tables, acronyms aside."""
     acronyms: set[str]

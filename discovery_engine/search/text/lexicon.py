@@ -316,7 +316,7 @@ class Phrases:
                 phrases[stems] = concept if meant in concepts else meant
 
     def find(self, stems: Sequence[str]) -> list[Phrase]:
-        """Every phrase in a text, given as its stems; also those within others."""
+        """Return every phrase in a text, given as its stems; also phrases within others."""
         return [
             Phrase(phrase, concept)
             for start, first in enumerate(stems)

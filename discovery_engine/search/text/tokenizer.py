@@ -199,7 +199,7 @@ def query_spellings(query: str) -> tuple[str, ...]:
 
 
 def max_edits(length: int) -> int:
-    """How many typos a name of that length may have and still be recognized."""
+    """The number of typos with which a name of that length is still recognized."""
     if length < 4:  # noqa: PLR2004 - every short word is near to some other
         return 0
     return 2 if length >= _LONG else 1
@@ -222,7 +222,7 @@ def similar_names(wanted: str, names: Collection[str]) -> list[tuple[str, int]]:
 
 
 def single_edits(word: str) -> set[str]:
-    """Every word with one letter of `word` too few, too many, wrong, or out of turn."""
+    """Words that have one letter of `word` too few, too many, wrong, or out of turn."""
     edits: set[str] = set()
     for at in range(len(word)):
         before, here, behind = word[:at], word[at], word[at + 1 :]

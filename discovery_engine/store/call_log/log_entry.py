@@ -21,7 +21,7 @@ EntryKind: TypeAlias = Literal[
     "stderr",
 ]
 Actor: TypeAlias = Literal["agent", "person", "program"]
-"""Who made a call: an agent through its meta-tools, a person on the command line, or a program."""
+"""The caller: an agent through its meta-tools, a person on the command line, or a program."""
 ExportForm: TypeAlias = Literal["ndjson", "csv"]
 """Lines of JSON, or comma-separated values."""
 
@@ -88,7 +88,7 @@ class LogFilter(Struct, frozen=True):
     servers: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
-    """Of clients of these views of the configuration."""
+    """The views of the configuration that the clients used."""
     kinds: tuple[EntryKind, ...] = ()
     statuses: tuple[str, ...] = ()
     """`ok`, `error`, or an outcome."""

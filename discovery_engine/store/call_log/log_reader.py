@@ -55,7 +55,7 @@ class LogReader:
     def __init__(self, folder: Path, scope: str | None) -> None:
         self.path = folder / FILE
         self.damaged = folder / DAMAGED
-        """Where a file is that was damaged, if any was."""
+        """The path of the damaged file, if there is one."""
         self._scope = scope
 
     def entries(

@@ -156,7 +156,7 @@ class LogWriter:
         self._wake()
 
     def begin(self, describe: DescribeRunning) -> None:
-        """As `CallLog.begin`; a call that ends within a second is never described."""
+        """Note a running call; one that ends within a second is never described."""
         self._running[describe] = self._clock()
         self._wake()
 

@@ -37,7 +37,7 @@ class Tally(Struct):
     """Unix time in seconds; 0 for never."""
     last_called_at: float = 0.0
     buckets: dict[int, int] = field(default_factory=dict)
-    """How many calls took how long: by the index of the bucket in `BOUNDS`."""
+    """The number of calls by duration; a key is the index of a bucket in `BOUNDS`."""
     outcomes: dict[str, int] = field(default_factory=dict)
 
     def count(self, outcome: str, seconds: float, queue_seconds: float, at: float) -> None:
@@ -100,9 +100,9 @@ class ToolMetrics(Struct, frozen=True):
     last_called_at: float | None
     """Unix time in seconds."""
     since: float | None
-    """When the first of these calls was counted."""
+    """Unix time in seconds at which the first of these calls was counted."""
     errors_since: float | None
-    """When the errors were last reset, or else as `since`."""
+    """Unix time in seconds at which the errors were last reset, or else the same as `since`."""
 
     @classmethod
     def of(

@@ -18,7 +18,7 @@ class TimeSpan(Struct, frozen=True):
     """The calls that ended within a span of time."""
 
     at: float
-    """Where it begins, in Unix time in seconds."""
+    """Unix time in seconds at which it begins."""
     calls: int
     errors: int
     p50_seconds: float | None
@@ -33,7 +33,7 @@ class Timeline(Struct, frozen=True):
     """The calls between two moments, by spans of time."""
 
     spans: tuple[TimeSpan, ...]
-    """Every span of the time, the oldest first."""
+    """All spans of the time, the oldest first."""
     total: TimeSpan
     """All of it as one span."""
 

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LOOK_EVERY = 15.0  # seconds between two looks, for poolers that pass no notification on
-_FIRST_PAUSE = 0.25  # seconds until a connection that was lost is opened anew; doubled each time
+_FIRST_PAUSE = 0.25  # seconds until a connection that was lost is opened again; doubled each time
 
 
 async def database_changes(

@@ -90,17 +90,17 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
     lexicon: Lexicon
     documents: SearchDocuments
     memory: _Memory = field(default_factory=_Memory)
-    is_storable: ClassVar = False  # made anew in the time that it takes to read
+    is_storable: ClassVar = False  # built again in the time that it takes to read
 
-    def stored(self, *, is_anew: bool = False, is_whole: bool = False) -> StoredIndex:
-        """Return the stored index; with `is_anew`, compare it again, as it may have changed.
+    def stored(self, *, refresh: bool = False, is_whole: bool = False) -> StoredIndex:
+        """Return the stored index; with `refresh`, compare it again, as it may have changed.
 
         With `is_whole` it has all tools, after minutes if they are many and new.
         """
         memory, age = self.memory, time.monotonic() - self.memory.compared_at
         if (
             memory.stored is None
-            or is_anew
+            or refresh
             or age > NOTED_EACH
             or (memory.stored.missing and (is_whole or age > _GROWS_EACH))
         ):
@@ -169,7 +169,7 @@ class DatabaseIndex(Index, frozen=True, dict=True, kw_only=True):
         """The tools that hold most of the terms, about, the best first."""
         for is_changed in (False, True, True):
             places = self.documents.nearest(
-                self.stored(is_anew=is_changed), terms, most, postings=postings, servers=servers
+                self.stored(refresh=is_changed), terms, most, postings=postings, servers=servers
             )
             if places is not None:
                 return [*filter(None, map(self.doc_at, places))]
@@ -335,7 +335,7 @@ def open_database_searcher(
 ) -> DatabaseSearcher:
     """A searcher over `catalog`, of which the database has the documents if it answers.
 
-    `previous` is the one over an earlier catalog, so that only what changed is read anew.
+    `previous` is the one over an earlier catalog, so that only what changed is read again.
     """
     lexicon = lexicon_for(settings.synonyms)
     earlier = previous.index if isinstance(previous, DatabaseSearcher) else Index()

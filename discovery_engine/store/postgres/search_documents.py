@@ -62,9 +62,9 @@ class StoredIndex(NamedTuple):
     number: int
     revision: int
     counts: Mapping[int, int]
-    """How many tools hold the term of a key."""
+    """The number of tools that hold a term, by the term's key."""
     numbers: Mapping[ServerName, int]
-    """Of the servers whose tools it has."""
+    """The numbers of the servers whose tools it has."""
     names: Mapping[int, ServerName]
     missing: int
     """Tools of other servers, which it does not have yet."""
@@ -270,8 +270,8 @@ class SearchDocuments:
                 requests = sorted(
                     (tool, entry.texts, str(entry.source)) for tool, entry in examples
                 )
-                is_anew = most is None and self._is_rewriting
-                content = os.urandom(32) if is_anew else _digest(server, requests)
+                is_rewrite = most is None and self._is_rewriting
+                content = os.urandom(32) if is_rewrite else _digest(server, requests)
                 is_stored = content in self._stored.get(name, ())
                 documents = None if is_stored else _documents(name, server, lexicon, self._number)
                 changed.append(_ServerDocuments(name, made_of, content, documents))

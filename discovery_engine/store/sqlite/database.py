@@ -71,7 +71,7 @@ def sqlite_database(
 class Database(SqliteFile[FileConnection]):
     """An open file; calls may come from any thread and take busy.
 
-    A file that was removed, or that another one took the place of, is opened anew.
+    A file that was removed or replaced is opened again.
 
     Args:
         path: Where it is.
@@ -97,7 +97,7 @@ class Database(SqliteFile[FileConnection]):
     ) -> None:
         super().__init__(path, self._prepare_tables, factory=FileConnection)
         self.recovered: str | None = None
-        """Where a damaged file was put that stood in this one's place; None if none did."""
+        """The path to which a damaged file in this one's place was moved; None without one."""
         self._journal = "wal" if sqlite_version >= _WAL_IS_SAFE else "delete"
         self._busy = busy
         self._mark = mark

@@ -132,6 +132,6 @@ def answers(connection: Connection, waiting: Collection[bytes]) -> Mapping[bytes
 
 
 def _before(column: str, order: str) -> str:
-    """How many bytes of a column the rows before one have."""
+    """An SQL expression: the bytes of a column in all rows that precede one in the order."""
     size = f"octet_length({column})"
     return f"sum({size}) OVER (ORDER BY {order}) - {size}"

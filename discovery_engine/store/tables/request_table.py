@@ -47,7 +47,7 @@ def save(connection: Connection, written: Iterable[WrittenRequests]) -> None:
         """,
         [(key, *_row(requests)) for key, requests in keys],
     )
-    # By their number, not by their ids: what is written anew gets a new id.
+    # By their number, not by their ids: what is written again gets a new id.
     statement = """
         DELETE FROM typical_requests
         WHERE id <= (SELECT id FROM typical_requests ORDER BY id DESC LIMIT 1 OFFSET ?)

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import httpx2
 from msgspec import Struct
 
+from discovery_engine._util.fetch.fetch_error import authority
 from discovery_engine.errors import FailureKind
 from discovery_engine.rpc.messages import RpcError
 from discovery_engine.rpc.protocol import CONNECTION_CLOSED
 
-_PORTS = {"http": 80, "https": 443}
 _ENDPOINT = "check that url is an MCP endpoint"
 
 
@@ -70,7 +70,7 @@ class HttpError(RpcError):
 
 def outage(error: httpx2.RequestError, request: httpx2.Request) -> Outage:
     """Return the outage that `error` means, which was raised while `request` was sent."""
-    place = _place(request.url)
+    place = authority(request.url)
     if isinstance(error, httpx2.TimeoutException):
         reason = _timed_out(error, request, place)
         return Outage(FailureKind.TIMEOUT, reason, "check that the host can be reached from here")
@@ -108,11 +108,6 @@ def _behind(cause: BaseException, request: httpx2.Request, place: str) -> Outage
         reason = f"host {request.url.host!r} cannot be resolved"
         return Outage(FailureKind.DNS, reason, "check the host name in url, and the network")
     return None
-
-
-def _place(url: httpx2.URL) -> str:
-    host = f"[{url.host}]" if ":" in url.host else url.host
-    return f"{host}:{url.port or _PORTS.get(url.scheme, '')}"
 
 
 def _timed_out(error: httpx2.TimeoutException, request: httpx2.Request, place: str) -> str:

@@ -54,13 +54,13 @@ export function Empty({ children }) {
   return html`<p class="empty">${children}</p>`;
 }
 
-/** What `load` gives of `of`: `[value, error, isLoading]`. When one of `anew` changes, or a lost connection is back,
+/** What `load` gives of `of`: `[value, error, isLoading]`. When one of `triggers` changes, or a lost connection is back,
  * it is loaded again; until that has succeeded, the value of before stays and `isLoading` is true. The value of
  * another `of` is never given.
- * @param {(signal: AbortSignal) => any} load @param {any[]} of @param {any[]} [anew] */
-export function useLoaded(load, of, anew = []) {
+ * @param {(signal: AbortSignal) => any} load @param {any[]} of @param {any[]} [triggers] */
+export function useLoaded(load, of, triggers = []) {
   const subject = useSame(of);
-  const turn = useSame([...of, ...anew, reconnections.value]);
+  const turn = useSame([...of, ...triggers, reconnections.value]);
   const latest = useRef(turn);
   latest.current = turn;
   const [found, setFound] = useState(/** @type {any} */ ({}));

@@ -338,7 +338,7 @@ async def test_the_certificates_of_the_machine_are_read_beside_the_event_loop(
         return make()
 
     monkeypatch.setattr(httpx2, "create_ssl_context", noted)
-    monkeypatch.setenv("SSL_CERT_DIR", "/of/this/test")  # so that they are read anew
+    monkeypatch.setenv("SSL_CERT_DIR", "/of/this/test")  # so that they are read again
 
     async with open_fetcher("https://server.example/"):
         pass

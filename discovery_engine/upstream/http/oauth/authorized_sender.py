@@ -148,7 +148,7 @@ class TokenSource:
         if login and missing:
             scopes = " ".join(sorted({*login.wanted_scope.split(), *missing}))
             async with self._exclusively():
-                current = await self._stored(anew=True)
+                current = await self._stored(reload=True)
                 if current:
                     await self._save(replace(current, wanted_scope=scopes))
 
@@ -159,7 +159,7 @@ class TokenSource:
 
     async def _renewed(self, stale: str) -> str:
         async with self._refreshing, self._exclusively():
-            login = await self._stored(anew=True)
+            login = await self._stored(reload=True)
             if login and login.access_token not in ("", stale) and not self._is_due(login):
                 return login.access_token  # another process was faster
             # Not cancelled once it is sent: the old refresh token may be spent already.
@@ -226,10 +226,10 @@ class TokenSource:
         hint = f"check `oauth` of server {self.server!r}"
         return LoginRequired(f"its authorization server {what}", error.detail, hint)
 
-    async def _stored(self, *, anew: bool = False) -> StoredLogin | None:
-        """Return the login; it is read again after a change of the store, or with `anew`."""
+    async def _stored(self, *, reload: bool = False) -> StoredLogin | None:
+        """Return the login; it is read again after a change of the store, or with `reload`."""
         stamp = self._store.stamp()
-        if stamp != self._stamp or (anew and not self._is_unsaved):
+        if stamp != self._stamp or (reload and not self._is_unsaved):
             self._login = await self._in_thread(lambda: load_login(self._store, self._name))
             self._stamp, self._is_unsaved = stamp, False
         return self._login

@@ -28,9 +28,9 @@ const DRAWN = 5_000; // milliseconds between two drawings of a chart while calls
 
 /** Calls as they happen over the time that is chosen in the address. @param {{minutes: number, server?: string}} given */
 export function Recent({ minutes, server = "" }) {
-  const [anew] = useCalls(DRAWN);
+  const [callCount] = useCalls(DRAWN);
   const [, step] = SPANS[minutes];
-  const [timeline, error] = useLoaded(async (signal) => (await get("/metrics", { minutes, step, server }, signal)).timeline, [minutes, server], [anew]);
+  const [timeline, error] = useLoaded(async (signal) => (await get("/metrics", { minutes, step, server }, signal)).timeline, [minutes, server], [callCount]);
   if (error) return html`<${Problem} error=${error} />`;
   if (!timeline) return html`<div class="timeline" aria-busy="true"></div>`;
   if (!timeline.is_kept) return html`<p class="note">Calls are not kept over time: <code>log.calls</code> is <code>off</code> in the configuration.</p>`;
@@ -38,15 +38,15 @@ export function Recent({ minutes, server = "" }) {
 }
 
 export function Metrics({ query }) {
-  const [anew, countAnew] = useCalls();
+  const [callCount, recount] = useCalls();
   const asked = Number(query.get("minutes"));
   const minutes = asked in SPANS ? asked : 60;
-  const [metrics, error] = useLoaded((signal) => get("/metrics", {}, signal), [], [anew]);
+  const [metrics, error] = useLoaded((signal) => get("/metrics", {}, signal), [], [callCount]);
   const servers = metrics?.servers || [];
   const toolCount = servers.reduce((sum, one) => sum + one.tools.length, 0);
   const [toggled, setToggled] = useState(/** @type {Record<string, boolean>} */ ({}));
   const isOpen = (name) => toggled[name] ?? toolCount <= FEW;
-  const reset = (server) => async () => { await post("/metrics/reset", server === null ? {} : { server }); countAnew(); };
+  const reset = (server) => async () => { await post("/metrics/reset", server === null ? {} : { server }); recount(); };
   const since = Math.min(...servers.map((one) => one.since).filter(Boolean));
   return html`
     <h2>Metrics</h2>

@@ -14,9 +14,9 @@ export function Settings() {
 }
 
 function Requests() {
-  const [anew, setAnew] = useState(0);
-  const [found, error, isLoading] = useLoaded((signal) => get("/requests", {}, signal), [], [anew, revision.value]);
-  const again = () => setAnew((count) => count + 1);
+  const [version, setVersion] = useState(0);
+  const [found, error, isLoading] = useLoaded((signal) => get("/requests", {}, signal), [], [version, revision.value]);
+  const again = () => setVersion((count) => count + 1);
   const requests = [...(found?.requests || [])].reverse();
   const waiting = requests.filter((one) => one.state === "waiting");
   const decided = requests.filter((one) => one.state !== "waiting");
@@ -95,11 +95,11 @@ function Problems({ title, kind, problems }) {
 const place = (one) => [one.file, one.line && `line ${one.line}`, one.column && `column ${one.column}`].filter(Boolean).join(", ");
 
 function Secrets() {
-  const [anew, setAnew] = useState(0);
-  const [found, error, isLoading] = useLoaded((signal) => get("/secrets", {}, signal), [], [anew]);
+  const [version, setVersion] = useState(0);
+  const [found, error, isLoading] = useLoaded((signal) => get("/secrets", {}, signal), [], [version]);
   const [name, setName] = useState("");
   const [value, setValue] = useState("");
-  const again = () => setAnew((count) => count + 1);
+  const again = () => setVersion((count) => count + 1);
   const [store, isStoring, storeError, stored] = useAction(async () => {
     await put(`/secrets/${part(name.trim())}`, { value });
     setName("");
