@@ -57,9 +57,7 @@ async def waiting(api: Api, token: str = OWN) -> dict[str, Any]:
 
 
 @pytest.mark.requirement("API-45")
-async def test_a_call_with_an_id_reports_its_progress_as_events(
-    folder: Folder, tmp_path: Path
-) -> None:
+async def test_a_call_with_an_id_reports_progress_events(folder: Folder, tmp_path: Path) -> None:
     done = tmp_path / "done"
     slow = fault_server("awaits_file", name="slow")
     async with served(folder, slow) as api, api.connect() as socket:
@@ -212,9 +210,7 @@ async def test_the_log_comes_in_pages_with_how_many_there_are(folder: Folder) ->
 
 
 @pytest.mark.requirement("API-10")
-async def test_a_client_gets_the_state_and_then_each_event_with_the_next_number(
-    folder: Folder,
-) -> None:
+async def test_a_client_gets_the_state_and_then_numbered_events(folder: Folder) -> None:
     async with served(folder, good()) as api, api.connect() as socket:
         state = await received(socket)
         for _ in range(3):
@@ -243,13 +239,11 @@ async def test_a_client_that_was_away_gets_what_it_missed(folder: Folder) -> Non
         await api.engine.execute("good", "environment", {})
         async with api.connect(f"?stream={state['stream']}&after={seen}") as again:
             missed = await until(again, "tool_called")
-        received_types = []
         for query in ("?stream=another&after=1", "?after=99999", "?after=nonsense"):
             async with api.connect(query) as lost:
-                received_types.append((await received(lost))["type"])
+                assert (await received(lost))["type"] == "state"
 
     assert (missed["tool"], missed["sequence"]) == ("environment", seen + 1)
-    assert received_types == ["state"] * 3
 
 
 @pytest.mark.thorough
