@@ -48,7 +48,7 @@ class StepReference(Struct, frozen=True):
     source: str
     """The id of an earlier step, or `item`."""
     query: PathQuery | None
-    """None for the whole."""
+    """The part of its value that is taken; None for the whole."""
 
 
 class CallStep(Struct, frozen=True):
@@ -56,7 +56,7 @@ class CallStep(Struct, frozen=True):
     server: str | None
     tool: str
     arguments: JSONObject
-    """With a `StepReference` in place of each part that is filled in."""
+    """The arguments, with a `StepReference` in place of each part that is filled in."""
     items: JSONValue = None
     """A list, or a reference to one; None without `forEach`."""
     select: PathQuery | None = None

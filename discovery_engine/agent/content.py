@@ -50,7 +50,7 @@ class ResultContent(Struct, frozen=True):
     """The content of a result as a model is shown it."""
 
     parts: tuple[ResultPart, ...]
-    """In the order of the blocks; last the structured content as JSON, unless a text has it."""
+    """The parts in the order of the blocks; last the structured content, unless a text has it."""
     structured: JSONValue = None
     """The `structuredContent`; None if there is none."""
     is_error: bool = False

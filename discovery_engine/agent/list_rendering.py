@@ -47,7 +47,7 @@ from discovery_engine.view.view import ToolList, View
 _ABOUT = 120  # characters of a server's description, or of the reason for its state
 
 _CALLABLE = frozenset({ServerState.READY, ServerState.IDLE})
-"""In both a call works: naming one of them would only change the bytes of the answer."""
+"""States in which a call works: to name them would only change the bytes of the answer."""
 
 
 class _Summary(Struct, frozen=True):

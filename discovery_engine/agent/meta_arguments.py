@@ -326,7 +326,7 @@ class Caller(Struct, frozen=True):
     """The client that calls a meta-tool, as far as its transport identifies it."""
 
     client: Client | None = None
-    """None if the client is unknown; requests cannot be sent to it then."""
+    """The client; None if it is unknown, so that no requests can be sent to it."""
     on_progress: OnProgress | None = None
     continuation: Continuation | None = None
     """The client's answers to an `input_required` result of the same call of `execute_tool`."""

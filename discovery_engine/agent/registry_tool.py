@@ -469,7 +469,7 @@ _NEXT_STEPS = {
     ServerNotFoundError: "the action list names all servers",
     ToolNotFoundError: "the action find_tool finds tools by what they do",
 }
-"""In place of meta-tools, which are not there where tools have their own names."""
+"""Hints instead of those naming meta-tools, which are absent where tools have their own names."""
 
 
 async def failure_result(

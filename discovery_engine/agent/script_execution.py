@@ -193,7 +193,7 @@ _COROUTINE = "<coroutine external_future("  # the text of a call that is not awa
 class ScriptCall(Struct):
     tool: str
     outcome: str = _UNDER_WAY
-    """In a word, or the error."""
+    """The outcome in a word, or the error."""
 
 
 class ScriptCalls:

@@ -162,9 +162,9 @@ class StepOutcome(Struct, frozen=True):
     step: CallStep
     status: StepStatus
     results: tuple[JSONObject | None, ...] = ()
-    """One of each call, in the order of the items; None for one that was not made or failed."""
+    """The result of each call, in the order of the items; None if it was not made or failed."""
     errors: tuple[tuple[int, DiscoveryError], ...] = ()
-    """By the position of the item."""
+    """The errors of calls, each with the position of its item."""
     reason: str = ""
     """The reason why it was skipped; empty if it was not."""
 

@@ -77,7 +77,7 @@ class Mentions(NamedTuple):
     certain: set[str]
     """Names of products alone: listed ones, and servers of rare names."""
     likely: set[str]
-    """These, and the name behind a comma at the end."""
+    """The `certain` names, and the name behind a comma at the end."""
     written: Mapping[str, str]
     """Names that may be of products, as they are written."""
     servers: set[ServerName]
@@ -474,7 +474,7 @@ def _joined(name: str) -> str:
 
 
 def _similarity(similarities: Similarities | None, hit: Hit) -> float | None:
-    """None also with word vectors, which the model of words alone does better without."""
+    """Similarity of a hit; None with word vectors too: the model of words does better without."""
     if similarities is None or similarities.is_static:
         return None
     return similarities.relative(hit.entry.tool)
@@ -578,7 +578,7 @@ def default_idf() -> Mapping[str, float]:
 
 
 def _parse_idf(lines: Iterable[str]) -> dict[str, float]:
-    """From lines such as `0.45 almanac lunar`."""
+    """Parse lines such as `0.45 almanac lunar`."""
     table: dict[str, float] = {}
     for line in lines:
         if not line.startswith("#"):

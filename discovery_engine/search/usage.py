@@ -29,7 +29,7 @@ class UseCount(Struct, frozen=True):
         return self.count * float(0.5 ** (max(0.0, now - self.at) / _HALF_LIFE))
 
     def incremented(self, now: float) -> UseCount:
-        """With one more use."""
+        """Return the count with one more use."""
         return UseCount(self.decayed(now) + 1, max(now, self.at))
 
 

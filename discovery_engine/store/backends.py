@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _SQLITE = "sqlite:///"
 UNKNOWN_DATABASE = "postgresql:"
-"""In place of the URL of a database of which even that is not known."""
+"""A placeholder for the URL of a database of which even that is not known."""
 _ALIASES = {"postgres": "postgresql"}
 
 

@@ -73,15 +73,15 @@ class RelayTurn(Struct, frozen=True):
     """A gateway's report on relayed requests, at least every few seconds while it has any."""
 
     asked: Collection[RelayedRequest] = ()
-    """Its own that are left for others now."""
+    """Requests of this gateway that are left for others now."""
     waiting: Collection[bytes] = ()
-    """Its own, for whose answers it waits."""
+    """Requests of this gateway for whose answers it waits."""
     over: Collection[bytes] = ()
-    """Its own, for which it waits no longer: they are deleted."""
+    """Requests of this gateway for which it waits no longer: they are deleted."""
     serving: Collection[bytes] = ()
     """The requests of others that it has taken and not answered."""
     answers: Mapping[bytes, bytes] = field(default_factory=dict)
-    """To others, by request; encrypted."""
+    """Answers to others, by request; encrypted."""
     room: int = 0
     """The number of requests that it takes now beside these."""
 
@@ -90,7 +90,7 @@ class RelayNews(Struct, frozen=True):
     """The news that a gateway finds in its turn."""
 
     taken: tuple[RelayedRequest, ...] = ()
-    """For it, and for nobody else ever."""
+    """Requests for this gateway, and for nobody else ever."""
     withdrawn: frozenset[bytes] = frozenset()
     """The requests of `RelayTurn.serving` for whose answers nobody waits any more."""
     answers: Mapping[bytes, bytes] = field(default_factory=dict)

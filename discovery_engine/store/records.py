@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 EVERY_SCOPE = "*"
-"""In place of a scope's name; scopes are absolute paths, or a word."""
+"""A placeholder for all scopes; the name of a scope is an absolute path, or a word."""
 
 
 class ApprovalRecord(Struct, frozen=True):

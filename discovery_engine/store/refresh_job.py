@@ -44,7 +44,7 @@ class NameMark(Struct, frozen=True):
 
     server: ServerName
     seconds_left: float | None
-    """Until it is dropped; None if only programs too old to name servers have seen the job."""
+    """Seconds until it is dropped; None if only programs too old to name servers saw the job."""
 
 
 class RefreshClaim(Struct, frozen=True):

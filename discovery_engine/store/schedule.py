@@ -136,11 +136,11 @@ class MarkChanges(Struct, frozen=True):
     """The changes of jobs once a process has checked which of them it names."""
 
     named: list[ServerName]
-    """To be kept for `NAMED_FOR`."""
+    """Servers to be kept for `NAMED_FOR`."""
     adopted: list[ServerName]
-    """To be kept for `ADOPTED_FOR`."""
+    """Servers to be kept for `ADOPTED_FOR`."""
     ended: list[ServerName]
-    """To be dropped, unless a worker holds one, or a process has named one meanwhile."""
+    """Servers to be dropped, unless a worker holds one, or a process has named one meanwhile."""
 
 
 def mark_changes(marks: Iterable[NameMark], own: Collection[str]) -> MarkChanges:
@@ -181,7 +181,7 @@ def claimed(
 
 
 def extended(job: RefreshJob, lease: float, now: float) -> RefreshJob:
-    """After a heartbeat of its worker."""
+    """Return a job after a heartbeat of its worker."""
     return replace(job, lease_until=now + lease)
 
 
@@ -205,7 +205,7 @@ def succeeded(job: RefreshJob, tool_count: int, due_in: float, now: float) -> Re
 def failed(
     job: RefreshJob, code: str, message: str, retry_in: float | None, now: float
 ) -> RefreshJob:
-    """To be tried again in so many seconds; with None it is dead."""
+    """Return a failed job, to be tried again in `retry_in` seconds; with None it is dead."""
     state: JobState = "dead" if retry_in is None else "error"
     return replace(
         _released(job, state),
@@ -242,7 +242,7 @@ def retried(job: RefreshJob, now: float) -> RefreshJob:
 
 
 def _forgiven(job: RefreshJob) -> RefreshJob:
-    """With all attempts before it."""
+    """Return a job with all attempts before it."""
     return replace(job, attempts=0, failing_since=None, losses=0)
 
 

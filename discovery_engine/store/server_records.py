@@ -83,4 +83,4 @@ class ServerSwitch(Struct, frozen=True):
 
 
 ServerSwitches: TypeAlias = Mapping[str, ServerSwitch]
-"""By what servers are known as (`trust.server_identity.switched_as`)."""
+"""Switches by what servers are known as (`trust.server_identity.switched_as`)."""

@@ -42,7 +42,7 @@ class Connection(Protocol):
         """An expression: the next of the numbers of saves, which rise over all scopes."""
 
     def next_fences(self, count: int) -> Sequence[int]:
-        """So many numbers of claims, which no other claim of any server ever has."""
+        """Return `count` numbers of claims, which no other claim of any server ever has."""
 
     @property
     def with_numbers(self) -> str:

@@ -47,9 +47,9 @@ class StoredCatalog(StoredQueue):
     def __init__(self) -> None:
         super().__init__()
         self._saves: dict[str, int | None] = {}
-        """By scope, the number of the last save after which this object knew its full content."""
+        """The number of the last save, by scope, after which this object knew its full content."""
         self._fetched: dict[str, int | None] = {}
-        """By scope, the number of the save up to which this object has read the parts of others."""
+        """The number of the save, by scope, up to which this object has read others' parts."""
 
     def load(self, scope: str) -> Snapshot | None:
         """Return the last snapshot of a scope; None if there is none."""

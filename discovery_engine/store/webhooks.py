@@ -36,7 +36,7 @@ class Delivery(Struct, frozen=True):
     body: str
     """JSON, as it is signed and sent."""
     attempts: int
-    """Since it was stored or retried by hand, this one included."""
+    """Attempts since it was stored or retried by hand, this one included."""
     fence: int
     """The number of claims so far: a result counts only if no other process has claimed since."""
     waiting: float
@@ -115,7 +115,7 @@ class WebhookEvent(Struct, frozen=True):
     type: str
     server: str
     data: Mapping[str, JSONValue]
-    """Beside the server's name."""
+    """The data beside the server's name."""
 
 
 class StoredEvent(Struct, frozen=True):

@@ -30,7 +30,7 @@ class Reservation(Struct, frozen=True):
     """A server's entry, or a rule, with `visibleTo`."""
 
     by: str
-    """For instance `server payroll` or `tool rule 2`."""
+    """The cause, for instance `server payroll` or `tool rule 2`."""
     principals: tuple[str, ...]
     origin: Origin
 

@@ -56,9 +56,9 @@ class Scope(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     """Tags of which every item shown has at least one; empty for no such condition."""
     resource_rules: tuple[Rule, ...] = ()
-    """Like `rules`, for resources and templates."""
+    """Rules for resources and templates."""
     prompt_rules: tuple[Rule, ...] = ()
-    """Like `rules`, for prompts."""
+    """Rules for prompts."""
     hides_empty_servers: bool = False
     """True to hide servers without a visible item as well, such as those that were never listed."""
     search: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -214,7 +214,7 @@ class ScopedViews:
         self._shown: View | None = None
         self._settings: Settings | None = None
         self._flags: Mapping[ServerName, Flags | None] = {}
-        """For each server a byte for each item, 1 if it is shown; None if all items are."""
+        """A byte for each item of each server, 1 if it is shown; None if all items are."""
         self._isolated: _IsolatedView | None = before._isolated if before else None  # noqa: SLF001
         self._offerings = ScopedOfferings(scope.resource_rules, scope.prompt_rules, scope.tags)
 

@@ -38,7 +38,7 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
     whole: Catalog
     """The catalog with all that is known; no scope of it."""
     shown: Mapping[ServerName, Flags | None]
-    """By server, in the order of the catalog; None if all of it is shown."""
+    """Flags by server, in the order of the catalog; None if all of it is shown."""
 
     @classmethod
     def part_of(cls, whole: Catalog, flags: Mapping[ServerName, Flags | None]) -> ScopedCatalog:
@@ -84,7 +84,7 @@ class ScopedCatalog(Catalog, frozen=True, kw_only=True):
         )
 
     def tools_shown(self) -> dict[ServerName, bytes | None]:
-        """By server, a byte for each tool; None if all are shown."""
+        """Return a byte for each tool, by server; None if all are shown."""
         return {
             server: flags and flags[: len(self.whole.part(server).entries)]
             for server, flags in self.shown.items()

@@ -71,7 +71,7 @@ class Certainty(StrEnum):
     """The confidence of a match as a word, because numbers are misread."""
 
     SURE = "sure"
-    """In at least nine of ten such answers one of the first five tools fits."""
+    """One of the first five tools fits in at least nine of ten such answers."""
     LIKELY = "likely"
 
 

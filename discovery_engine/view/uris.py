@@ -135,7 +135,7 @@ _RESERVED = ":/?#[]@!$&'()*+,;=%"
 _Ends: TypeAlias = set[int]
 """Positions in a URI."""
 _Part: TypeAlias = Callable[[str, _Ends], _Ends]
-"""From the positions where a part of a template may begin, those where it may end."""
+"""Maps the positions where a part of a template may begin to those where it may end."""
 
 
 def matches(template: str, uri: str) -> bool:

@@ -75,7 +75,7 @@ class WrittenBook:
 
     @cached_property
     def by_tool(self) -> Mapping[tuple[str, str], Mapping[str, WrittenRequests]]:
-        """By server and tool, then by fingerprint."""
+        """The written requests by server and tool, then by fingerprint."""
         requests: dict[tuple[str, str], dict[str, WrittenRequests]] = {}
         for row in self._rows():
             requests.setdefault((row.server, row.tool), {})[row.fingerprint] = row

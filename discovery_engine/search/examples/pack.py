@@ -43,7 +43,7 @@ class Likeness(NamedTuple):
     """The likeness of two definitions."""
 
     parameters: float
-    """From 0 to 1, as the others."""
+    """The likeness of the parameters, from 0 to 1 like the others."""
     description: float
     shared: int
     """The number of parameters and words that both have."""
@@ -156,7 +156,7 @@ class Pack:
                 self._by_tool[tool].append(name)
 
     def candidates(self, tools: Collection[str]) -> Mapping[str, Collection[str]]:
-        """By name of a server of the pack, which of these plain names of tools it has, too."""
+        """Return the pack's servers by name, each with those of these plain names that it has."""
         tools_by_server: defaultdict[str, list[str]] = defaultdict(list)
         for tool in tools:
             for server in self._by_tool.get(tool, ()):
@@ -233,7 +233,7 @@ class _Match(NamedTuple):
     """The tools of the same names in a listed server and one of the pack."""
 
     likeness: Mapping[str, Likeness]
-    """By their plain names."""
+    """The likeness of each tool, by its plain name."""
     alike: int
     """The number of them that count as proof."""
 

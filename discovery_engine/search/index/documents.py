@@ -42,7 +42,7 @@ class Field(Struct, frozen=True):
     slope: float = 0.0
     """The penalty of fields that are longer than usual, from 0 to 1."""
     usual_length: float = 1.0
-    """In words."""
+    """The length in words."""
 
     def frequency(self, length: int) -> float:
         """Return the weight of one occurrence of a term in a text of `length` words, at least 1."""
@@ -111,7 +111,7 @@ def build_documents(
 def term_origins(
     tool: Tool, server: str, description: str, lexicon: Lexicon, examples: Examples | None = None
 ) -> dict[str, tuple[TermOrigin, ...]]:
-    """From which fields, and by which of their words, each term of a tool has its impact."""
+    """The fields, and their words, from which each term of a tool has its impact."""
     name, *others = _tool_texts(tool, lexicon, examples)
     by_field: defaultdict[str, list[TermOrigin]] = defaultdict(list)
     frequencies: dict[str, float] = {}

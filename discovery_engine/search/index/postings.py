@@ -227,7 +227,7 @@ class Postings(Struct, frozen=True, dict=True):
     spans: tuple[ServerSpan, ...]
     lists: Mapping[str, PostingList]
     names: Mapping[int, NameList]
-    """By length, the normalized spellings of names."""
+    """The normalized spellings of names, by length."""
     profiles: bytes
     """The packed profile of each tool, as an array of `IDS`."""
 

@@ -308,18 +308,18 @@ class _Marks(Struct, frozen=True):
     """The patterns of a language that show that a clause, or a part of it, asks for nothing."""
 
     condition: str
-    """At the beginning; nothing where the last verb decides, which is in no condition."""
+    """A pattern at the beginning; empty where the last verb decides, which is in no condition."""
     negation: str
-    """At the beginning."""
+    """A pattern at the beginning."""
     final_negation: str = ""
     conjunction: str = ""
     """Words that separate clauses, besides punctuation."""
     exclusion: str = ""
-    """Within a clause: it excludes what follows."""
+    """Words within a clause that exclude what follows."""
     end: str = ""
     """Words that end an exclusion, besides the end of the clause."""
     final_exclusion: str = ""
-    """Within a clause: it excludes what precedes."""
+    """Words within a clause that exclude what precedes."""
     words: str = ""
     """Words of which every negation and exclusion has one; a text with none of them is skipped."""
 

@@ -141,7 +141,7 @@ _FILE = Path(__file__).parents[1] / "data" / "operations.txt"
 
 
 class OperationWords(NamedTuple):
-    """By the stem of each word, the operations that it means."""
+    """The operations that words mean, by the stem of each word."""
 
     verbs: dict[str, int]
     """Words that are verbs wherever they stand."""
@@ -481,7 +481,7 @@ def _joined(following: Sequence[str], verb: int) -> int:
 
 
 def _corrected(kinds: int, tool: Tool) -> int:
-    """With what the annotations say; what they say by default counts for nothing."""
+    """Correct operations by a tool's annotations; values that are the default count for nothing."""
     annotations = tool.annotations
     if annotations.get("readOnlyHint") is True and kinds and not kinds & _READING:
         return kinds | _READ

@@ -381,7 +381,7 @@ class QueryAnalyzer:
                 yield from max(both, key=lambda two: min(map(self._frequency, two)), default=())
 
     def _guesses(self, unknown: Sequence[str]) -> Iterable[str]:
-        """For each unknown word the commonest stem that is one edit away."""
+        """The commonest stem one edit away from each unknown word."""
         mistyped = [w for w in unknown if w.isalpha() and len(w) >= _SHORTEST_GUESS]
         for word in mistyped:
             stems = self._vocabulary.known_terms(single_edits(self._lexicon.stem(word)))

@@ -112,7 +112,7 @@ class Share(Struct, frozen=True):
 
     reason: Reason
     adds: float
-    """To the relevance; below 0 for a disagreement."""
+    """The addition to the relevance; below 0 for a disagreement."""
     word: str = ""
     """The word of the query, folded; for a tag, the tags; for agreement, the `Trait`; empty for
     the query as a whole."""

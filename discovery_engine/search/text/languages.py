@@ -59,9 +59,9 @@ class Dictionary(Struct, frozen=True):
     certain: frozenset[str]
     """Translated words that are none, although an English word has the same stem."""
     longest: Mapping[str, int]
-    """By its first character, how long the longest word is."""
+    """The length of the longest word, by its first character."""
     expressions: Mapping[str, Sequence[Expression]]
-    """By their first word, the longest first."""
+    """Expressions by their first word, the longest first."""
 
     def expression_at(self, start: int, text: Sequence[str]) -> Expression | None:
         """The longest expression that begins at a word of a text, given as its words."""

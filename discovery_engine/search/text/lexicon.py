@@ -56,7 +56,7 @@ _MAX_STEMMED_LENGTH = 40  # characters that are stemmed; a longer run is an iden
 class AnalyzedText(NamedTuple):
     terms: list[str]
     length: int
-    """In words."""
+    """The length in words."""
 
 
 class Lexicon:

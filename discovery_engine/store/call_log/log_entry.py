@@ -96,7 +96,7 @@ class LogFilter(Struct, frozen=True):
     """Unix time in seconds."""
     until: float | None = None
     text: str = ""
-    """In the client, tool, arguments or result; the case of ASCII letters is ignored."""
+    """Text in client, tool, arguments or result; the case of ASCII letters is ignored."""
 
 
 class RunningCall(Struct, frozen=True):

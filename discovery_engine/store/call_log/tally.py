@@ -130,7 +130,7 @@ class ServerMetrics(Struct, frozen=True):
 
     total: ToolMetrics
     tools: tuple[ToolMetrics, ...]
-    """In the order of names; resources and prompts by their keys."""
+    """The tools in the order of names; resources and prompts by their keys."""
 
     def to_json(self) -> JSONObject:
         return self.total.to_json() | {"tools": [tool.to_json() for tool in self.tools]}

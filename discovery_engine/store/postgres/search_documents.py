@@ -53,7 +53,7 @@ class StoredDocument(NamedTuple):
 
     profile: int
     impacts: dict[int, int]
-    """By the keys of the terms."""
+    """The impacts by the keys of the terms."""
 
 
 class StoredIndex(NamedTuple):

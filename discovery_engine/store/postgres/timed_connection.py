@@ -77,7 +77,7 @@ class TimedConnection(psycopg.Connection[TupleRow]):
     """Each wait ends at `deadline` at the latest; the connection is unusable afterwards."""
 
     deadline: float | None = None
-    """By `time.monotonic()`; None waits for as long as it takes."""
+    """The limit by `time.monotonic()`; None waits for as long as it takes."""
     patience: float | None = None
     """Seconds for each batch of `rows`; None leaves the deadline as it is."""
 

@@ -94,7 +94,7 @@ def add_result(connection: Connection, key: bytes, content: bytes, lifetime: flo
 
 
 def delete_results(connection: Connection, keys: Collection[bytes]) -> None:
-    """These, and all whose time is over."""
+    """Delete these results, and all whose time is over."""
     query = f"DELETE FROM discovery.kept_results WHERE key = ANY(%s) OR kept_until <= {_NOW}"  # noqa: S608 - as above
     connection.execute(query, (list(keys),))
 
