@@ -1,4 +1,4 @@
-"""Every known tool with its verdict, as one immutable snapshot.
+"""The catalog: every known tool with its verdict, as one immutable snapshot.
 
 A refresh builds a new catalog and swaps it in; a reader that holds the old one is not affected.
 Each server has its own part, so that unchanged parts are reused.
@@ -79,7 +79,7 @@ class RemovedTool(Struct, frozen=True):
 
 
 class Failure(Struct, frozen=True):
-    """Why a server's last listing failed."""
+    """The reason why a server's last listing failed."""
 
     code: str
     """The `code` of the error."""
@@ -249,7 +249,7 @@ class CatalogDiff(Struct, frozen=True):
 
 
 class Catalog(Struct, frozen=True, dict=True):
-    """Every known tool with its verdict, by server; an immutable snapshot."""
+    """The known tools with their verdicts, by server; an immutable snapshot."""
 
     revision: int = 0
     parts: Mapping[ServerName, ServerPart] = field(default_factory=lambda: MappingProxyType({}))
@@ -352,7 +352,7 @@ def _identity(entry: Entry) -> tuple[str, AppliedOverride, Verdict]:
 
 class RefreshReport(Struct, frozen=True):
     servers: tuple[tuple[ServerName, Failure | None], ...]
-    """Every server that was listed, in the order of names, with its failure if any."""
+    """The servers that were listed, in the order of names, each with its failure if any."""
     diff: CatalogDiff
     starting: tuple[ServerName, ...] = ()
     """The listed servers that had not answered yet; they go on starting."""

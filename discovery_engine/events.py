@@ -53,7 +53,7 @@ class ServerStateChanged(Struct, frozen=True):
     state: str
     """A `ServerState`."""
     reason: str
-    """Why; may be empty."""
+    """The reason for the state; may be empty."""
 
 
 class ToolsChanged(Struct, frozen=True):
@@ -92,7 +92,7 @@ class ServerRegistered(Struct, frozen=True):
 
     server: ServerName
     source: str
-    """Where it stands: `discovery.yaml`, `registry`, or the id of another source."""
+    """The place of its entry: `discovery.yaml`, `registry`, or the id of another source."""
 
 
 class ServerUpdated(Struct, frozen=True):
@@ -200,7 +200,7 @@ class TrustChanged(Struct, frozen=True):
 
     change: TrustChange
     servers: tuple[ServerName, ...]
-    """Which servers it is about; empty if it is about the whole configuration."""
+    """The servers that it is about; empty if it is about the whole configuration."""
 
 
 Event: TypeAlias = (

@@ -31,7 +31,7 @@ _METADATA = frozenset(
     map(IPv4Address, ("100.100.100.200", "168.63.129.16"))  # Alibaba, Azure
 )
 _METADATA_6 = IPv6Address("fd00:ec2::254")  # Amazon
-"""Where clouds give credentials and settings to their machines, beside the link-local ones."""
+"""Addresses where clouds give machines credentials and settings, beside link-local ones."""
 _GLOBAL_6 = IPv6Network("2000::/3")
 _UNIQUE_LOCAL_6 = IPv6Network("fc00::/7")
 _RESERVED_6 = tuple(

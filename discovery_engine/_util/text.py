@@ -44,7 +44,7 @@ _PRINTABLE = (
     r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     r"\U000e0100-\U000e01ef"
 )
-"""Those of these characters that `str.isprintable` takes for printable."""
+"""Characters of these kinds that `str.isprintable` takes for printable."""
 _RAW = rf"[\r{_BLANKS}{_UNSEEN}{_MEANINGLESS}]"
 
 _EMOJI = (

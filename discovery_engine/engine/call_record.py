@@ -45,7 +45,7 @@ class CallRecorder(Struct, frozen=True):
     events: EventBus
     log: CallLog
     actor: Actor
-    """Who makes the calls of which nothing else is known."""
+    """The actor of calls of which nothing else is known."""
 
 
 class CallRecord:
@@ -80,7 +80,7 @@ class CallRecord:
         self._error: DiscoveryError | None = None
         self._queued = 0.0
         self._questions: Sequence[Question] = ()
-        """Those that wait for an answer, the oldest first; replaced, for other threads read it."""
+        """Questions that wait, the oldest first; replaced on change, for other threads read it."""
         self._progress = 0
         self._is_known = False
         self._span = begin_span(kind, caller)

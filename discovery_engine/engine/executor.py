@@ -57,7 +57,7 @@ _PLACES = 20  # converted arguments, at most, that a result names
 
 
 class PreparedCall(Struct, frozen=True):
-    """What all calls of a tool share, as long as its catalog and its settings are the same."""
+    """The part that all calls of a tool share while its catalog and its settings are the same."""
 
     entry: Entry
     server: ServerSettings

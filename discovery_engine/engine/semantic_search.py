@@ -77,7 +77,7 @@ class QueryEmbedding(Struct, frozen=True):
     vectors: _Query = ()
     """The vector of the whole query, then those of its clauses."""
     notices: tuple[Notice, ...] = ()
-    """Why search is by words although an embedder is configured."""
+    """The reasons why search is by words although an embedder is configured."""
 
 
 class _Wanted(Struct, frozen=True):

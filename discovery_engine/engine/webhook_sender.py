@@ -29,7 +29,7 @@ _REDIRECTS = range(300, 400)
 
 
 class UnusableWebhookError(Exception):
-    """Why nothing can be sent to a webhook as it is configured. The message holds no secret."""
+    """Nothing can be sent to a webhook as it is configured. The message holds no secret."""
 
 
 class Target(Struct, frozen=True):
@@ -47,7 +47,7 @@ class Attempt(Struct, frozen=True):
     status: int | None
     """The status of the answer; None without one."""
     reason: str
-    """Why it was not accepted; empty if it was."""
+    """The reason why it was not accepted; empty if it was."""
     hint: str = ""
     retry_after: float | None = None
     """Seconds that the receiver asks to be left alone; None if it asks for nothing."""
@@ -63,7 +63,7 @@ class Attempt(Struct, frozen=True):
 
 
 def target_of(webhook: WebhookSettings, settings: Settings, secrets: SecretResolver) -> Target:
-    """Where its messages go, as the references have values now; it may read files.
+    """Return the target of a webhook by the references' current values; it may read files.
 
     Raises:
         UnusableWebhookError: If a reference has no value, or one that cannot be used.

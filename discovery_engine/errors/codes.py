@@ -1,4 +1,4 @@
-"""Every code of an error or a diagnostic, with its severity and its meaning.
+"""Codes of all errors and diagnostics, with their severity and meaning.
 
 The table is shown in `specs/errors.md`, which `make format` writes from here. A code is never
 given another meaning; one that is no longer used is removed, and the change log says so.

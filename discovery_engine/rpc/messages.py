@@ -46,7 +46,7 @@ class ConnectionClosedError(RpcError):
         """`was_sent` is False if the request provably never left this process."""
         super().__init__(CONNECTION_CLOSED, "Connection closed")
         self.reason = reason
-        """How the answer was lost, if only that of this request was."""
+        """The way the answer was lost, if only that of this request was."""
         self.was_sent = was_sent
 
 

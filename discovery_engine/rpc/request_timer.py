@@ -157,7 +157,7 @@ class SharedTimer:
     def __init__(self) -> None:
         self._deadlines: dict[Hashable, tuple[float, Look]] = {}
         self._next = inf
-        """When the timer looks; later deadlines need no other timer."""
+        """The time at which the timer looks; later deadlines need no other timer."""
         self._handle: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:

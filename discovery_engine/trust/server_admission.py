@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Denial(NamedTuple):
-    """Why a server is not started."""
+    """The reason why a server is not started."""
 
     reason: Refusal
     detail: str = ""
@@ -65,7 +65,7 @@ def refusal(
     path: str | None = None,
     lock: Lock | None = None,
 ) -> Denial | None:
-    """Why `admit` would not let a server pass; None if it would."""
+    """Return why `admit` would not let a server pass; None if it would."""
     place = f"see {server.origin}" if server.origin.file else ""
     if lock is not None and not lock.pins_server(server.name, written_identity(server)):
         return Denial("unpinned", place)

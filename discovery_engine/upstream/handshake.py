@@ -40,7 +40,7 @@ from discovery_engine.upstream.connection import Era, TransportKind
 from discovery_engine.upstream.transport import Transport
 
 _OWN_EXTENSIONS: JSONObject = {protocol.SKILLS_EXTENSION: {}}
-"""What is read of servers for clients of any kind."""
+"""Extensions that are used for clients of any kind."""
 _CLIENT_INFO = {"name": "discovery", "version": __version__}
 _DISCOVER = "server/discover"
 _PROBE_TIMEOUT = 3.0  # seconds without an answer after which `initialize` is sent as well

@@ -68,7 +68,7 @@ class Listing(Struct, frozen=True):
     declared: Mapping[str, JSONObject] = MappingProxyType({})
     """The capabilities of clients that it was listed for."""
     cut: str = ""
-    """Why the list is incomplete; empty if it is complete."""
+    """The reason why the list is incomplete; empty if it is complete."""
     offerings: Mapping[OfferingKind, ListedOfferings] = MappingProxyType({})
     """The server's offerings besides tools; a kind that it does not declare is missing."""
     extensions: tuple[str, ...] = ()
@@ -82,9 +82,9 @@ class ListedOfferings(Struct, frozen=True):
     """The usable definitions, in the order of the server."""
     dropped: tuple[DroppedTool, ...] = ()
     failure: str = ""
-    """Why the list could not be read; empty if it was."""
+    """The reason why the list could not be read; empty if it was."""
     cut: str = ""
-    """Why the list is incomplete; empty if it is complete."""
+    """The reason why the list is incomplete; empty if it is complete."""
     ttl: float | None = None
     """Seconds for which the list may be cached; None if the server gives none."""
 

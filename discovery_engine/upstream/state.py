@@ -83,7 +83,7 @@ class StateInfo(Struct, frozen=True):
 
     state: ServerState
     reason: str = ""
-    """Why it is in that state; may be empty."""
+    """The reason why it is in that state; may be empty."""
     stderr: str = ""
     """The last stderr lines of a program that failed or is starting."""
     starting_for: float | None = None

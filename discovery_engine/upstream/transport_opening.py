@@ -46,7 +46,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     """The options with which sessions are opened."""
 
     max_connecting: int
-    """How many servers start at the same time."""
+    """The number of servers that start at the same time."""
     idle_timeout: float
     """Seconds without a call after which a session is closed."""
     policy: Policy = Policy()
@@ -68,7 +68,7 @@ class SessionOptions(Struct, frozen=True, kw_only=True):
     logins: Logins | None = None
     """The access tokens of remote servers; None if there are none to be used."""
     questions_of: QuestionsOf
-    """How long questions of a server wait, and which its owner answers; read for each question."""
+    """The time that a server's questions wait, and those its owner answers; read for each one."""
     data: Path | None
     """Holds the private folders of programs in a sandbox; without, none is started in one."""
     on_stderr: OnStderr

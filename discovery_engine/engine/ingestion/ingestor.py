@@ -83,7 +83,7 @@ class Ingestor(Struct, frozen=True):
     def _reasons_to_withhold(
         self, server: ServerSettings, part: ServerPart, entries: Sequence[Entry | OfferingEntry]
     ) -> tuple[list[Withheld | None], bool]:
-        """Why each of these is withheld, and whether the instructions are."""
+        """Return why each of these entries is withheld, and whether the instructions are."""
         instructions, suspected = part.present_instructions, suspects(part.findings)
         definitions = list(map(_definition, entries))
         held = self.trust.withheld(server, definitions, instructions, suspected)

@@ -349,7 +349,7 @@ def refresh_form(report: RefreshReport, view: View) -> JSONObject:
 
 
 def failure_form(failure: Failure | None) -> JSONObject:
-    """Why a server could not be listed; without a code if it could."""
+    """The failure of a server's listing; without a code if it did not fail."""
     if failure is None:
         return {"code": None, "message": "", "hint": "", "detail": ""}
     return fields(failure, "code message hint detail")

@@ -59,11 +59,11 @@ _COMPARED = 10  # hits of an answer
 
 class PlannedChange(Struct, frozen=True):
     edit: SectionEdit
-    """Of the file."""
+    """The change of the file."""
     before: Mapping[str, str]
     """The rules in the registry, by section."""
     rules: Mapping[str, str]
-    """Those that replace them; of the other sections none."""
+    """The rules that replace them; other sections have none."""
     projection: Projection
 
     @property

@@ -46,7 +46,7 @@ class WebhookReport(Struct, frozen=True):
     is_enabled: bool
     state: WebhookState
     problem: str = ""
-    """Why nothing can be sent to it from here; empty if something can."""
+    """The reason why nothing can be sent to it from here; empty if something can."""
 
     @property
     def condition(self) -> Condition:
@@ -68,7 +68,7 @@ class WebhookTest(Struct, frozen=True):
     status: int | None
     """The HTTP status of the answer; None without one."""
     reason: str
-    """Why it was not accepted; empty if it was."""
+    """The reason why it was not accepted; empty if it was."""
     hint: str
     seconds: float
 
@@ -92,7 +92,7 @@ class Webhooks:
         return await anyio.to_thread.run_sync(self._reports, settings)
 
     async def refusal(self) -> Diagnostic | None:
-        """Why the webhooks of the file do not count; None if they do, or there are none."""
+        """Return why the webhooks of the file do not count; None if they do, or there are none."""
         return _refusal(await self._settings())
 
     async def states(self) -> tuple[WebhookState, ...]:

@@ -35,7 +35,7 @@ class ToolChange(Struct, frozen=True):
     what: str
     """`appears`, `vanishes` or `changes`."""
     reason: str = ""
-    """Why it appears or vanishes."""
+    """The reason why it appears or vanishes."""
     changes: Mapping[str, tuple[object, object]] = {}
     """`name`, `tags`, `description`, `arguments`: before and after."""
 
@@ -97,7 +97,7 @@ class Sight(Struct, frozen=True, dict=True):
         return self.offerings if self.scoped is None else _offerings(self.whole)
 
     def why_missing(self, server: str, entry: Entry | OfferingEntry | None) -> str:
-        """Why clients do not see something; None is something that is not known."""
+        """Return why clients do not see an entry; None stands for an entry that is not known."""
         if entry is None:
             is_on = _is_on(self.whole, server)
             return "its server is listed again" if is_on else "its server vanishes"
@@ -212,7 +212,7 @@ def _is_on(view: View, name: str) -> bool:
 
 
 def _problem(view: View, name: ServerName) -> str:
-    """Why its entry cannot be used, if so."""
+    """Return why a server's entry cannot be used; empty if it can."""
     server = view.settings.by_name.get(name)
     return server.problem.sentence if server and server.problem else ""
 

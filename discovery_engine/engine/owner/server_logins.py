@@ -88,7 +88,7 @@ class LogoutReport(Struct, frozen=True):
     revoked: int
     """Logins whose tokens the authorization server has revoked."""
     failures: tuple[str, ...] = ()
-    """Why others were not revoked: their tokens are accepted until they expire."""
+    """The reasons why others were not revoked: their tokens are accepted until they expire."""
 
 
 class ServerLogins:
@@ -224,7 +224,7 @@ class ServerLogins:
 
 
 async def _revoked(login: StoredLogin, secret: str) -> str:
-    """Why the tokens of a login were not revoked; empty if they were."""
+    """Revoke the tokens of a login, and return why that failed; empty if it did not."""
     if not login.revocation_endpoint:
         return f"{login.issuer} cannot revoke tokens"
     try:

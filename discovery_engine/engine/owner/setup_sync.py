@@ -155,7 +155,7 @@ class SetupEntry(Struct, frozen=True):
     """Secrets that the entry refers to and that are to be stored, by their names."""
     is_wanted: bool = True
     problem: str = ""
-    """Why it cannot be used."""
+    """The reason why it cannot be used; empty if it can."""
 
 
 def read_setup(path: Path) -> list[SetupEntry]:

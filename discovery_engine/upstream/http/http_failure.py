@@ -49,7 +49,7 @@ class HttpFailure(Struct, frozen=True):
     challenge: str = ""
     """The server's WWW-Authenticate header."""
     hint: str = ""
-    """What to do next, if more is known than the status; may be empty."""
+    """The next step, if more is known than the status; may be empty."""
     can_log_in: bool = False
     """True if nobody has logged in, but a person could."""
     is_explained: bool = False

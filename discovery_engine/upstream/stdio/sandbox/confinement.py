@@ -34,7 +34,7 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 _READING = _EXECUTE | _READ_FILE | _READ_DIR
 _DEVICES = _MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-"""How many rights of files each version of Landlock knows; later ones know those of the last."""
+"""The number of file rights in each version of Landlock; later ones have those of the last."""
 _TRUNCATE_SINCE, _NETWORK_SINCE, _SCOPES_SINCE = 3, 4, 6
 _BIND_AND_CONNECT = 0b11
 _SOCKETS_AND_SIGNALS = 0b11

@@ -62,10 +62,10 @@ class ContainerRun(NamedTuple):
     """`docker run` with its options."""
 
     before: int
-    """How many arguments stand before its options."""
+    """The number of arguments before its options."""
     options: tuple[RunOption, ...]
     end: int
-    """How many stand before its image."""
+    """The number of arguments before its image."""
 
 
 def read_run(args: Sequence[str]) -> ContainerRun | None:

@@ -31,7 +31,7 @@ class MeansState(Struct, frozen=True):
     program: str = ""
     """The path of bubblewrap."""
     problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    """The reason why it cannot be used; empty if it can."""
     hint: str = ""
     gaps: tuple[str, ...] = ()
     """The things that it cannot confine on this system."""
