@@ -215,7 +215,7 @@ class ServerLister:
             await self._apply(ListingResult(server, down, self._clock()))
 
     def _outage(self, name: ServerName, error: UpstreamError) -> UnavailableError | None:
-        """The outage of a server since a request failed; None if it is not or was not tried."""
+        """The outage of a server since a request failed; None if it is up or was not tried."""
         live = self._upstreams.live(name)
         is_down = live is not None and (live.state.is_down or live.state is ServerState.NEEDS_AUTH)
         if live and isinstance(error, OutcomeUnknownError):
