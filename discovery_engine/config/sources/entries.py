@@ -123,15 +123,33 @@ class EntryReader(Struct, frozen=True):
         command, args, env = _command(fields, shape)
         if any(not name or "=" in name for name in env):
             raise EntryError(shape.env[0], "must be a map from names of variables")
-        names = {name: f"${{{name}}}" for name in _variable_names(fields, shape.env_names)}
         own = {key: self._translate(value, in_env=True) for key, value in env.items()}
         cwd = fields.text(shape.cwd)
         return StdioTransport(
             self._translate(command),
             tuple(map(self._translate, args)),
-            names | own,
+            self._forwarded(fields) | own,
             self._translate(cwd) if cwd else None,
         )
+
+    def _forwarded(self, fields: EntryFields) -> dict[str, str]:
+        """Return references to the variables whose names are listed, as text or maps with `name`.
+
+        A list often has one bad name among good ones: that one is noted, and left out.
+        """
+        key, value = fields.first(self.client.entry.env_names) or ("", [])
+        if not isinstance(value, list):
+            raise EntryError(key, "must be a list of names of variables")
+        references = {}
+        for number, entry in enumerate(value):
+            name = entry.get("name") if isinstance(entry, dict) else entry
+            if isinstance(name, str) and is_variable(name):
+                references[name] = f"${{{name}}}"
+            else:
+                self.dialect.notes.append(
+                    f"{key}.{number} is no name of a variable: the program starts without it"
+                )
+        return references
 
     def _remote(self, fields: EntryFields, key: str, kind: Any) -> RemoteTransport:
         shape = self.client.entry
@@ -247,18 +265,6 @@ def _command(fields: EntryFields, shape: EntryShape) -> tuple[str, list[str], di
     if not command.strip():
         raise EntryError(key, "must name a program")
     return command, args + (fields.texts(shape.args) or []), env | fields.map(shape.env)
-
-
-def _variable_names(fields: EntryFields, keys: Sequence[str]) -> list[str]:
-    """Return names of variables, each given as text or as a map with `name`."""
-    pair = fields.first(keys)
-    if pair is None:
-        return []
-    key, value = pair
-    if not isinstance(value, list):
-        raise EntryError(key, "must be a list of names of variables")
-    names = [entry.get("name") if isinstance(entry, dict) else entry for entry in value]
-    return [_variable(_as_text(name, key), key) for name in names]
 
 
 def _variable(name: str, path: str) -> str:

@@ -161,6 +161,15 @@ def test_an_entry_whose_name_cannot_be_shown_is_skipped(name: str, machine: Mach
 # Lists of tools and of servers
 
 
+@pytest.mark.requirement("SRC-20")
+def test_a_bad_name_of_a_variable_is_noted_without_its_text(machine: Machine) -> None:
+    entry = '[mcp_servers.a]\ncommand = "x"\nenv_vars = ["KEY=hunter2"]'
+    machine.write({"~/.codex/config.toml": entry})
+
+    message = "env_vars.0 is no name of a variable: the program starts without it"
+    assert warnings(machine.read("codex")) == [("mcp_servers.a", message)]
+
+
 @pytest.mark.requirement("SRC-13")
 @pytest.mark.parametrize(
     ("client", "path", "document", "left"),
