@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import httpx2
 
 _ADDRESS = lazy_pattern(r"(https?://|\$\{)[^/?#\s]\S*", re.IGNORECASE)
+_NUMBERS = lazy_pattern(r"\d+(\.\d+){3,}")
 _FILE_ADDRESS = lazy_pattern(r"file://(/([^\s?#%\\]|%[0-9A-Fa-f]{2})*)")
 _LOOPBACK = lazy_pattern(r"127\.\d{1,3}\.\d{1,3}\.\d{1,3}")
 _HEADER_NAME = lazy_pattern(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -28,6 +30,8 @@ def _parts(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
+        if host and _NUMBERS.fullmatch(host):
+            IPv4Address(host)
     except ValueError:
         return None
     return parts if host else None

@@ -112,6 +112,11 @@ def test_the_oauth_of_other_clients_is_kept(entry: Any, oauth: OAuthSettings) ->
             StdioTransport("x", ("y",)),
             id="connection",
         ),
+        pytest.param(
+            {"command": "x", "env_vars": ["A", "MY-B", {"name": "C"}, {}, 1]},
+            StdioTransport("x", (), {"A": "${A}", "C": "${C}"}),
+            id="forwarded-variables",
+        ),
         pytest.param({"url": URL}, RemoteTransport(URL), id="url"),
         pytest.param({"httpUrl": URL}, RemoteTransport(URL, kind="http"), id="http-url"),
         pytest.param(
@@ -184,6 +189,12 @@ def test_an_entry_says_how_its_server_is_reached(entry: object, transport: objec
         ),
         pytest.param(
             {"url": "ftp://a"}, "url", "must be an address, http://… or https://…", id="scheme"
+        ),
+        pytest.param(
+            {"url": "http://256.256.256.256"},
+            "url",
+            "must be an address, http://… or https://…",
+            id="four-numbers",
         ),
         pytest.param(
             {"url": URL, "headers": {"a b": "c"}},
