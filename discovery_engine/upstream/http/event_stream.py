@@ -70,6 +70,7 @@ class EventStream:
                     if event := self._completed(piece):
                         self._quota.spend(_EVENT)
                         yield event
+                        del event  # as its reader does
                     await self._quota.pause_if_spent()
         except self._broken:
             pass

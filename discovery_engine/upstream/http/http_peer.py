@@ -430,17 +430,20 @@ class SsePeer(HttpPeer):
     async def receive(self, events: AsyncIterator[Event], on_end: Callable[[], None]) -> None:
         """Take the messages of the server until the stream ends."""
         async for event in events:
-            if event.name != "message" or not event.data:
-                continue
-            try:
-                value = await self._client.parse(event.data)
-                message = as_message(value) or unreadable(answered_id(value), fault_of(value))
-            except ValueError as error:
-                message = unreadable(sniffed_id(*edges(event.data)), str(error))
-            if message is not None:
-                self._receive(message)
+            if event.name == "message" and event.data:
+                await self._take(event.data)
+            del event  # the next one may be hours away
         on_end()
         await self.close()
+
+    async def _take(self, data: bytes) -> None:
+        try:
+            value = await self._client.parse(data)
+            message = as_message(value) or unreadable(answered_id(value), fault_of(value))
+        except ValueError as error:
+            message = unreadable(sniffed_id(*edges(data)), str(error))
+        if message is not None:
+            self._receive(message)
 
 
 @asynccontextmanager
