@@ -11,10 +11,12 @@ from discovery_cli.exit_codes import exit_code
 from discovery_cli.output import UnwritableFileError, json_text, with_options, with_warnings
 from discovery_cli.rendering import short_detail
 from discovery_engine._util.json import JSONObject
+from discovery_engine._util.lazy_pattern import lazy_pattern
 from discovery_engine._util.text import block, clean, one_line
 from discovery_engine.engine.json_forms.error_form import error_form, next_step
 from discovery_engine.errors import ConfigurationError, Diagnostic, DiscoveryError, UnavailableError
 
+_LONG_WORD = lazy_pattern(r"([^\s'\"]{40})[^\s'\"]{216,}")  # longer than any name may be
 _OF_CLICK = click.BadParameter | click.NoSuchOption | click.BadOptionUsage | click.BadArgumentUsage
 
 
@@ -130,7 +132,7 @@ def _message(error: BaseException) -> str:
 
 def _in_our_style(error: click.ClickException) -> str:
     """Return the message of a click error in the style of our own messages."""
-    message = error.format_message()
+    message = _LONG_WORD.sub(r"\1…", error.format_message())
     # Too many arguments are a plain `UsageError`, as our own are.
     if isinstance(error, _OF_CLICK) or message.startswith("Got unexpected "):
         return message[:1].lower() + message[1:].removesuffix(".")

@@ -65,6 +65,9 @@ def discovery(tmp_path: Path, forked: Preloaded) -> Discovery:
         (["list"], 0, None),
         (["search", "zebra"], 2, None),
         (["search"], 2, "USAGE_ERROR"),
+        (["connect", "x" * 5000], 2, "USAGE_ERROR"),
+        (["config", "import", "--from", "x" * 5000], 2, "USAGE_ERROR"),
+        (["x" * 5000], 2, "USAGE_ERROR"),
         (["tools", "nowhere"], 2, "SERVER_NOT_FOUND"),
         (["inspect", "demo", "nothing"], 2, "TOOL_NOT_FOUND"),
         (["--config", "absent.yaml", "list"], 2, "CONFIGURATION_ERROR"),
@@ -91,6 +94,7 @@ def test_the_exit_code_and_the_error_say_what_happened(
         assert (form.error["code"], form.error["exit_code"]) == (code, exit_code)
         assert {"message", "hint"} <= form.error.keys()
         assert done.err.startswith("error: ")
+    assert len(done.err) < 1_000
 
 
 @pytest.mark.requirement("CLI-28")
