@@ -115,10 +115,11 @@ def query_text(invocation: Invocation, given: BinaryIO | None) -> tuple[bytes, s
     """Return a file of queries and its name; without one, that beside the configuration, if any."""
     from pathlib import Path
 
+    from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
     from discovery_engine.config.files.location import CASE_FILE, locate
 
     if given:
-        return given.read(), given.name
+        return given.read(SIZE_LIMIT + 1), given.name
     place = locate(invocation.config, environ=os.environ)
     path = Path(place.path).with_name(CASE_FILE) if place.path else None
     return (path.read_bytes(), str(path)) if path and path.is_file() else None

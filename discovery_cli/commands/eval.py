@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from discovery_engine.evaluation.report import Report, ReportRow
     from discovery_engine.evaluation.suggest import Suggestion
 
+_MAX_BASELINE_BYTES = 64 * 1024 * 1024  # of what may be a device without an end
 _DRAFTS = """\
 # Drafts, made from the descriptions of the tools; they prove nothing as they are.
 # Rewrite each in the words of a user, and name every tool that would be right.
@@ -165,7 +166,7 @@ def _judged(gates: Iterable[Gate], report: Report, baseline: Baseline | None) ->
 def _baseline(file: BinaryIO) -> Baseline:
     from discovery_engine.evaluation.baseline import read_baseline
 
-    return read_baseline(file.read(), file=file.name)
+    return read_baseline(file.read(_MAX_BASELINE_BYTES), file=file.name)
 
 
 def _save(path: str, report: Report) -> None:

@@ -136,9 +136,11 @@ def _with(settings: Settings, more: Settings) -> Settings:
 
 
 def _queries(projection: Projection, file: BinaryIO) -> list[str]:
+    from discovery_engine.config.document.yaml_reader import SIZE_LIMIT
     from discovery_engine.evaluation.queries import read_queries
 
-    read = read_queries(file.read(), file=file.name, view=projection.before, allow_missing=True)
+    content = file.read(SIZE_LIMIT + 1)
+    read = read_queries(content, file=file.name, view=projection.before, allow_missing=True)
     return [query.text for query in read.queries]
 
 

@@ -28,9 +28,11 @@ from discovery_engine.errors import (
     ConfigurationError,
     Diagnostic,
     DiscoveryError,
+    InputTooLongError,
     NotFoundError,
     ToolNotFoundError,
 )
+from discovery_engine.tools.limits import require_query
 from discovery_engine.tools.model import ServerName, ToolKey
 from discovery_engine.view.view import View
 
@@ -53,8 +55,18 @@ class QuerySet(Struct, frozen=True):
     """The ids of those that cannot be asked, as what they name is not in the catalog."""
 
 
+def _require_query(text: str) -> str:
+    try:
+        require_query(text)
+    except InputTooLongError as error:
+        raise custom_error(error.message, hint=error.hint) from error
+    return text
+
+
 class QueryEntry(Section):
-    query: Word = Field(description="What an agent asks.")
+    query: Annotated[Word, AfterValidator(_require_query)] = Field(
+        description="What an agent asks."
+    )
     tools: Words = Field(default=[], description="The tools that are right, as `server:tool`.")
     none: Flag = Field(default=False, description="No tool is right: nothing should be found.")
     server: Word = Field(default="", description="Ask for this server's tools only.")

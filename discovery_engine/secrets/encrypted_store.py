@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from discovery_engine._util.file_lock import open_locked
-from discovery_engine._util.files import replace_file
+from discovery_engine._util.files import read_regular, replace_file
 from discovery_engine.errors import SecretStoreError
 from discovery_engine.secrets.keys import KeyPlace, KeyRecord, Keys
 
@@ -241,8 +241,7 @@ class EncryptedStore:
 
     def _read(self) -> _Document | None:
         try:
-            with self.path.open("rb") as file:
-                content = file.read(_MAX_SECRET_STORE_BYTES)
+            content = read_regular(self.path, limit=_MAX_SECRET_STORE_BYTES)
             document = msgspec.json.decode(content, type=_Document)
         except FileNotFoundError:
             return None

@@ -8,13 +8,12 @@ never read as a reference again.
 
 from __future__ import annotations
 
-import errno
-import stat
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from discovery_engine._util.files import read_regular
 from discovery_engine.secrets.references import Reference, UnsetReference, split
 
 if TYPE_CHECKING:
@@ -136,24 +135,17 @@ def _value(reference: Reference, secrets: SecretResolver, base_dir: str | None, 
 def _file_content(written: str, environ: Mapping[str, str], base_dir: str | None) -> str:
     name = f"file:{written}"
     try:
-        content = _read_regular(Path(base_dir or ".") / _expand_home(written, environ))
+        path = Path(base_dir or ".") / _expand_home(written, environ)
+        content = read_regular(path, limit=_FILE_LIMIT)
     except OSError as error:
         raise UnsetReference(name, f"cannot be read: {error.strerror}") from error
-    if len(content) > _FILE_LIMIT or b"\0" in content:
-        raise UnsetReference(name, f"is no text of at most {_FILE_LIMIT // 1024} KiB")
+    if b"\0" in content:
+        raise UnsetReference(name, "is no text")
     try:
         text = content.decode()
     except UnicodeDecodeError:  # its message would show a byte of the secret
         raise UnsetReference(name, "is not UTF-8 text") from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _read_regular(path: Path) -> bytes:
-    # A pipe or a device would keep the reader waiting for ever.
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(errno.EINVAL, "not a regular file")
-    with path.open("rb") as file:
-        return file.read(_FILE_LIMIT + 1)
 
 
 def _expand_home(path: str, environ: Mapping[str, str]) -> str:

@@ -98,6 +98,15 @@ def test_a_file_with_problems_is_not_run_and_all_are_reported(run: Run, tmp_path
 
 
 @pytest.mark.requirement("EVA-2")
+@rows("words", [["/dev/zero"], ["queries.yaml", "--baseline", "/dev/zero"]])
+def test_an_endless_file_is_refused(run: Run, words: list[str]) -> None:
+    done = run("tune", "eval", *words)
+
+    assert (done.code, done.out) == (2, "")
+    assert "error: /dev/zero" in done.err
+
+
+@pytest.mark.requirement("EVA-2")
 @rows("name", ["github:gone", "github:delete_issue"])
 def test_a_tool_that_is_missing_or_hidden_is_a_problem_unless_it_may_be_missing(
     run: Run, tmp_path: Path, name: str

@@ -6,13 +6,12 @@ and loads no parser.
 
 from __future__ import annotations
 
-import errno
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 from discovery_engine._util import digests
+from discovery_engine._util.files import read_regular, require_regular
 from discovery_engine.config.settings import InputFile
 
 _PART = 1 << 18  # bytes
@@ -25,18 +24,14 @@ def read_input(path: str, *, limit: int) -> tuple[bytes, InputFile]:
         OSError: If it is not there, cannot be read, is no regular file, or is larger than
             `limit` bytes.
     """
-    _require_regular(path)
-    with Path(path).open("rb") as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:
-        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
+    content = read_regular(path, limit=limit)
     return content, InputFile(path, digests.digest(content).hex())
 
 
 def observe(path: str) -> InputFile:
     """The record of a file as it is now, of whatever size; without a digest if it is not there."""
     try:
-        _require_regular(path)
+        require_regular(path)
         with Path(path).open("rb") as file:
             return InputFile(path, _digest(file))
     except OSError:
@@ -46,15 +41,6 @@ def observe(path: str) -> InputFile:
 def is_current(inputs: Iterable[InputFile]) -> bool:
     """Return whether no file has changed since it was read, and each absent one is still absent."""
     return all(observe(input_file.path) == input_file for input_file in inputs)
-
-
-def _require_regular(path: str) -> None:
-    # A pipe or a device would keep the reader waiting for ever.
-    mode = Path(path).stat().st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "a folder, not a file", path)
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "not a regular file", path)
 
 
 def _digest(file: BinaryIO) -> str:

@@ -35,6 +35,11 @@ def problems(text: str) -> list[tuple[int, int, str, str]]:
         ),
         pytest.param("{none: true}", "is missing", id="no words"),
         pytest.param("{query: '', none: true}", "must not be empty", id="empty words"),
+        pytest.param(
+            f"{{query: {'a' * 8193}, none: true}}",
+            "the query is too long: 8,193 characters, at most 8,192 bytes of UTF-8",
+            id="long words",
+        ),
     ],
 )
 def test_an_entry_says_what_is_asked_and_what_is_right(entry: str, message: str) -> None:

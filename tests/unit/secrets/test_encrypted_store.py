@@ -72,6 +72,14 @@ def test_a_damaged_file_is_an_error_and_is_left_as_it_is(tmp_path: Path, damage:
 
 
 @pytest.mark.requirement("AUT-21")
+def test_a_pipe_in_its_place_is_an_error_at_once(tmp_path: Path) -> None:
+    os.mkfifo(opened(tmp_path).path)
+
+    with pytest.raises(SecretStoreError, match="cannot be read: not a regular file"):
+        opened(tmp_path).names()
+
+
+@pytest.mark.requirement("AUT-21")
 def test_a_damaged_secret_affects_no_other(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.set("a", TOKEN)

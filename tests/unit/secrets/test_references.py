@@ -86,7 +86,7 @@ def test_a_folder_or_a_pipe_is_no_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
     for path in ("pipe", "."):
-        with pytest.raises(UnsetReference, match="not a regular file"):
+        with pytest.raises(UnsetReference, match=r"not a (regular )?file"):
             resolve(f"${{file:{path}}}", ENVIRON, base_dir=str(tmp_path))
 
 
