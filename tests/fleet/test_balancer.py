@@ -270,6 +270,7 @@ async def test_when_a_gateway_is_gone_the_other_one_serves_its_clients(own_world
     async with world.http("gateway-1") as web:
         session = await opened(web)
         world.gateways["gateway-1"].kill()
+        world.balancer.wait_balancing()  # it may have sent a request on a connection of before
 
         found = client.found("send a mail")
         handle = cut["_meta"]["discovery/answer"]["handle"]

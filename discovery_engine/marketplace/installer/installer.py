@@ -375,9 +375,9 @@ class Installer:
             plan = plan.warned(details.warnings, record.where)
             if plan.pin.version == current.pin.version:
                 require_same(str(plan.pin), current.pin.integrity, plan.pin.integrity)
+            part = self._engine.view.catalog.part(self._work.address(record))
         except DiscoveryError as error:
             return UpdatePlan(record, problem=error)
-        part = self._engine.view.catalog.part(self._work.address(record))
         tools = {entry.tool.name for entry in part.entries}
         return UpdatePlan(record, plan, differences(record, plan, tools))
 
@@ -580,9 +580,14 @@ class InstallationWork:
         return tuple(record for record in records if record is not None)
 
     def address(self, record: InstalledServer) -> ServerName:
-        """Return the name of an installed server in the configuration."""
+        """Return the name of an installed server in the configuration.
+
+        Raises:
+            NotInstalledError: If it was removed since it was recorded.
+        """
         server = self._configured(record.where, record.name)
-        assert server is not None  # noqa: S101 - `record` has found it
+        if server is None:
+            raise NotInstalledError(f"server {record.name!r} was removed in the meantime", ())
         return server.name
 
     def private_folder(self, record: InstalledServer) -> str:

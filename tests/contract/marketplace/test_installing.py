@@ -15,6 +15,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import BlockingPortal
 
 from discovery_engine import ConfigurationError, Engine, open_engine
 from discovery_engine.errors import (
@@ -374,6 +375,25 @@ async def test_an_agents_request_uninstalls_and_the_secrets_stay(place: Place) -
     # The next of that name gets none of them.
     assert [one.key for one in again.missing] == ["KEY", "folder"]
     assert place.left() == []
+
+
+@pytest.mark.node
+@needs_npm
+@pytest.mark.requirement("INS-22")
+async def test_a_server_that_is_removed_while_its_update_is_planned_is_told(place: Place) -> None:
+    place.publish("1.0.0")
+    async with place.open() as engine, BlockingPortal() as portal:
+        installer = engine.installer
+        await installer.install(await installer.plan_install("files", values=place.values))
+
+        def remove(path: str) -> None:
+            place.index.refuse = lambda _: None
+            portal.call(engine.servers.remove, "files")
+
+        place.index.refuse = remove
+        [update] = await installer.plan_updates()
+
+    assert isinstance(update.problem, NotInstalledError)
 
 
 @pytest.mark.node

@@ -168,8 +168,10 @@ function Install({ entry }) {
 
 /** The servers that were installed, with what is newer; sources are asked on request only. */
 function Installed() {
-  const [found, setFound] = useState(/** @type {any} */ (null));
-  const [look, isLooking, error] = useAction(async () => setFound((await get("/marketplace/updates")).servers));
+  const [looks, setLooks] = useState(0); // a change while one is under way begins another
+  const look = () => setLooks((count) => count + 1);
+  const [found, error, isLoading] = useLoaded(async (signal) => (looks > 0 ? (await get("/marketplace/updates", {}, signal)).servers : null), [], [looks]);
+  const isLooking = looks > 0 && isLoading;
   const [open, setOpen] = useState("");
   return html`<section aria-labelledby="installed"><h3 id="installed">Installed servers</h3>
     <p><button type="button" onClick=${look} disabled=${isLooking}>${isLooking ? "Asking their sources …" : "Look for updates"}</button></p>
